@@ -23,4 +23,12 @@ export const SUITE: readonly Benchmark[] = [
 ]
 
 /** Benchmarks that run only by name: they print more about one subject. */
-export const OTHERS: readonly string[] = ['capacity', 'large-catalogue', 'login-timing', 'overload', 'paused-api', 'stalls']
+export const OTHERS: readonly string[] = [
+  'capacity',
+  'import-beside-orders',
+  'large-catalogue',
+  'login-timing',
+  'overload',
+  'paused-api',
+  'stalls',
+]

@@ -59,6 +59,36 @@ $$;
 
 
 --
+-- Name: advance_catalogue_messages(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.advance_catalogue_messages() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+begin
+  perform setval('catalogue_messages_sequence_seq', nextval('catalogue_messages_sequence_seq') + 1000000000);
+  return null;
+end
+$$;
+
+
+--
+-- Name: all_prices(text, bigint, bigint, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.all_prices(own_currency text, own_amount bigint, own_compare_at bigint, others jsonb) RETURNS TABLE(currency text, amount bigint, compare_at bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select own_currency, own_amount, own_compare_at
+  union all
+  select other.key, (other.value ->> 'amount')::bigint, (other.value ->> 'compare_at')::bigint
+  from jsonb_each(others) as other
+  where other.key <> own_currency
+$$;
+
+
+--
 -- Name: assign_transaction_id(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -94,6 +124,68 @@ begin
       from jsonb_array_elements_text(case jsonb_typeof(value) when 'array' then value else '[]' end) as list (element)
     ) as terms (term)
   );
+end
+$$;
+
+
+--
+-- Name: backfill_product_events(integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.backfill_product_events(most integer) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+declare
+  previous_id uuid;
+  ids uuid[];
+begin
+  -- Of several processes each takes its turn, so that one continues when another dies.
+  select last_id into previous_id from product_event_backfill for update;
+  if not found then
+    return false;
+  end if;
+  select array_agg(id order by id) into ids
+  from (select id from products where id > previous_id order by id limit most) as next;
+  if ids is null then
+    delete from product_event_backfill;
+    return false;
+  end if;
+  -- Stock before products, as everywhere, so that nobody waits in a circle. Of stock only what becomes an event: orders need these rows.
+  perform from inventory where product_id = any(ids) and available = 0 order by product_id for update;
+  perform from products where id = any(ids) order by id for no key update;
+  perform record_product_events(ids, null);
+  insert into product_events (product_id, stream, version, type, occurred_at, data)
+  select inventory.product_id, 'stock', inventory.version, 'stock.depleted', clock_timestamp(),
+    json_build_object('product_id', inventory.product_id, 'sku', products.sku, 'available', 0, 'previous_available', null)
+  from inventory
+  join products on products.id = inventory.product_id
+  where inventory.product_id = any(ids) and inventory.available = 0
+    and not exists (select from product_events where product_id = inventory.product_id and stream = 'stock')
+  on conflict do nothing;
+  update product_event_backfill set last_id = ids[cardinality(ids)];
+  return true;
+end
+$$;
+
+
+--
+-- Name: catalogue_count_change(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.catalogue_count_change() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  own constant smallint := pg_backend_pid() % 32;
+  free smallint;
+begin
+  select shard into free from catalogue_versions where shard = own for no key update skip locked;
+  if not found then
+    select shard into free from catalogue_versions order by shard limit 1 for no key update skip locked;
+  end if;
+  update catalogue_versions set changes = changes + 1, changed_at = clock_timestamp() where shard = coalesce(free, own);
 end
 $$;
 
@@ -236,7 +328,145 @@ $$;
 
 CREATE FUNCTION public.catalogue_words(text) RETURNS tsvector
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN public.search_vector(public.search_text($1));
+    RETURN public.search_vector("left"(public.search_text($1), 120000));
+
+
+--
+-- Name: categories_check_tree(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.categories_check_tree() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  most constant integer := 10;
+  above integer;
+  below integer;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('storefront categories', 0));
+  with recursive ancestor as (
+    select new.parent_id as id, 1 as level
+    union all
+    select category.parent_id, ancestor.level + 1
+    from ancestor
+    join categories as category on category.id = ancestor.id
+    where category.parent_id is not null and ancestor.id <> new.id and ancestor.level <= most
+  )
+  select max(level) into above from ancestor having not bool_or(id = new.id);
+  if above is null then
+    raise exception 'a category cannot be below itself' using errcode = 'check_violation', constraint = 'categories_no_cycle';
+  end if;
+  with recursive descendant as (
+    select new.id as id, 1 as level
+    union all
+    select category.id, descendant.level + 1
+    from descendant
+    join categories as category on category.parent_id = descendant.id
+    where descendant.level <= most
+  )
+  select max(level) into below from descendant;
+  if above + below > most then
+    raise exception 'the tree has % levels at most', most using errcode = 'check_violation', constraint = 'categories_depth_in_range';
+  end if;
+  return new;
+end
+$$;
+
+
+--
+-- Name: categories_note_change(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.categories_note_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  ids uuid[] := '{}';
+begin
+  if not exists (select from changed) then
+    return null;
+  end if;
+  if tg_op = 'UPDATE' then
+    if exists (
+      select from changed
+      join before on before.id = changed.id
+      where (before.parent_id, before.slug, before.name) is distinct from (changed.parent_id, changed.slug, changed.name)
+    ) then
+      ids := null;
+    end if;
+  end if;
+  perform catalogue_count_change();
+  insert into catalogue_changes (product_ids) values (ids);
+  perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;
+
+
+--
+-- Name: category_below(uuid, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.category_below(parent uuid, wanted text) RETURNS uuid
+    LANGUAGE plpgsql
+    AS $$
+declare
+  found_id uuid;
+  made constant uuid := gen_random_uuid();
+begin
+  for attempt in 1..4 loop
+    select id into found_id from categories where parent_id is not distinct from parent and name = wanted;
+    if found then
+      return found_id;
+    end if;
+    insert into categories (id, parent_id, name, slug)
+    select made, parent, wanted, candidate
+    from slug_candidate(wanted, (select slug from categories where id = parent), made, attempt) as candidate
+    where candidate is not null
+    on conflict do nothing;
+    if found then
+      return made;
+    end if;
+  end loop;
+  raise exception 'the category % could not be created', wanted;
+end
+$$;
+
+
+--
+-- Name: category_of_name(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.category_of_name(wanted text) RETURNS uuid
+    LANGUAGE plpgsql
+    AS $$
+declare
+  found_id uuid;
+begin
+  -- Locked: after a rename that is in progress it is no longer the one.
+  select id into found_id from categories where name = wanted order by parent_id is not null, created_at, id limit 1 for key share;
+  return coalesce(found_id, category_below(null, wanted));
+end
+$$;
+
+
+--
+-- Name: category_path(uuid); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.category_path(wanted uuid) RETURNS json
+    LANGUAGE sql STABLE
+    AS $$
+  with recursive ancestor as (
+    select id, parent_id, slug, name, 1 as level from categories where id = wanted
+    union all
+    select category.id, category.parent_id, category.slug, category.name, ancestor.level + 1
+    from ancestor
+    join categories as category on category.id = ancestor.parent_id
+    where ancestor.level < 20
+  )
+  select coalesce(json_agg(json_build_object('id', id, 'slug', slug, 'name', name) order by level desc), '[]') from ancestor
+$$;
 
 
 --
@@ -301,7 +531,7 @@ $$;
 
 CREATE FUNCTION public.erase_addresses_in_topic(order_ids uuid[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
-    SET search_path TO '$user', 'public'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
   with erased as (
     select orders.id || '.' || made.version as event_id
@@ -331,6 +561,34 @@ $$;
 
 
 --
+-- Name: event_currency(json); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.event_currency(data json) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select coalesce(data -> 'price' ->> 'currency', data -> 'previous_price' ->> 'currency')
+$$;
+
+
+--
+-- Name: event_prices(json); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.event_prices(product json) RETURNS TABLE(currency text, price jsonb, compare_at jsonb)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select product -> 'price' ->> 'currency', (product -> 'price')::jsonb, nullif((product -> 'compare_at_price')::jsonb, 'null')
+  union all
+  select
+    other ->> 'currency',
+    jsonb_build_object('amount', other -> 'amount', 'currency', other -> 'currency'),
+    case when other ->> 'compare_at' is not null then jsonb_build_object('amount', other -> 'compare_at', 'currency', other -> 'currency') end
+  from json_array_elements(case json_typeof(product -> 'prices') when 'array' then product -> 'prices' else '[]' end) as other
+$$;
+
+
+--
 -- Name: inventory_count_up(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -339,6 +597,45 @@ CREATE FUNCTION public.inventory_count_up() RETURNS trigger
     AS $$
 begin
   new.version := old.version + 1;
+  return new;
+end
+$$;
+
+
+--
+-- Name: inventory_record_event(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.inventory_record_event() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+begin
+  -- The setting has become 0 since stock was set.
+  if (old.available is not distinct from 0) = (new.available is not distinct from 0)
+    and exists (select from stock_event_settings where percent = 0)
+  then
+    new.event_level := null;
+    new.event_step := null;
+    return new;
+  end if;
+  -- With the number of the incarnation: after a restore no version may be one that was published in the lost time.
+  insert into product_events (product_id, stream, version, type, occurred_at, data)
+  select new.product_id, 'stock', new.version + coalesce((select max(number) from database_incarnations), 0),
+    case
+      when new.available = 0 then 'stock.depleted'
+      when old.available = 0 then 'stock.replenished'
+      else 'stock.level_changed'
+    end,
+    clock_timestamp(),
+    json_build_object('product_id', new.product_id, 'sku', sku, 'available', new.available, 'previous_available', old.available)
+  from products
+  where id = new.product_id
+  -- Only when somebody has set a version back by hand: no sale fails for its event, and verify compares the newest with the row.
+  on conflict do nothing;
+  if new.event_step is not null then
+    new.event_level := new.available;
+  end if;
   return new;
 end
 $$;
@@ -365,6 +662,24 @@ $$;
 
 
 --
+-- Name: lowest_ended_amount(uuid, text, timestamp with time zone); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.lowest_ended_amount(wanted_id uuid, wanted_currency text, until timestamp with time zone) RETURNS bigint
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+  select min((data -> 'previous_price' ->> 'amount')::bigint)
+  from product_events
+  where product_id = wanted_id
+    and type = 'price.changed'
+    and occurred_at > until - interval '720 hours'
+    and occurred_at <= until
+    and data -> 'previous_price' ->> 'currency' = wanted_currency
+$$;
+
+
+--
 -- Name: mark_changed_api_key(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -387,6 +702,18 @@ CREATE FUNCTION public.newest_activity_id() RETURNS bigint
     SET search_path TO 'public', 'pg_temp'
     AS $$
   select case when is_called then last_value else 0 end from activities_id_seq
+$$;
+
+
+--
+-- Name: newest_catalogue_sequence(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.newest_catalogue_sequence() RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+  select case when is_called then last_value else last_value - 1 end from catalogue_messages_sequence_seq
 $$;
 
 
@@ -444,6 +771,40 @@ begin
   insert into database_incarnations (number, identity, reason, order_number, lost_after, lost_up_to, reconciled_at)
   values (next, open_incarnation.identity, open_incarnation.reason, numbered, open_incarnation.lost_after, open_incarnation.lost_up_to,
     case when is_reconciled then now() end);
+  return true;
+end
+$$;
+
+
+--
+-- Name: open_incarnation(integer, text, text, bigint, bigint, bigint, bigint, boolean, bigint, bigint, bigint); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.open_incarnation(expected integer, identity text, reason text, published_order_number bigint, first_sequence bigint, lost_after bigint, lost_up_to bigint, is_reconciled boolean, catalogue_first_sequence bigint, catalogue_lost_after bigint, catalogue_lost_up_to bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+declare
+  message bigint;
+  epoch_wanted constant integer := open_incarnation.catalogue_first_sequence / 1000000000000;
+begin
+  if not open_incarnation(expected, identity, reason, published_order_number, first_sequence, lost_after, lost_up_to, is_reconciled) then
+    return false;
+  end if;
+  update database_incarnations as incarnation
+  set catalogue_lost_after = open_incarnation.catalogue_lost_after, catalogue_lost_up_to = open_incarnation.catalogue_lost_up_to
+  where incarnation.number = (select max(known.number) from database_incarnations as known);
+  if open_incarnation.catalogue_first_sequence > (select last_value from catalogue_messages_sequence_seq) then
+    perform setval('catalogue_messages_sequence_seq', open_incarnation.catalogue_first_sequence, false);
+    -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
+    for message in
+      select stored.sequence from catalogue_messages as stored where stored.sequence > open_incarnation.catalogue_lost_after order by stored.sequence
+    loop
+      update catalogue_messages set sequence = default where sequence = message;
+    end loop;
+  end if;
+  update catalogue_epochs set epoch = epoch_wanted
+  where epoch = (select max(known.epoch) from catalogue_epochs as known) and epoch < epoch_wanted;
   return true;
 end
 $$;
@@ -712,6 +1073,96 @@ $$;
 
 
 --
+-- Name: product_snapshots(uuid[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uuid, product json)
+    LANGUAGE sql STABLE
+    AS $$
+  select
+    product.id,
+    json_build_object(
+      'id', product.id,
+      'slug', product_slugs.slug,
+      'sku', product.sku,
+      'name', product.name,
+      'description', product.description,
+      'category', product.category,
+      -- Without the categories above them: a move of one changes no product.
+      'categories', (
+        select coalesce(json_agg(json_build_object('id', category.id, 'slug', category.slug, 'name', category.name) order by member.position), '[]')
+        from product_categories as member
+        join categories as category on category.id = member.category_id
+        where member.product_id = product.id and member.is_listed
+      ),
+      'brand', product.brand,
+      'image_url', product.image_url,
+      'group', product.variant_group,
+      'options', product.options,
+      'attributes', product.attributes,
+      'price', json_build_object('amount', product.price_amount, 'currency', product.price_currency),
+      'compare_at_price', case when product.compare_at_amount > product.price_amount
+        then json_build_object('amount', product.compare_at_amount, 'currency', product.price_currency) end,
+      'images', case
+        when product.image_url is null then '[]'
+        when page.images -> 0 ->> 'url' = product.image_url then page.images
+        -- image_url is the first image, also where the release before has changed it since.
+        else jsonb_build_array(jsonb_build_object('url', product.image_url, 'alt', '', 'width', null, 'height', null))
+          || coalesce(page.images - 0, '[]')
+      end,
+      'seo', json_build_object('title', page.seo_title, 'description', page.seo_description),
+      'availability_text', page.availability_text,
+      'translations', product.translations,
+      'prices', (
+        select coalesce(
+          json_agg(json_build_object('amount', other.value -> 'amount', 'currency', other.key, 'compare_at', other.value -> 'compare_at') order by other.key),
+          '[]'
+        )
+        from jsonb_each(product.prices) as other
+        where other.key <> product.price_currency
+      ),
+      'created_at', to_char(product.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'archived_at', to_char(product.archived_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    )
+  from unnest(ids) as wanted (id)
+  join products as product on product.id = wanted.id
+  left join product_slugs on product_slugs.product_id = product.id and product_slugs.retired_at is null
+  left join product_pages as page on page.product_id = product.id
+$$;
+
+
+--
+-- Name: product_state(json); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.product_state(product json) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select coalesce(jsonb_object_agg(key, value), '{}')
+  from jsonb_each(jsonb_strip_nulls(product::jsonb))
+  where value not in ('{}', '[]')
+$$;
+
+
+--
+-- Name: search_option_words(jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.search_option_words(options jsonb) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN (SELECT COALESCE(string_agg(jsonb_each_text.value, ' '::text ORDER BY (jsonb_each_text.key COLLATE "C")), ''::text) AS "coalesce" FROM jsonb_each_text(search_option_words.options) jsonb_each_text(key, value));
+
+
+--
+-- Name: product_words(text, text, jsonb, text, text, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.product_words(name text, category text, options jsonb, brand text, sku text, description text) RETURNS tsvector
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (((setweight(public.catalogue_words(name), 'A'::"char") || setweight(public.catalogue_words(concat_ws(' '::text, category, CASE WHEN (options <> '{}'::jsonb) THEN public.search_option_words(options) ELSE NULL::text END, brand)), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || setweight(public.catalogue_words(description), 'D'::"char"));
+
+
+--
 -- Name: products_collect_words(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -723,7 +1174,7 @@ begin
     insert into search_words (word)
     select distinct entry.lexeme
     from changed
-    cross join unnest(ts_filter(changed.search, '{a,b,d}')) as entry
+    cross join unnest(ts_filter(coalesce(changed.translated_search, changed.search), '{a,b,d}')) as entry
     where length(entry.lexeme) between 3 and 40 and entry.lexeme !~ '[0-9]'
     -- In one order, so that two imports with the same new words wait for each other in one direction.
     order by 1
@@ -732,12 +1183,78 @@ begin
     insert into search_words (word)
     select distinct entry.lexeme
     from changed
-    join before on before.id = changed.id and before.search is distinct from changed.search
-    cross join unnest(ts_filter(changed.search, '{a,b,d}')) as entry
+    join before on before.id = changed.id
+      and (before.search, before.translated_search) is distinct from (changed.search, changed.translated_search)
+    cross join unnest(ts_filter(coalesce(changed.translated_search, changed.search), '{a,b,d}')) as entry
     where length(entry.lexeme) between 3 and 40 and entry.lexeme !~ '[0-9]'
     order by 1
     on conflict do nothing;
   end if;
+  return null;
+end
+$$;
+
+
+--
+-- Name: products_count_languages(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_count_languages() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  -- Most changes are of products without translations.
+  if tg_op <> 'UPDATE' then
+    if not exists (select from changed where translations <> '{}') then
+      return null;
+    end if;
+    insert into catalogue_languages (language, products)
+    select language, case tg_op when 'INSERT' then count(*) else -count(*) end
+    from changed
+    cross join jsonb_object_keys(translations) as language
+    where archived_at is null
+    group by language
+    -- In one order, so that two imports wait for each other in one direction.
+    order by language
+    on conflict (language) do update set products = catalogue_languages.products + excluded.products;
+  else
+    if not exists (select from changed where translations <> '{}') and not exists (select from before where translations <> '{}') then
+      return null;
+    end if;
+    insert into catalogue_languages (language, products)
+    select language, sum(difference)
+    from (
+      select language, 1 as difference from changed cross join jsonb_object_keys(translations) as language where archived_at is null
+      union all
+      select language, -1 from before cross join jsonb_object_keys(translations) as language where archived_at is null
+    ) as differences
+    group by language
+    having sum(difference) <> 0
+    order by language
+    on conflict (language) do update set products = catalogue_languages.products + excluded.products;
+  end if;
+  return null;
+end
+$$;
+
+
+--
+-- Name: products_give_category(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_give_category() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+begin
+  with text as materialized (
+    -- In one order, so that two imports with the same new categories wait for each other in one direction.
+    select category, category_of_name(category) as id from (select distinct category from changed order by category) as sorted
+  )
+  insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)
+  select changed.id, text.id, 0, changed.archived_at is null, changed.price_amount, changed.created_at, changed.name
+  from changed
+  join text on text.category = changed.category;
   return null;
 end
 $$;
@@ -773,6 +1290,47 @@ $$;
 
 
 --
+-- Name: products_index_prices(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_index_prices() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+begin
+  if tg_op = 'UPDATE' then
+    if not exists (select from changed where prices <> '{}') and not exists (select from before where prices <> '{}') then
+      return null;
+    end if;
+    delete from product_prices
+    using before
+    join changed using (id)
+    where product_prices.product_id = changed.id
+      and (before.prices, before.price_currency, before.archived_at is null)
+        is distinct from (changed.prices, changed.price_currency, changed.archived_at is null);
+    insert into product_prices (product_id, currency, amount)
+    select changed.id, price.currency, (price.value ->> 'amount')::bigint
+    from changed
+    join before using (id)
+    cross join jsonb_each(changed.prices) as price (currency, value)
+    where changed.archived_at is null
+      -- The release before may have given the own price this currency. The own price counts.
+      and price.currency <> changed.price_currency
+      and (before.prices, before.price_currency, before.archived_at is null)
+        is distinct from (changed.prices, changed.price_currency, changed.archived_at is null);
+  elsif exists (select from changed where prices <> '{}') then
+    insert into product_prices (product_id, currency, amount)
+    select changed.id, price.currency, (price.value ->> 'amount')::bigint
+    from changed
+    cross join jsonb_each(changed.prices) as price (currency, value)
+    where changed.archived_at is null and price.currency <> changed.price_currency;
+  end if;
+  return null;
+end
+$$;
+
+
+--
 -- Name: products_note_change(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -787,11 +1345,101 @@ begin
   if ids is null then
     return null;
   end if;
-  update catalogue_versions
-  set changes = changes + 1, changed_at = clock_timestamp()
-  where shard = pg_backend_pid() % 32;
+  perform catalogue_count_change();
   insert into catalogue_changes (product_ids) values (case when cardinality(ids) <= most then ids end);
   perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;
+
+
+--
+-- Name: products_set_lowest_price(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_set_lowest_price() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  new.lowest_prior_amounts := (
+    select jsonb_object_agg(currency, amount)
+    from (
+      select currency,
+        case
+          -- The reduction continues, at this price or a lower one.
+          when was.compare_at > was.amount and now.amount <= was.amount then (old.lowest_prior_amounts ->> currency)::bigint
+          -- It begins, or another one does, at a higher price. The price until now is in no record yet.
+          else least(was.amount, lowest_ended_amount(new.id, currency, clock_timestamp()))
+        end as amount
+      from all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as now
+      left join all_prices(old.price_currency, old.price_amount, old.compare_at_amount, old.prices) as was using (currency)
+      where now.compare_at > now.amount
+    ) as reduced
+    where amount is not null
+  );
+  return new;
+end
+$$;
+
+
+--
+-- Name: products_set_words(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_set_words() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  new.search := product_words(new.name, new.category, new.options, new.brand, new.sku, new.description);
+  return new;
+end
+$$;
+
+
+--
+-- Name: products_translate_words(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_translate_words() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  new.translated_search := case
+    when new.translations <> '{}'
+    then translated_words(new.name, concat_ws(' ', new.category, new.brand), new.options, new.sku, new.description, new.translations)
+  end;
+  return new;
+end
+$$;
+
+
+--
+-- Name: products_update_category(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_update_category() RETURNS trigger
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+declare
+  first uuid;
+begin
+  if new.category is distinct from old.category or old.archived_at is not null then
+    select category.id into first
+    from product_categories as member
+    join categories as category on category.id = member.category_id
+    where member.product_id = new.id and member.position = 0 and category.name = new.category;
+    if not found then
+      first := category_of_name(new.category);
+      delete from product_categories where product_id = new.id and (position = 0 or category_id = first);
+      insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)
+      values (new.id, first, 0, new.archived_at is null, new.price_amount, new.created_at, new.name);
+    end if;
+  end if;
+  update product_categories
+  set is_listed = new.archived_at is null, price_amount = new.price_amount, created_at = new.created_at, name = new.name
+  where product_id = new.id
+    and (is_listed, price_amount, created_at, name) is distinct from (new.archived_at is null, new.price_amount, new.created_at, new.name);
   return null;
 end
 $$;
@@ -835,6 +1483,95 @@ $$;
 
 
 --
+-- Name: record_product_events(uuid[], text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.record_product_events(ids uuid[], traceparent text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+declare
+  recorded bigint;
+  -- After a restore no version may be one that was published in the lost time.
+  incarnation constant bigint := coalesce((select max(number) from database_incarnations), 0);
+  recorded_at constant timestamptz := clock_timestamp();
+begin
+  with change as materialized (
+    select snapshot.product_id, snapshot.product, newest.product as previous, coalesce(newest.version, 0) as version,
+      -- One time for all events of a change, and none before the last one, also when the clock has gone back.
+      greatest(recorded_at, newest.occurred_at) as occurred_at
+    from product_snapshots(ids) as snapshot
+    left join lateral (
+      -- The newest event of a product is never that of its price alone: see the order below.
+      select event.version, event.occurred_at, case json_typeof(event.data -> 'product') when 'object' then event.data -> 'product' end as product
+      from product_events as event
+      where event.product_id = snapshot.product_id and event.stream = 'product'
+      order by event.version desc
+      limit 1
+    ) as newest on true
+    where newest.product is null
+      or (newest.product::text <> snapshot.product::text and product_state(newest.product) <> product_state(snapshot.product))
+  ), repriced as materialized (
+    select
+      product_id, product -> 'sku' as sku, greatest(version, incarnation) as version, occurred_at,
+      price, previous_price, compare_at_price, previous_compare_at_price,
+      row_number() over (partition by product_id order by currency) as place
+    from (
+      select change.product_id, change.product, change.version, change.occurred_at, product -> 'price' ->> 'currency' as currency,
+        (product -> 'price')::jsonb as price,
+        (previous -> 'price')::jsonb as previous_price,
+        nullif((product -> 'compare_at_price')::jsonb, 'null') as compare_at_price,
+        nullif((previous -> 'compare_at_price')::jsonb, 'null') as previous_compare_at_price
+      from change
+      where previous is not null and product -> 'price' ->> 'currency' = previous -> 'price' ->> 'currency'
+      union all
+      -- The other currencies, and the own ones where they differ.
+      select change.product_id, change.product, change.version, change.occurred_at, currency, now.price, was.price, now.compare_at, was.compare_at
+      from change
+      cross join (
+        event_prices(product) as now
+        full join event_prices(previous) as was using (currency)
+      )
+      where previous is not null
+        and ((product -> 'prices')::text is distinct from (previous -> 'prices')::text
+          or product -> 'price' ->> 'currency' <> previous -> 'price' ->> 'currency')
+        and (product -> 'price' ->> 'currency' <> previous -> 'price' ->> 'currency' or currency <> product -> 'price' ->> 'currency')
+    ) as priced
+    where (price, compare_at_price) is distinct from (previous_price, previous_compare_at_price)
+  )
+  insert into product_events (product_id, stream, version, type, occurred_at, traceparent, data)
+  select change.product_id, 'product', greatest(change.version, incarnation) + 1
+      + (select count(*) from repriced where repriced.product_id = change.product_id),
+    case
+      when change.version = 0 then 'product.created'
+      when change.previous ->> 'archived_at' is null and change.product ->> 'archived_at' is not null then 'product.archived'
+      when change.previous ->> 'archived_at' is not null and change.product ->> 'archived_at' is null then 'product.restored'
+      else 'product.updated'
+    end,
+    change.occurred_at, record_product_events.traceparent, json_build_object('product', change.product)
+  from change
+  union all
+  select product_id, 'product', version + place, 'price.changed', occurred_at, record_product_events.traceparent,
+    json_build_object(
+      'product_id', product_id,
+      'sku', sku,
+      'price', price,
+      'previous_price', previous_price,
+      'compare_at_price', compare_at_price,
+      'previous_compare_at_price', previous_compare_at_price
+    )
+  from repriced
+  -- The prices before the product that has them: the stream publishes rows in the order of their insertion.
+  order by 1, 3;
+  get diagnostics recorded = row_count;
+  return recorded;
+end
+$$;
+
+
+--
 -- Name: record_session_revocation(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -845,6 +1582,34 @@ begin
   insert into session_revocations (session_id, last_issued_at) values (old.id, old.last_used_at) on conflict do nothing;
   return null;
 end
+$$;
+
+
+--
+-- Name: record_stock_events(uuid[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.record_stock_events(ids uuid[]) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+  with counted as (
+    update inventory set version = version + 1 where product_id = any(ids)
+    returning product_id, version, available
+  ), recorded as (
+    insert into product_events (product_id, stream, version, type, occurred_at, data)
+    select counted.product_id, 'stock',
+      greatest(
+        counted.version + coalesce((select max(number) from database_incarnations), 0),
+        coalesce((select max(version) from product_events where product_id = counted.product_id and stream = 'stock'), 0) + 1
+      ),
+      case counted.available when 0 then 'stock.depleted' else 'stock.replenished' end, clock_timestamp(),
+      json_build_object('product_id', counted.product_id, 'sku', products.sku, 'available', counted.available, 'previous_available', null)
+    from counted
+    join products on products.id = counted.product_id
+    returning 1
+  )
+  select count(*) from recorded
 $$;
 
 
@@ -900,6 +1665,79 @@ $$;
 
 
 --
+-- Name: remove_old_product_events(timestamp with time zone, uuid, text, bigint, integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.remove_old_product_events(before timestamp with time zone, after_product_id uuid, after_stream text, after_version bigint, most integer) RETURNS TABLE(removed bigint, product_id uuid, stream text, version bigint)
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+  with reached as (
+    select coalesce(min(coalesce(sequence, stored_sequence, 0)), 9223372036854775807) as sequence
+    from topic_subscribers
+    where partition = 'catalogue'
+  ), examined as materialized (
+    select event.*
+    from product_events as event
+    where (event.product_id, event.stream, event.version) > (after_product_id, after_stream, after_version)
+      and not exists (select from slot_refills)
+    order by event.product_id, event.stream, event.version
+    limit least(most, 10000)
+  ), old as materialized (
+    select event.product_id, event.stream, event.version, event_id.id, message.sequence
+    from examined as event
+    cross join lateral (
+      select event.product_id || case event.stream when 'stock' then '.stock.' else '.' end || event.version as id
+    ) as event_id
+    left join lateral (
+      select sequence from catalogue_messages where catalogue_messages.id = event_id.id limit 1
+    ) as message on true
+    where event.occurred_at < least(before, now() - interval '31 days')
+      and exists (
+        select from product_events as later
+        where later.product_id = event.product_id and later.stream = event.stream and later.version > event.version
+          and (later.type = 'price.changed') = (event.type = 'price.changed')
+          and (event.type <> 'price.changed' or event_currency(later.data) = event_currency(event.data))
+      )
+      and (
+        event.type <> 'product.created'
+        or not exists (
+          select from event_prices(event.data -> 'product') as priced
+          where not exists (
+            select from product_events as later
+            where later.product_id = event.product_id and later.stream = 'product' and later.version > event.version
+              and later.type = 'price.changed' and event_currency(later.data) = priced.currency
+          )
+        )
+      )
+      and case
+        when message.sequence is not null then message.sequence <= (select sequence from reached)
+        -- Otherwise it is still to be published, unless the messages are in a broker or there will be none.
+        else exists (select from catalogue_epochs) or exists (select from catalogue_dead_letters where catalogue_dead_letters.event_id = event_id.id)
+      end
+  ), removed_messages as (
+    delete from catalogue_messages using old where catalogue_messages.sequence = old.sequence
+  ), removed_letters as (
+    delete from catalogue_dead_letters using old where catalogue_dead_letters.event_id = old.id
+  ), removed_events as (
+    delete from product_events as event
+    using old
+    where event.product_id = old.product_id and event.stream = old.stream and event.version = old.version
+    returning 1
+  )
+  select (select count(*) from removed_events), last.product_id, last.stream, last.version
+  from (values (1)) as one (row)
+  left join lateral (
+    select examined.product_id, examined.stream, examined.version
+    from examined
+    order by examined.product_id desc, examined.stream desc, examined.version desc
+    limit 1
+  ) as last on true
+$$;
+
+
+--
 -- Name: reread_api_keys_of_account(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -932,6 +1770,30 @@ begin
     perform setval('order_numbers', greatest(up_to, drawn) + 1000);
   end if;
 end
+$$;
+
+
+--
+-- Name: restate_products(uuid[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.restate_products(ids uuid[]) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+  with stated as (
+    insert into product_events (product_id, stream, version, type, occurred_at, data)
+    select snapshot.product_id, 'product',
+      greatest(
+        coalesce((select max(version) from product_events where product_id = snapshot.product_id and stream = 'product'), 0),
+        coalesce((select max(number) from database_incarnations), 0)
+      ) + 1,
+      case when snapshot.product ->> 'archived_at' is null then 'product.updated' else 'product.archived' end,
+      clock_timestamp(), json_build_object('product', snapshot.product)
+    from product_snapshots(ids) as snapshot
+    returning 1
+  )
+  select count(*) from stated
 $$;
 
 
@@ -969,15 +1831,6 @@ begin
   return null;
 end
 $$;
-
-
---
--- Name: search_option_words(jsonb); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.search_option_words(options jsonb) RETURNS text
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN (SELECT COALESCE(string_agg(jsonb_each_text.value, ' '::text ORDER BY (jsonb_each_text.key COLLATE "C")), ''::text) AS "coalesce" FROM jsonb_each_text(search_option_words.options) jsonb_each_text(key, value));
 
 
 --
@@ -1041,6 +1894,15 @@ begin
   return nullif(rtrim(left(regexp_replace(trim(words), ' +', '-', 'g'), 100), '-'), '');
 end
 $_$;
+
+
+--
+-- Name: translated_words(text, text, jsonb, text, text, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.translated_words(name text, category text, options jsonb, sku text, description text, translations jsonb) RETURNS tsvector
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT (((setweight(public.catalogue_words(concat_ws(' '::text, translated_words.name, string_agg((translation.texts ->> 'name'::text), ' '::text ORDER BY (translation.language COLLATE "C")))), 'A'::"char") || setweight(public.catalogue_words(concat_ws(' '::text, translated_words.category, public.search_option_words(translated_words.options))), 'B'::"char")) || setweight(public.catalogue_words(translated_words.sku), 'C'::"char")) || setweight(public.catalogue_words(concat_ws(' '::text, translated_words.description, string_agg((translation.texts ->> 'description'::text), ' '::text ORDER BY (translation.language COLLATE "C")))), 'D'::"char")) FROM jsonb_each(translated_words.translations) translation(language, texts));
 
 
 SET default_tablespace = '';
@@ -1172,6 +2034,68 @@ ALTER TABLE public.catalogue_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDE
 
 
 --
+-- Name: catalogue_dead_letters; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.catalogue_dead_letters (
+    event_id text NOT NULL,
+    reason text NOT NULL,
+    "position" text NOT NULL,
+    recorded_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: catalogue_epochs; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.catalogue_epochs (
+    epoch integer NOT NULL,
+    stream text NOT NULL,
+    started_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    refilled_at timestamp(3) with time zone,
+    CONSTRAINT catalogue_epochs_in_range CHECK (((epoch >= 1) AND (epoch <= 9000)))
+);
+
+
+--
+-- Name: catalogue_languages; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.catalogue_languages (
+    language text NOT NULL,
+    products bigint NOT NULL
+);
+
+
+--
+-- Name: catalogue_messages; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.catalogue_messages (
+    sequence bigint NOT NULL,
+    id text NOT NULL,
+    "position" text NOT NULL,
+    event json NOT NULL,
+    published_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: catalogue_messages_sequence_seq; Type: SEQUENCE; Schema: public; Owner: -
+--
+
+ALTER TABLE public.catalogue_messages ALTER COLUMN sequence ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.catalogue_messages_sequence_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+
+--
 -- Name: catalogue_versions; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1181,6 +2105,23 @@ CREATE TABLE public.catalogue_versions (
     changed_at timestamp(3) with time zone DEFAULT now() NOT NULL
 )
 WITH (fillfactor='50');
+
+
+--
+-- Name: categories; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.categories (
+    id uuid NOT NULL,
+    parent_id uuid,
+    slug text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    "position" integer,
+    renamed_at timestamp(3) with time zone,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT categories_position_not_negative CHECK (("position" >= 0))
+);
 
 
 --
@@ -1209,6 +2150,8 @@ CREATE TABLE public.database_incarnations (
     lost_up_to bigint,
     opened_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     reconciled_at timestamp(3) with time zone,
+    catalogue_lost_after bigint,
+    catalogue_lost_up_to bigint,
     CONSTRAINT database_incarnations_lost_range CHECK ((((lost_after IS NULL) = (lost_up_to IS NULL)) AND (lost_up_to >= lost_after)))
 );
 
@@ -1373,6 +2316,8 @@ CREATE TABLE public.inventory (
     product_id uuid NOT NULL,
     available bigint,
     version bigint DEFAULT 1 NOT NULL,
+    event_level bigint,
+    event_step bigint,
     CONSTRAINT inventory_available_not_negative CHECK ((available >= 0))
 )
 WITH (fillfactor='70');
@@ -1616,6 +2561,47 @@ CREATE TABLE public.pipeline_figures (
 
 
 --
+-- Name: product_categories; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_categories (
+    product_id uuid NOT NULL,
+    category_id uuid NOT NULL,
+    "position" smallint NOT NULL,
+    is_listed boolean NOT NULL,
+    price_amount bigint NOT NULL,
+    created_at timestamp(3) with time zone NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C"
+);
+
+
+--
+-- Name: product_event_backfill; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_event_backfill (
+    last_id uuid NOT NULL
+);
+
+
+--
+-- Name: product_events; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_events (
+    product_id uuid NOT NULL,
+    stream text NOT NULL,
+    version bigint NOT NULL,
+    type text NOT NULL,
+    occurred_at timestamp(3) with time zone NOT NULL,
+    traceparent text,
+    data json NOT NULL,
+    CONSTRAINT product_events_stream_known CHECK ((stream = ANY (ARRAY['product'::text, 'stock'::text]))),
+    CONSTRAINT product_events_version_positive CHECK ((version > 0))
+);
+
+
+--
 -- Name: product_figures; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1639,6 +2625,19 @@ CREATE TABLE public.product_pages (
     seo_description text,
     availability_text text,
     CONSTRAINT product_pages_images_array CHECK ((jsonb_typeof(images) = 'array'::text))
+);
+
+
+--
+-- Name: product_prices; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.product_prices (
+    product_id uuid NOT NULL,
+    currency text NOT NULL,
+    amount bigint NOT NULL,
+    CONSTRAINT product_prices_amount_in_range CHECK (((amount >= 0) AND (amount <= '9007199254740991'::bigint))),
+    CONSTRAINT product_prices_currency_iso CHECK ((currency ~ '^[A-Z]{3}$'::text))
 );
 
 
@@ -1672,14 +2671,14 @@ CREATE TABLE public.products (
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     updated_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     archived_at timestamp(3) with time zone,
-    search tsvector GENERATED ALWAYS AS ((((setweight(public.catalogue_words(name), 'A'::"char") || setweight(public.catalogue_words(
-CASE
-    WHEN (options = '{}'::jsonb) THEN category
-    ELSE ((category || ' '::text) || public.search_option_words(options))
-END), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || setweight(public.catalogue_words(description), 'D'::"char"))) STORED NOT NULL,
+    search tsvector NOT NULL,
     attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
     brand text,
     compare_at_amount bigint,
+    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
+    translated_search tsvector,
+    prices jsonb DEFAULT '{}'::jsonb NOT NULL,
+    lowest_prior_amounts jsonb,
     CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
     CONSTRAINT products_currency_iso CHECK ((price_currency ~ '^[A-Z]{3}$'::text)),
     CONSTRAINT products_options_object CHECK ((jsonb_typeof(options) = 'object'::text)),
@@ -1687,6 +2686,7 @@ END), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || s
     CONSTRAINT products_variant_group_not_empty CHECK ((variant_group <> ''::text))
 );
 ALTER TABLE ONLY public.products ALTER COLUMN search SET STATISTICS 400;
+ALTER TABLE ONLY public.products ALTER COLUMN translated_search SET STATISTICS 400;
 
 
 --
@@ -1830,6 +2830,16 @@ CREATE TABLE public.stock_adjustments (
 
 
 --
+-- Name: stock_event_settings; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.stock_event_settings (
+    percent smallint NOT NULL,
+    CONSTRAINT stock_event_settings_percent_in_range CHECK (((percent >= 0) AND (percent <= 100)))
+);
+
+
+--
 -- Name: token_issuers; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -1887,7 +2897,9 @@ ALTER TABLE public.topic_messages ALTER COLUMN sequence ADD GENERATED ALWAYS AS 
 CREATE TABLE public.topic_subscribers (
     name text NOT NULL,
     sequence bigint,
-    fence bigint DEFAULT 0 NOT NULL
+    fence bigint DEFAULT 0 NOT NULL,
+    partition text DEFAULT 'orders'::text NOT NULL,
+    stored_sequence bigint
 );
 
 
@@ -2035,6 +3047,54 @@ ALTER TABLE ONLY public.catalogue_changes
 
 
 --
+-- Name: catalogue_dead_letters catalogue_dead_letters_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_dead_letters
+    ADD CONSTRAINT catalogue_dead_letters_pkey PRIMARY KEY (event_id);
+
+
+--
+-- Name: catalogue_epochs catalogue_epochs_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_epochs
+    ADD CONSTRAINT catalogue_epochs_pkey PRIMARY KEY (epoch);
+
+
+--
+-- Name: catalogue_epochs catalogue_epochs_stream_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_epochs
+    ADD CONSTRAINT catalogue_epochs_stream_unique UNIQUE (stream);
+
+
+--
+-- Name: catalogue_languages catalogue_languages_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_languages
+    ADD CONSTRAINT catalogue_languages_pkey PRIMARY KEY (language);
+
+
+--
+-- Name: catalogue_messages catalogue_messages_id_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_messages
+    ADD CONSTRAINT catalogue_messages_id_unique UNIQUE (id);
+
+
+--
+-- Name: catalogue_messages catalogue_messages_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.catalogue_messages
+    ADD CONSTRAINT catalogue_messages_pkey PRIMARY KEY (sequence);
+
+
+--
 -- Name: catalogue_versions catalogue_versions_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -2043,11 +3103,43 @@ ALTER TABLE ONLY public.catalogue_versions
 
 
 --
+-- Name: categories categories_name_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.categories
+    ADD CONSTRAINT categories_name_unique UNIQUE NULLS NOT DISTINCT (parent_id, name);
+
+
+--
+-- Name: categories categories_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.categories
+    ADD CONSTRAINT categories_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: categories categories_slug_unique; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.categories
+    ADD CONSTRAINT categories_slug_unique UNIQUE (slug);
+
+
+--
 -- Name: customer_addresses customer_addresses_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.customer_addresses
     ADD CONSTRAINT customer_addresses_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: database_incarnations database_incarnations_catalogue_lost_range; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.database_incarnations
+    ADD CONSTRAINT database_incarnations_catalogue_lost_range CHECK ((((catalogue_lost_after IS NULL) = (catalogue_lost_up_to IS NULL)) AND (catalogue_lost_up_to >= catalogue_lost_after))) NOT VALID;
 
 
 --
@@ -2160,6 +3252,14 @@ ALTER TABLE ONLY public.imported_customers
 
 ALTER TABLE ONLY public.imported_orders
     ADD CONSTRAINT imported_orders_pkey PRIMARY KEY (order_id);
+
+
+--
+-- Name: inventory inventory_event_step_positive; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.inventory
+    ADD CONSTRAINT inventory_event_step_positive CHECK ((event_step > 0)) NOT VALID;
 
 
 --
@@ -2307,6 +3407,22 @@ ALTER TABLE ONLY public.pipeline_figures
 
 
 --
+-- Name: product_categories product_categories_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_categories
+    ADD CONSTRAINT product_categories_pkey PRIMARY KEY (product_id, category_id);
+
+
+--
+-- Name: product_events product_events_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_events
+    ADD CONSTRAINT product_events_pkey PRIMARY KEY (product_id, stream, version);
+
+
+--
 -- Name: product_figures product_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -2320,6 +3436,14 @@ ALTER TABLE ONLY public.product_figures
 
 ALTER TABLE ONLY public.product_pages
     ADD CONSTRAINT product_pages_pkey PRIMARY KEY (product_id);
+
+
+--
+-- Name: product_prices product_prices_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_prices
+    ADD CONSTRAINT product_prices_pkey PRIMARY KEY (product_id, currency);
 
 
 --
@@ -2347,6 +3471,14 @@ ALTER TABLE public.products
 
 
 --
+-- Name: products products_lowest_prior_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.products
+    ADD CONSTRAINT products_lowest_prior_object CHECK ((jsonb_typeof(lowest_prior_amounts) = 'object'::text)) NOT VALID;
+
+
+--
 -- Name: products products_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -2355,11 +3487,27 @@ ALTER TABLE ONLY public.products
 
 
 --
+-- Name: products products_prices_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.products
+    ADD CONSTRAINT products_prices_object CHECK ((jsonb_typeof(prices) = 'object'::text)) NOT VALID;
+
+
+--
 -- Name: products products_sku_unique; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.products
     ADD CONSTRAINT products_sku_unique UNIQUE (sku);
+
+
+--
+-- Name: products products_translations_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE public.products
+    ADD CONSTRAINT products_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text)) NOT VALID;
 
 
 --
@@ -2622,6 +3770,27 @@ CREATE INDEX auth_challenges_user_id_idx ON public.auth_challenges USING btree (
 
 
 --
+-- Name: categories_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX categories_name_idx ON public.categories USING btree (name);
+
+
+--
+-- Name: categories_parent_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX categories_parent_id_idx ON public.categories USING btree (parent_id) WHERE (parent_id IS NOT NULL);
+
+
+--
+-- Name: categories_renamed_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX categories_renamed_at_idx ON public.categories USING btree (renamed_at) WHERE (renamed_at IS NOT NULL);
+
+
+--
 -- Name: customer_addresses_one_default; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2811,6 +3980,48 @@ CREATE INDEX pending_registrations_expires_at_idx ON public.pending_registration
 
 
 --
+-- Name: product_categories_created_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_categories_created_at_idx ON public.product_categories USING btree (category_id, created_at, product_id) WHERE is_listed;
+
+
+--
+-- Name: product_categories_name_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_categories_name_idx ON public.product_categories USING btree (category_id, name, product_id) WHERE is_listed;
+
+
+--
+-- Name: product_categories_price_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_categories_price_idx ON public.product_categories USING btree (category_id, price_amount, product_id) WHERE is_listed;
+
+
+--
+-- Name: product_events_occurred_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_events_occurred_at_idx ON public.product_events USING brin (occurred_at) WITH (pages_per_range='32');
+
+
+--
+-- Name: product_events_product_id_occurred_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_events_product_id_occurred_at_idx ON public.product_events USING btree (product_id, occurred_at) WHERE (type = ANY (ARRAY['product.created'::text, 'price.changed'::text]));
+
+
+--
+-- Name: product_prices_currency_amount_product_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_prices_currency_amount_product_id_idx ON public.product_prices USING btree (currency, amount, product_id);
+
+
+--
 -- Name: product_slugs_product_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2829,6 +4040,13 @@ CREATE INDEX product_slugs_product_id_retired_at_idx ON public.product_slugs USI
 --
 
 CREATE INDEX products_attribute_terms_idx ON public.products USING gin (public.attribute_terms(attributes)) WHERE ((archived_at IS NULL) AND (attributes <> '{}'::jsonb));
+
+
+--
+-- Name: products_brand_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_brand_created_at_id_idx ON public.products USING btree (brand, created_at, id) WHERE ((archived_at IS NULL) AND (brand IS NOT NULL));
 
 
 --
@@ -2860,6 +4078,13 @@ CREATE INDEX products_created_at_id_idx ON public.products USING btree (created_
 
 
 --
+-- Name: products_currency_price_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_currency_price_id_idx ON public.products USING btree (price_currency, price_amount, id) WHERE (archived_at IS NULL);
+
+
+--
 -- Name: products_name_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -2878,6 +4103,13 @@ CREATE INDEX products_price_id_idx ON public.products USING btree (price_amount,
 --
 
 CREATE INDEX products_search_idx ON public.products USING gin (search);
+
+
+--
+-- Name: products_translated_search_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_translated_search_idx ON public.products USING gin (translated_search) WHERE (translated_search IS NOT NULL);
 
 
 --
@@ -3043,10 +4275,52 @@ CREATE TRIGGER api_keys_deleted BEFORE DELETE ON public.api_keys FOR EACH ROW EX
 
 
 --
+-- Name: categories categories_insert_tree; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER categories_insert_tree BEFORE INSERT ON public.categories FOR EACH ROW WHEN ((new.parent_id IS NOT NULL)) EXECUTE FUNCTION public.categories_check_tree();
+
+
+--
+-- Name: categories categories_note_delete; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER categories_note_delete AFTER DELETE ON public.categories REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.categories_note_change();
+
+
+--
+-- Name: categories categories_note_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER categories_note_insert AFTER INSERT ON public.categories REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.categories_note_change();
+
+
+--
+-- Name: categories categories_note_update; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER categories_note_update AFTER UPDATE ON public.categories REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.categories_note_change();
+
+
+--
+-- Name: categories categories_update_tree; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER categories_update_tree BEFORE UPDATE OF parent_id ON public.categories FOR EACH ROW WHEN (((new.parent_id IS NOT NULL) AND (new.parent_id IS DISTINCT FROM old.parent_id))) EXECUTE FUNCTION public.categories_check_tree();
+
+
+--
 -- Name: database_incarnations database_incarnations_advance_activities; Type: TRIGGER; Schema: public; Owner: -
 --
 
 CREATE TRIGGER database_incarnations_advance_activities AFTER INSERT ON public.database_incarnations FOR EACH ROW WHEN ((new.number > 0)) EXECUTE FUNCTION public.advance_activities();
+
+
+--
+-- Name: database_incarnations database_incarnations_advance_catalogue; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER database_incarnations_advance_catalogue AFTER INSERT ON public.database_incarnations FOR EACH ROW WHEN ((new.number > 0)) EXECUTE FUNCTION public.advance_catalogue_messages();
 
 
 --
@@ -3057,10 +4331,24 @@ CREATE TRIGGER imported_customers_erased BEFORE UPDATE OF user_id ON public.impo
 
 
 --
+-- Name: inventory inventory_record_insert; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER inventory_record_insert AFTER INSERT ON public.inventory FOR EACH ROW WHEN ((new.available = 0)) EXECUTE FUNCTION public.inventory_record_event();
+
+
+--
 -- Name: inventory inventory_version; Type: TRIGGER; Schema: public; Owner: -
 --
 
 CREATE TRIGGER inventory_version BEFORE UPDATE OF available ON public.inventory FOR EACH ROW WHEN (((new.available IS DISTINCT FROM old.available) AND (new.version <= old.version))) EXECUTE FUNCTION public.inventory_count_up();
+
+
+--
+-- Name: inventory inventory_version_event; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER inventory_version_event BEFORE UPDATE OF available ON public.inventory FOR EACH ROW WHEN ((((NOT (old.available IS DISTINCT FROM 0)) <> (NOT (new.available IS DISTINCT FROM 0))) OR (abs((new.available - new.event_level)) >= new.event_step))) EXECUTE FUNCTION public.inventory_record_event();
 
 
 --
@@ -3113,10 +4401,59 @@ CREATE TRIGGER orders_lines_add_up BEFORE INSERT OR UPDATE OF items, total_amoun
 
 
 --
+-- Name: products products_change_lowest_price; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_change_lowest_price BEFORE UPDATE OF price_amount, price_currency, compare_at_amount, prices ON public.products FOR EACH ROW WHEN ((((new.compare_at_amount IS NOT NULL) OR (old.lowest_prior_amounts IS NOT NULL) OR (new.prices @? '$.*."compare_at"'::jsonpath)) AND ((((old.price_amount IS DISTINCT FROM new.price_amount) OR (old.price_currency IS DISTINCT FROM new.price_currency)) OR (old.compare_at_amount IS DISTINCT FROM new.compare_at_amount)) OR (old.prices IS DISTINCT FROM new.prices)))) EXECUTE FUNCTION public.products_set_lowest_price();
+
+
+--
+-- Name: products products_delete_languages; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_delete_languages AFTER DELETE ON public.products REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_count_languages();
+
+
+--
+-- Name: products products_insert_category; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_category AFTER INSERT ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_give_category();
+
+
+--
+-- Name: products products_insert_languages; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_languages AFTER INSERT ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_count_languages();
+
+
+--
+-- Name: products products_insert_prices; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_prices AFTER INSERT ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_index_prices();
+
+
+--
+-- Name: products products_insert_search; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_search BEFORE INSERT ON public.products FOR EACH ROW EXECUTE FUNCTION public.products_set_words();
+
+
+--
 -- Name: products products_insert_slugs; Type: TRIGGER; Schema: public; Owner: -
 --
 
 CREATE TRIGGER products_insert_slugs AFTER INSERT ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_give_slugs();
+
+
+--
+-- Name: products products_insert_translated_words; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_insert_translated_words BEFORE INSERT ON public.products FOR EACH ROW WHEN ((new.translations <> '{}'::jsonb)) EXECUTE FUNCTION public.products_translate_words();
 
 
 --
@@ -3145,6 +4482,41 @@ CREATE TRIGGER products_note_insert AFTER INSERT ON public.products REFERENCING 
 --
 
 CREATE TRIGGER products_note_update AFTER UPDATE ON public.products REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_note_change();
+
+
+--
+-- Name: products products_update_category; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_update_category AFTER UPDATE ON public.products FOR EACH ROW WHEN ((((((old.category IS DISTINCT FROM new.category) OR (old.name IS DISTINCT FROM new.name)) OR (old.price_amount IS DISTINCT FROM new.price_amount)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR ((old.archived_at IS NULL) IS DISTINCT FROM (new.archived_at IS NULL)))) EXECUTE FUNCTION public.products_update_category();
+
+
+--
+-- Name: products products_update_languages; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_update_languages AFTER UPDATE ON public.products REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_count_languages();
+
+
+--
+-- Name: products products_update_prices; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_update_prices AFTER UPDATE ON public.products REFERENCING OLD TABLE AS before NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION public.products_index_prices();
+
+
+--
+-- Name: products products_update_search; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_update_search BEFORE UPDATE OF name, category, options, brand, sku, description ON public.products FOR EACH ROW EXECUTE FUNCTION public.products_set_words();
+
+
+--
+-- Name: products products_update_translated_words; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_update_translated_words BEFORE UPDATE OF name, category, options, brand, sku, description, translations ON public.products FOR EACH ROW WHEN (((new.translations <> '{}'::jsonb) OR (old.translations <> '{}'::jsonb))) EXECUTE FUNCTION public.products_translate_words();
 
 
 --
@@ -3248,6 +4620,14 @@ ALTER TABLE ONLY public.auth_challenges
 
 
 --
+-- Name: categories categories_parent_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.categories
+    ADD CONSTRAINT categories_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.categories(id);
+
+
+--
 -- Name: customer_addresses customer_addresses_user_exists; Type: FK CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3304,11 +4684,35 @@ ALTER TABLE ONLY public.passkeys
 
 
 --
+-- Name: product_categories product_categories_category_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_categories
+    ADD CONSTRAINT product_categories_category_id_fkey FOREIGN KEY (category_id) REFERENCES public.categories(id);
+
+
+--
+-- Name: product_categories product_categories_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_categories
+    ADD CONSTRAINT product_categories_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
+
+
+--
 -- Name: product_pages product_pages_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.product_pages
     ADD CONSTRAINT product_pages_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
+
+
+--
+-- Name: product_prices product_prices_product_id_fkey; Type: FK CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.product_prices
+    ADD CONSTRAINT product_prices_product_id_fkey FOREIGN KEY (product_id) REFERENCES public.products(id) ON DELETE CASCADE;
 
 
 --
@@ -3384,6 +4788,13 @@ ALTER TABLE ONLY public.webhook_deliveries
 
 
 --
+-- Name: storefront_catalogue; Type: PUBLICATION; Schema: -; Owner: -
+--
+
+CREATE PUBLICATION storefront_catalogue WITH (publish = 'insert');
+
+
+--
 -- Name: storefront_orders; Type: PUBLICATION; Schema: -; Owner: -
 --
 
@@ -3395,6 +4806,13 @@ CREATE PUBLICATION storefront_orders WITH (publish = 'insert, update, delete, tr
 --
 
 ALTER PUBLICATION storefront_orders ADD TABLE ONLY public.orders;
+
+
+--
+-- Name: storefront_catalogue product_events; Type: PUBLICATION TABLE; Schema: public; Owner: -
+--
+
+ALTER PUBLICATION storefront_catalogue ADD TABLE ONLY public.product_events;
 
 
 --

@@ -1,8 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { farFromMidnight } from '../test/midnight.ts'
 import { type S3Fault, type S3Request, type S3Server, startS3Server } from '../test/s3-server.ts'
 import type { Fault } from './fault.ts'
 import { compactAndDie } from './lake.ts'
 import type { Round } from './round.ts'
+import { assertTablesComplete, fillForMerge, TABLE, tradeAndChange, untilStored } from './table.ts'
 
 const LAKE_FILE = /^lake\/orders\//
 const CLAIM = /^lake\/\.pending\//
@@ -70,7 +72,61 @@ export const BUCKET_FAULTS: Fault[] = [
       })
     },
   },
+  {
+    name: 's3-table',
+    title:
+      'the Iceberg tables in S3: a version of which half is stored, whose answer is lost, that is refused as a conflict or with 500, and kill -9 of its writer and of lake compact before and after it',
+    async run(round, orders) {
+      const server = await openBucket(round)
+      await round.survive('stream,email')
+      await farFromMidnight()
+      const part = Math.ceil(orders / 8)
+      for (const fault of VERSION_FAULTS) {
+        const writer = await round.start('lake', TABLE)
+        await Promise.all([failVersion(server, fault, versionOf(round)), tradeAndChange(round, part)])
+        await untilStored(round)
+        await writer.kill()
+      }
+      for (const when of ['before', 'after']) {
+        const dying = await round.start('lake', TABLE)
+        killAt(server, 'PUT', when, versionOf(round), () => dying.child.kill('SIGKILL'))
+        await Promise.all([dying.ended, tradeAndChange(round, part)])
+        const writer = await round.start('lake', TABLE)
+        await fillForMerge(round, part)
+        const merge = round.compact(TABLE)
+        killAt(server, 'PUT', when, versionOf(round), () => merge.child.kill('SIGKILL'))
+        await merge.ended
+        if (merge.child.signalCode !== 'SIGKILL') throw new Error(`the merge was over before it died ${when} its version`)
+        await writer.kill()
+      }
+      await round.start('lake')
+      await untilStored(round)
+      await round.compact(TABLE).ended
+      await assertTablesComplete(round)
+    },
+  },
 ]
+
+/** A version of a table of orders, or of one of the catalogue. */
+const versionOf = (round: Round) =>
+  round.random() < 0.5
+    ? /^lake\/iceberg\/order\w+\/metadata\/v\d+\./
+    : /^lake\/iceberg\/(catalogue_events|products|prices|stock_events)\/metadata\/v\d+\./
+
+/** Of one request that puts a version of a table; the writer, the merge and their successors follow each other. */
+const VERSION_FAULTS: readonly S3Fault[] = [{ storesHalf: true }, { losesAnswer: true }, { status: 409 }, { status: 500 }]
+
+/** Lets the requests for the next version of a table fail once. Returns when that has happened. */
+async function failVersion(server: S3Server, fault: S3Fault, version: RegExp): Promise<void> {
+  const failed = Promise.withResolvers<void>()
+  server.fault = ({ method, key }) => {
+    if (method !== 'PUT' || !version.test(key)) return undefined
+    server.fault = () => undefined
+    failed.resolve()
+    return fault
+  }
+  await failed.promise
+}
 
 const MERGED_FILE = /^lake\/orders\/.*\.\d+\.parquet$/
 

@@ -108,7 +108,9 @@ async function loseSlot(round: Round): Promise<void> {
       await round.pool.query(`select pg_logical_emit_message(false, 'ballast', repeat('x', 8000000))`)
       await round.pool.query('select pg_switch_wal()')
       await round.pool.query('checkpoint')
-      const { rows } = await round.pool.query<{ wal_status: string }>('select wal_status from pg_replication_slots')
+      const { rows } = await round.pool.query<{ wal_status: string }>(
+        `select wal_status from pg_replication_slots where slot_name ~ '_orders'`,
+      )
       return rows[0]?.wal_status === 'lost'
     },
     { what: 'the slot loses its WAL' },

@@ -1,4 +1,5 @@
 import { BUCKET_FAULTS } from './bucket.ts'
+import { CATALOGUE_FAULTS } from './catalogue.ts'
 import { CLOCK_FAULTS } from './clocks.ts'
 import { DAMAGED_LAKE_FAULT } from './damaged-lake.ts'
 import { DATABASE_FAULTS } from './database.ts'
@@ -18,6 +19,7 @@ import { WEBHOOK_FAULT } from './webhooks.ts'
 
 export const FAULTS: Fault[] = [
   ...HANDLER_FAULTS,
+  ...CATALOGUE_FAULTS,
   ...DATABASE_FAULTS,
   FULL_DISK_FAULT,
   KILLED_REPLAY_FAULT,

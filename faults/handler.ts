@@ -41,7 +41,8 @@ export async function pauseAndWake(round: Round, orders: number): Promise<void> 
 /** The process of PostgreSQL that serves the slot's reader. */
 async function findReader(round: Round): Promise<number | undefined> {
   const { rows } = await round.pool.query<{ reader: number | null }>(
-    'select active_pid as reader from pg_replication_slots where database = current_database()',
+    'select active_pid as reader from pg_replication_slots where database = current_database() and slot_name ~ $1',
+    ['_orders'],
   )
   return rows[0]?.reader ?? undefined
 }

@@ -94,8 +94,9 @@ export async function checkIndependently({
   }
 }
 
-async function readLakeIds(lake: string): Promise<string[]> {
-  const folder = join(lake, 'orders')
+/** In the order of the topic. */
+export async function readLakeIds(lake: string, dataset = 'orders'): Promise<string[]> {
+  const folder = join(lake, dataset)
   let names: string[] = []
   try {
     names = readdirSync(folder, { recursive: true }) as string[]
@@ -105,8 +106,10 @@ async function readLakeIds(lake: string): Promise<string[]> {
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   const ids: string[] = []
-  for (const name of notReplaced(names.filter((name) => name.endsWith('.parquet')))) {
-    const rows = await connection.runAndReadAll(`select event_id from read_parquet('${join(folder, name)}', hive_partitioning = false)`)
+  for (const name of notReplaced(names.filter((name) => name.endsWith('.parquet')).toSorted())) {
+    const rows = await connection.runAndReadAll(
+      `select event_id from read_parquet('${join(folder, name)}', hive_partitioning = false) order by sequence`,
+    )
     for (const [id] of rows.getRows()) ids.push(String(id))
   }
   connection.closeSync()

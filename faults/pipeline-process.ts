@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import type { Pool } from '../src/db/pool.ts'
-import type { Topic } from '../src/topic/topic.ts'
+import { ORDERS, CATALOGUE as PARTITION } from '../src/topic/partitions.ts'
+import type { Topic, TopicEvent, TopicPartition } from '../src/topic/topic.ts'
 import { failSyncs, hookLakeSteps } from './lake-hooks.ts'
 import { makeRandom } from './random.ts'
 
@@ -8,7 +9,7 @@ import { makeRandom } from './random.ts'
 // FAULT: a step (`after read`, `during publish`, `after publish`, `after confirm`, or one of lake-hooks.ts), a deliberate fault that a
 // check must catch (see broken-topic.ts), or nothing. FAULT_AFTER: how many times the step goes well before. FAULT_SEED: of
 // what is left to chance within a step.
-const { FAULT = '', FAULT_AFTER = '0', FAULT_SEED = '0', ROLES = '', DATABASE_URL = '' } = process.env
+const { FAULT = '', FAULT_AFTER = '0', FAULT_SEED = '0', ROLES = '', DATABASE_URL = '', CATALOGUE = 'off' } = process.env
 let remaining = Number(FAULT_AFTER)
 const random = makeRandom(Number(FAULT_SEED))
 
@@ -37,34 +38,40 @@ async function startStream(): Promise<void> {
   const { createOrderStreamHandler } = await import('../src/change-stream/order-stream-handler.ts')
   const { slotNameFor } = await import('../src/change-stream/replication-slot.ts')
   const { breakTopic } = await import('./broken-topic.ts')
-  const { untilConfirmed } = await import('./until-confirmed.ts')
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
-  const topic = breakTopic(await openTopic(pool), pool, FAULT)
-  const publish = topic.publish.bind(topic)
-  const stream = createOrderStreamHandler({
-    url: DATABASE_URL,
-    pool,
-    slotName: slotNameFor(new URL(DATABASE_URL).pathname.slice(1)),
-    logger,
-    topic: Object.assign(topic, {
-      async publish(messages: Parameters<typeof publish>[0]) {
-        dieAt('after read')
-        const published = publish(messages)
-        if (FAULT === 'during publish') setTimeout(() => dieAt('during publish'), random() * 10)
-        await published
-        dieAt('after publish')
-        // The handler confirms when this has returned.
-        if (FAULT === 'after confirm') void untilConfirmed(pool, messages.at(-1)?.position ?? '').then(() => dieAt('after confirm'))
-      },
-    }),
-  })
-  await stream.start()
+  const database = new URL(DATABASE_URL).pathname.slice(1)
+  const topic = breakTopic(await openTopic(ORDERS, pool), pool, FAULT)
+  const common = { url: DATABASE_URL, pool, logger }
+  await createOrderStreamHandler({ ...common, slotName: slotNameFor(database), topic: await dying(topic, pool, '_orders') }).start()
+  if (CATALOGUE !== 'on') return
+  const { createCatalogueStreamHandler } = await import('../src/change-stream/catalogue-stream-handler.ts')
+  const catalogue = await dying(await openTopic(PARTITION, pool), pool, '_catalogue')
+  await createCatalogueStreamHandler({ ...common, slotName: slotNameFor(database, 'catalogue'), topic: catalogue }).start()
 }
 
-async function openTopic(pool: Pool): Promise<Topic> {
+/** The topic, whose process dies at the step; for the catalogue the step's name begins with `catalogue`. */
+async function dying<E extends TopicEvent>(topic: Topic<E>, pool: Pool, slot: '_orders' | '_catalogue'): Promise<Topic<E>> {
+  const { untilConfirmed } = await import('./until-confirmed.ts')
+  const prefix = slot === '_orders' ? '' : 'catalogue '
+  const publish = topic.publish.bind(topic)
+  return Object.assign(topic, {
+    async publish(messages: Parameters<typeof publish>[0]) {
+      dieAt(`${prefix}after read`)
+      const published = publish(messages)
+      if (FAULT === `${prefix}during publish`) setTimeout(() => dieAt(FAULT), random() * 10)
+      await published
+      dieAt(`${prefix}after publish`)
+      const position = messages.at(-1)?.position ?? ''
+      // The handler confirms when this has returned. What a refill publishes has no position.
+      if (FAULT === `${prefix}after confirm` && position !== '') void untilConfirmed(pool, position, slot).then(() => dieAt(FAULT))
+    },
+  })
+}
+
+async function openTopic<E extends TopicEvent>(partition: TopicPartition<E>, pool: Pool): Promise<Topic<E>> {
   const options = { pool, url: DATABASE_URL, logger }
   const { nats } = readConfig(process.env)
-  if (nats === null) return (await import('../src/topic/postgres/postgres-topic.ts')).createPostgresTopic(options)
+  if (nats === null) return (await import('../src/topic/postgres/postgres-topic.ts')).createPostgresTopic(partition, options)
   const { NatsTopic } = await import('../src/topic/nats/nats-topic.ts')
-  return new NatsTopic({ ...options, nats, replicas: nats.replicas })
+  return new NatsTopic(partition, { ...options, nats, replicas: nats.replicas })
 }

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { createTopic } from '../src/app/create-topic.ts'
+import { createPartition, createTopic } from '../src/app/create-topic.ts'
 import { ensureIncarnationOf } from '../src/app/ensure-incarnation.ts'
 import { openLake } from '../src/app/open-lake.ts'
-import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { type ReplayReport, replay } from '../src/audit/replay/replay.ts'
 import { reconcile } from '../src/audit/restore/reconcile.ts'
@@ -17,6 +17,7 @@ import { readConfig } from '../src/config.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import { COMMAND_BOUNDS } from '../src/db/session-settings.ts'
+import { CATALOGUE } from '../src/topic/partitions.ts'
 import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { createTestDatabase } from '../test/database.ts'
@@ -170,9 +171,18 @@ export class Round {
 
   async verify(): Promise<VerifyReport> {
     const { pool, url } = this
-    const lake = await openLake(readConfig(this.environment('lake')))
-    const options = { pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url), lake, now: () => new Date() }
-    return verify(options).finally(() => lake.close())
+    const config = readConfig(this.environment('lake'))
+    const lake = await openLake(config)
+    const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger: silent })
+    const catalogue = { topic: catalogueTopic, slotName: catalogueSlotOf(url) }
+    const options = { pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url), catalogue, lake, now: () => new Date() }
+    try {
+      await catalogueTopic.start()
+      return await verify(options)
+    } finally {
+      await catalogueTopic.stop()
+      lake.close()
+    }
   }
 
   async replay(): Promise<ReplayReport> {
@@ -186,13 +196,15 @@ export class Round {
     const config = readConfig(this.environment('lake'))
     await ensureIncarnationOf(config, { pool, url, logger: silent })
     const topic = await createTopic(config, { pool, url, logger: silent })
+    const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger: silent })
     const lake = await openLake(config)
     try {
       await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })
-      const report = await reconcile({ pool, url, topic, lake, now: () => new Date() })
+      const report = await reconcile({ pool, url, topic, catalogueTopic, lake, now: () => new Date() })
       if (report === null || report.lostEvents === 0) throw new Error('the restore was not recognised')
     } finally {
       lake.close()
+      await catalogueTopic.stop()
       await topic.stop()
     }
   }

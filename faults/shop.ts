@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { recordProductEvents } from '../src/catalogue/product-events.ts'
 import type { Pool } from '../src/db/pool.ts'
+import { inTransaction } from '../src/db/transaction.ts'
 import { retryUntil } from '../test/eventually.ts'
 
 const PRODUCTS = 5
@@ -62,6 +64,7 @@ export class Shop {
       this.#products.push(id)
       this.initialStock.set(id, STOCK)
     }
+    await inTransaction(this.#pool, (tx) => recordProductEvents(tx, this.#products, null))
   }
 
   async addCustomer(id: string, email: string): Promise<void> {

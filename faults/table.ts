@@ -1,52 +1,122 @@
+import { join } from 'node:path'
 import { openLake } from '../src/app/open-lake.ts'
 import { readConfig } from '../src/config.ts'
-import { commitOrderEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { expireSnapshots } from '../src/lake/iceberg/expire-snapshots.ts'
+import { EVENT_TABLES } from '../src/lake/iceberg/lake-table.ts'
+import { TableStore } from '../src/lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
-import { readWithIcebird } from '../test/iceberg-reader.ts'
+import { queryLake } from '../src/lake/lake-query.ts'
+import { CATALOGUE_KEYS, type CatalogueTable, catalogueOf } from '../test/catalogue-tables.ts'
+import { eventually } from '../test/eventually.ts'
+import { readWithIcebird, watchEvents } from '../test/iceberg-reader.ts'
 import { farFromMidnight } from '../test/midnight.ts'
+import { changeProducts } from './catalogue.ts'
 import type { Fault } from './fault.ts'
-import type { Round } from './round.ts'
+import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 const WRITER_STEPS = ['before data', 'after data', 'before metadata', 'after metadata', 'after link']
 const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before delete', 'after delete']
-const TABLE = { LAKE_TABLE_SECONDS: '1' }
+export const TABLE = { LAKE_TABLE_SECONDS: '1' }
 
-/** kill -9 of those who write the Iceberg table. */
+/** Which step: of the orders, or of the catalogue. */
+const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
+
+/** kill -9 of those who write the Iceberg tables. */
 export const TABLE_FAULTS: Fault[] = [
   {
     name: 'lake-table',
-    title: 'kill -9 of the lake writer and of lake compact, five times each, around the steps of a commit of the Iceberg table',
+    title: 'kill -9 of the lake writer and of lake compact, five times each, around the steps of a commit of the Iceberg tables',
     async run(round, orders) {
       await round.survive('stream,email')
       await farFromMidnight()
       for (const [index, step] of WRITER_STEPS.entries()) {
-        const dying = await round.start('lake', { ...TABLE, FAULT: step })
+        const dying = await round.start('lake', { ...TABLE, FAULT: `${datasetOf(round)}${step}` })
         // The second merges what the first wrote.
-        await round.shop.trade(Math.ceil(orders / 10))
+        await tradeAndChange(round, Math.ceil(orders / 10))
         await dying.ended
         const writer = await round.start('lake', TABLE)
-        await round.shop.trade(Math.ceil(orders / 10))
-        await round.drain()
-        const merge = round.compact({ ...TABLE, FAULT: MERGE_STEPS[index] ?? '' })
-        await Promise.all([merge.ended, round.shop.trade(1)])
+        await fillForMerge(round, Math.ceil(orders / 10))
+        const merge = round.compact({ ...TABLE, FAULT: `${datasetOf(round)}${MERGE_STEPS[index]}` })
+        await Promise.all([merge.ended, tradeAndChange(round, 1)])
         if (merge.child.signalCode !== 'SIGKILL') throw new Error(`the merge was over before it died ${MERGE_STEPS[index]}`)
         await writer.kill()
       }
       await round.start('lake')
-      await round.drain()
+      await untilStored(round)
       await round.compact(TABLE).ended
+      await assertTablesComplete(round)
+    },
+  },
+  {
+    name: 'lake-table-reader',
+    title: 'a reader of the Iceberg tables of events beside three kill -9 of the lake writer, merges and expiries',
+    async run(round, orders) {
+      await round.survive('stream,email')
+      await farFromMidnight()
+      const store = await openLake(readConfig(round.environment('lake')))
+      const names = EVENT_TABLES.map(({ name }) => name)
+      const stopReading = watchEvents(round.cleanup, { store, pathOf: (name) => store.locate(name) }, names)
+      try {
+        for (const step of ['before data', 'before metadata', 'after metadata']) {
+          const dying = await round.start('lake', { ...TABLE, FAULT: `${datasetOf(round)}${step}` })
+          await tradeAndChange(round, Math.ceil(orders / 6))
+          await dying.ended
+          const writer = await round.start('lake', TABLE)
+          await fillForMerge(round, Math.ceil(orders / 6))
+          await Promise.all([round.compact(TABLE).ended, tradeAndChange(round, 1)])
+          for (const name of names) await expireSnapshots(new TableStore(store, name), new Date(Date.now() - 1_000))
+          await writer.kill()
+        }
+        if ((await stopReading()) < 6) throw new Error('the reader has hardly read')
+      } finally {
+        store.close()
+      }
+      await round.start('lake')
+      await untilStored(round)
       await assertTablesComplete(round)
     },
   },
 ]
 
-/** Compares the tables, as an independent reader has them, with `orders` in PostgreSQL. */
-async function assertTablesComplete(round: Round): Promise<void> {
+/** The number of orders, and as many changes of products. */
+export async function tradeAndChange(round: Round, count: number): Promise<void> {
+  await Promise.all([round.shop.trade(count), changeProducts(round, count)])
+}
+
+/** Two files of orders and of the catalogue at least, which a merge needs. */
+export async function fillForMerge(round: Round, count: number): Promise<void> {
+  for (const part of [count, 1]) {
+    await tradeAndChange(round, part)
+    await untilStored(round)
+  }
+}
+
+/** Until the lake has every change of orders and products. */
+export async function untilStored(round: Round): Promise<void> {
+  await round.drain()
   const store = await openLake(readConfig(round.environment('lake')))
   try {
-    await commitOrderEvents(store)
+    await eventually(
+      async () => {
+        const { rows } = await round.pool.query<{ events: number }>('select count(*)::integer as events from product_events')
+        const stored = await queryLake(store, 'select count(distinct event_id) from catalogue_events')
+        return Number(stored.rows[0]?.[0]) >= (rows[0]?.events ?? 0)
+      },
+      { what: 'the changes of products in the lake', timeoutMs: DRAIN_TIMEOUT_MS },
+    )
+  } finally {
+    store.close()
+  }
+}
+
+/** Compares the tables, as an independent reader has them, with PostgreSQL. */
+export async function assertTablesComplete(round: Round): Promise<void> {
+  const store = await openLake(readConfig(round.environment('lake')))
+  try {
+    await commitEvents(store)
     await writeDerivedTables(store)
-    const lake = { store, pathOf: (name: string) => store.locate(name) }
+    const lake = { store, pathOf: (name: string) => join(round.lake, name) }
     const events = (await readWithIcebird(lake, 'order_events')).map(({ event_id }) => String(event_id))
     const { rows } = await round.pool.query('select id, version, status, json_array_length(items) as lines from orders')
     const wanted = rows.reduce((sum, { version }) => sum + version, 0)
@@ -58,6 +128,11 @@ async function assertTablesComplete(round: Round): Promise<void> {
     if (orders.toSorted().join(' ') !== expected.toSorted().join(' ')) throw new Error('the table orders differs from PostgreSQL')
     const lines = rows.reduce((sum, row) => sum + row.lines, 0)
     if ((await readWithIcebird(lake, 'order_lines')).length !== lines) throw new Error(`the table order_lines has not ${lines} rows`)
+    for (const [name, rows] of Object.entries(await catalogueOf(round.pool))) {
+      const read = (await readWithIcebird(lake, name)).map(CATALOGUE_KEYS[name as CatalogueTable]).toSorted()
+      if (rows.length === 0 || read.join(' ') !== rows.toSorted().join(' '))
+        throw new Error(`the table ${name} has ${read.length} rows and not the ${rows.length} of PostgreSQL`)
+    }
   } finally {
     store.close()
   }

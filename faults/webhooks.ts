@@ -19,16 +19,16 @@ const FAILURES = ['500', '503', 'cut before', 'cut after'] as const
 type Received = Map<string, number>
 
 /** A receiver that fails every third post in one of four ways. `cut after` has processed the post. */
-async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received: Received; isFailing: boolean }> {
+export async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received: Received }> {
   const received: Received = new Map()
-  const receiver = { url: '', received, isFailing: true }
+  const receiver = { url: '', received }
   let posts = 0
   const server = createServer(async (request: IncomingMessage, response) => {
     for await (const _ of request) {
       // Read to its end.
     }
     const turn = posts++
-    const failure = receiver.isFailing && turn % 3 === 0 ? FAILURES[(turn / 3) % FAILURES.length] : null
+    const failure = turn % 3 === 0 ? FAILURES[(turn / 3) % FAILURES.length] : null
     if (failure === 'cut before') return void request.socket.destroy()
     if (failure === '500' || failure === '503') return void response.writeHead(Number(failure)).end()
     const id = `${request.url} ${request.headers['webhook-id']}`
@@ -45,9 +45,8 @@ async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received:
   return receiver
 }
 
-/** Each version of each order arrives at each endpoint at least once, and twice only when an answer was lost. */
-async function awaitWebhooks(round: Round, received: Received): Promise<void> {
-  const wanted = (await round.countVersions()) * ENDPOINTS
+/** All that are wanted arrive at least once, and nothing else. */
+export async function awaitWebhooks(round: Round, received: Received, wanted: number): Promise<void> {
   await eventually(
     async () => {
       const { rows } = await round.pool.query<{ queued: number; failed: number }>(
@@ -62,17 +61,17 @@ async function awaitWebhooks(round: Round, received: Received): Promise<void> {
   if (received.size !== wanted) throw new Error(`${received.size} webhooks came, of ${wanted}`)
 }
 
+/** Retries come after a second here; in a store the pauses grow. */
+export function retryQuickly({ url }: Round): Promise<void> {
+  return installJobQueues({ url, logger: silent, queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }] })
+}
+
 /** Receivers that refuse, hang up before or after they processed a post, and a worker that dies. */
 export const WEBHOOK_FAULT: Fault = {
   name: 'webhooks-failing',
   title: 'webhooks to receivers that fail every third post, and kill -9 of their worker',
   async run(round, orders) {
-    // Retries come after a second here; in a store the pauses grow.
-    await installJobQueues({
-      url: round.url,
-      logger: silent,
-      queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }],
-    })
+    await retryQuickly(round)
     const receiver = await startReceiver(round.cleanup)
     const encryption = createEncryption(TEST_SECRET, 'webhook secret')
     for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++)
@@ -86,6 +85,6 @@ export const WEBHOOK_FAULT: Fault = {
     await trading
     await round.start('webhook', settings)
     await round.shop.trade(3)
-    await awaitWebhooks(round, receiver.received)
+    await awaitWebhooks(round, receiver.received, (await round.countVersions()) * ENDPOINTS)
   },
 }

@@ -74,7 +74,7 @@ export function checkDocumented(
   const [, schema] = content.find(([documented]) => documented === type) ?? []
   if (schema === undefined) return [`the content type ${type} of ${status} is not in the document`]
   if (type === 'application/x-ndjson') return checkLines(bytes)
-  if (type === 'text/html') return bytes.length > 0 ? [] : ['the page is empty']
+  if (type === 'text/html' || type === 'application/xml') return bytes.length > 0 ? [] : ['the page is empty']
   const reason = judge.explain(schema, answer.json())
   return reason === null ? [] : [`the body of ${status} is not as documented: ${reason}`]
 }

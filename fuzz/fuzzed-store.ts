@@ -3,6 +3,7 @@ import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
+import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 import type { Cleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
@@ -26,6 +27,7 @@ export async function startFuzzedStore(t: Cleanup, overrides: StoreOverrides = {
     host: '127.0.0.1',
     lakeFlushSeconds: 1,
     mailMaxPerHour: null,
+    shopProductUrl: 'https://shop.example/{slug}',
     ...overrides,
   })
   await recordStock(store.pool)
@@ -39,7 +41,7 @@ export async function startFuzzedStore(t: Cleanup, overrides: StoreOverrides = {
 }
 
 async function auditPipeline({ pool, url, addresses, config }: TestStore): Promise<string[]> {
-  const topic = createPostgresTopic({ pool, url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool, url, logger: silent })
   const lake = await openLake(config)
   const options = {
     pool,

@@ -114,9 +114,9 @@ export class Judge {
   }
 }
 
-/** A client of a later version of the Iceberg protocol may send parameters that are not in the document. */
+/** A client of a later version of the Iceberg protocol may send parameters that are not in the document; mails add some to links of products. */
 function isOpen(path: string): boolean {
-  return path.startsWith('/iceberg/')
+  return path.startsWith('/iceberg/') || path.startsWith('/products/{') || path.startsWith('/products/by-slug/')
 }
 
 function hasMore({ operation: { path, queryParameters }, query }: FuzzRequest): boolean {

@@ -50,6 +50,28 @@ function hasWrongComparePrice({ price, compare_at_price: before }: Body): boolea
   return (before ?? null) !== null && !(currency === now.currency && Number(amount) > Number(now.amount))
 }
 
+/** Prices are in other currencies than the product's own, which is unknown without its price, each once. */
+function hasWrongPrices({ price, prices }: Body): boolean {
+  if (!Array.isArray(prices) || prices.length === 0) return false
+  const own = ((price ?? {}) as Record<string, unknown>).currency
+  const currencies = prices.map((offered) => offered?.currency)
+  const isBelow = prices.some((offered) => (offered?.compare_at ?? null) !== null && Number(offered.compare_at) <= Number(offered.amount))
+  return own === undefined || currencies.includes(own) || new Set(currencies).size < currencies.length || isBelow
+}
+
+/** A well-formed tag may still be another one in canonical form. */
+function hasUnknownLanguage({ translations }: Body): boolean {
+  const known = ['de', 'fr', 'pt-BR', 'zh-Hant']
+  return typeof translations === 'object' && Object.keys(translations ?? {}).some((tag) => !known.includes(tag))
+}
+
+/** A category is named by a slug, which may be unknown, or by a path of names, the first of which is that of `category`. */
+function hasWrongCategories({ category, categories }: Body): boolean {
+  if (!Array.isArray(categories)) return false
+  const hasNameWithoutSlug = categories.some((each) => Array.isArray(each) && each.some((label) => !/[\p{L}\p{N}]/u.test(String(label))))
+  return category !== undefined || hasNameWithoutSlug || categories.some((each) => typeof each === 'string')
+}
+
 function hasTwoFirstImages({ image_url, images }: Body): boolean {
   return image_url !== undefined && Array.isArray(images) && (images[0]?.url ?? null) !== image_url
 }
@@ -59,6 +81,10 @@ const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'attributes have too many bytes', isBroken: hasLargeAttributes },
   { because: 'a key would have expired, or live for more than two years', isBroken: hasWrongExpiry },
   { because: 'the price before a reduction is not above the price', isBroken: hasWrongComparePrice },
+  { because: 'prices in other currencies contradict each other or the price', isBroken: hasWrongPrices },
+  { because: 'a language of translations is no canonical tag', isBroken: hasUnknownLanguage },
+  { because: 'categories contradict each other, or one is not there', isBroken: hasWrongCategories },
+  { because: 'the category above may not be there', isBroken: ({ parent_id }) => (parent_id ?? null) !== null },
   { because: 'image_url is not the first of the images', isBroken: hasTwoFirstImages },
   { because: 'restock is for goods that are returned', isBroken: ({ restock, to }) => restock === true && to !== 'returned' },
   { because: 'tracking is for orders that are shipped', isBroken: ({ tracking, to }) => (tracking ?? null) !== null && to !== 'shipped' },

@@ -190,11 +190,16 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     quantity: () =>
       fc.oneof({ arbitrary: fc.integer({ min: 1, max: 5 }), weight: 9 }, { arbitrary: fc.constantFrom(10_000, 9_999), weight: 1 }),
   }
-  return (name, schema) => {
+  const hintOf: Hint = (name, schema) => {
     if (name === 'stock' && schema.type === 'integer') return fc.integer({ min: 0, max: 500 })
+    if (name === 'translations' && schema.type === 'object') {
+      const propertyNames = { type: 'string', enum: ['de', 'fr', 'pt-BR', 'zh-Hant'] }
+      return valuesOf({ ...schema, propertyNames }, judge, hintOf)
+    }
     if ((schema.type !== 'string' && schema.type !== 'integer') || !Object.hasOwn(hints, name)) return undefined
     return hints[name]?.().filter((value) => judge.isOf(schema, value))
   }
+  return hintOf
 }
 
 /** Values that only go together. */

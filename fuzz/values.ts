@@ -95,7 +95,15 @@ function object(schema: Schema, judge: Judge, hint: Hint): fc.Arbitrary<Record<s
   const isOpen = typeof additionalProperties === 'object' && Object.keys(properties).length === 0
   if (isOpen) {
     const letters = fc.array(fc.constantFrom(...'abcdefg'), { minLength: 1, maxLength: 10 }).map((parts) => parts.join(''))
-    const name = propertyNames === undefined ? letters : fc.oneof(letters, string(propertyNames, judge))
+    const name =
+      propertyNames === undefined
+        ? letters
+        : fc
+            .oneof(
+              letters,
+              propertyNames.enum === undefined ? string(propertyNames, judge) : fc.constantFrom(...(propertyNames.enum as string[])),
+            )
+            .filter((each) => judge.isOf(propertyNames, each))
     return fc.dictionary(name, valuesOf(additionalProperties, judge, hint), { maxKeys: Math.min(maxProperties, 3), noNullPrototype: true })
   }
   return minProperties === 0 ? known : known.filter((value) => Object.keys(value).length >= minProperties)
@@ -107,7 +115,15 @@ export function valuesOf(schema: Schema, judge: Judge, hint: Hint, name = ''): f
   if (hinted !== undefined) return hinted
   if (schema.const !== undefined) return fc.constant(schema.const)
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum)
-  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map((member) => valuesOf(member, judge, hint, name)))
+  if (schema.anyOf !== undefined) {
+    const { anyOf, required = [], ...rest } = schema
+    // Of an object whose alternatives only name other required properties.
+    const members =
+      schema.type === 'object'
+        ? anyOf.map((member) => ({ ...rest, ...member, required: [...required, ...(member.required ?? [])] }))
+        : anyOf
+    return fc.oneof(...members.map((member) => valuesOf(member, judge, hint, name)))
+  }
   switch (schema.type) {
     case 'string':
       return string(schema, judge)

@@ -2,15 +2,16 @@ import type { Logger } from 'pino'
 import { authOptions, createApi, createCatalogue } from './app/create-api.ts'
 import { createConsoleParts } from './app/create-console.ts'
 import { createListener, workerConfigs } from './app/create-listener.ts'
+import { createStreams } from './app/create-streams.ts'
 import { createEmail, createLake, createWebhook, type Watched } from './app/create-subscribers.ts'
-import { createTopic } from './app/create-topic.ts'
-import { ensureIncarnationAtStart, ensureIncarnationOf } from './app/ensure-incarnation.ts'
+import { createPartition, createTopic } from './app/create-topic.ts'
+import { ensureIncarnationAtStart } from './app/ensure-incarnation.ts'
 import { explainListenErrors } from './app/explain-listen-errors.ts'
 import { createFigures } from './app/figures.ts'
 import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openMailTemplates } from './app/mail-templates.ts'
 import { openLake } from './app/open-lake.ts'
-import { orderSlotOf, prepareDatabase } from './app/prepare-database.ts'
+import { prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
 import { createSecretWatch, openSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
@@ -20,10 +21,12 @@ import { createAuth } from './auth/auth.ts'
 import { createEncryption } from './auth/store-secret.ts'
 import { claimIssuer } from './auth/tokens/issuer.ts'
 import { loadSigningKeys } from './auth/tokens/signing-keys.ts'
+import { createEventBackfill } from './catalogue/backfill-events.ts'
+import { createCategoryRenaming } from './catalogue/categories/rename-products.ts'
 import { loadSampleCatalogue } from './catalogue/import/sample-catalogue.ts'
+import { saveStockEventPercent } from './catalogue/product-events.ts'
 import { createCataloguePurge } from './catalogue/purge/purge-catalogue.ts'
 import { createPurgers } from './catalogue/purge/purger.ts'
-import { createOrderStreamHandler } from './change-stream/order-stream-handler.ts'
 import type { Config } from './config.ts'
 import type { RunCommand } from './console/run-command.ts'
 import { assertReachable, assertServer } from './db/assert-suitable.ts'
@@ -36,10 +39,10 @@ import { createJobQueue } from './jobs/job-queue.ts'
 import { queueAccountMail } from './mail/account-mail.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
-import type { TracedPart } from './operations/tracing.ts'
 import { deleteKeysOf, eraseAddressesOf } from './orders/erase-addresses.ts'
 import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
+import { CATALOGUE } from './topic/partitions.ts'
 
 export interface App {
   /** The HTTP API, null in a process without that role. */
@@ -99,6 +102,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
 
     const hasApi = config.roles.includes('api')
+    if (hasApi) await saveStockEventPercent(pool, config.stockEventPercent)
     const hasPipeline = config.roles.some((role) => role !== 'api')
     const hasEmail = config.roles.includes('email')
     const hasWebhook = config.roles.includes('webhook')
@@ -112,23 +116,13 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = await createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
-    const stream = config.roles.includes('stream')
-      ? createOrderStreamHandler({
-          ...{ pool, topic, logger, url: addresses.stream, slotName: orderSlotOf(addresses.stream) },
-          onPublished: metrics.eventsPublished,
-          ...(tracing === null
-            ? {}
-            : {
-                onPublishing: (events: readonly TracedPart[]) =>
-                  tracing.startBatch('publish', events, { 'messaging.system': config.nats === null ? 'postgresql' : 'nats' }),
-              }),
-          beforePublishing: () => ensureIncarnationOf(config, { pool, url, logger }),
-        })
+    const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger, isReadOnly: !hasPipeline })
+    const streams = config.roles.includes('stream')
+      ? createStreams(config, { pool, addresses, topic, catalogueTopic, logger, metrics, tracing })
       : null
-    if (stream !== null) metrics.watchChangeStream(stream)
     const watched: Watched = { metrics, subscriptions: new Map(), mailServer: null, lake: null }
     let isStopping = false
-    const canWork = shareChecks(readinessCheck(pool, stream, database))
+    const canWork = shareChecks(readinessCheck(pool, streams, database))
     const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
@@ -142,24 +136,38 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     if (tracing !== null) services.unshift({ start: async () => {}, stop: () => tracing.stop() })
     if (secretWatch !== null) services.push(secretWatch)
     const encryption = createEncryption(secret, 'account mail')
-    const purgers = stream === null ? [] : createPurgers(config.cdnPurgeUrls)
+    const purgers = streams === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
     const jobs = createJobQueue({ url, logger, supervise: hasJobs, runsScheduler: hasApi })
     if (hasApi || hasJobs) services.push(jobs)
     // An API alone opens it at the first look: for the figures, or for an operator.
-    services.push(hasPipeline ? topic : { start: async () => {}, stop: () => topic.stop() })
+    for (const each of [topic, catalogueTopic]) services.push(hasPipeline ? each : { start: async () => {}, stop: () => each.stop() })
     if (config.roles.includes('lake'))
-      services.push(createLake(config, { pool, store: await openLake(config), topic, deliveryLog, logger, watched, tracing }))
+      services.push(
+        createLake(config, { pool, store: await openLake(config), topic, catalogueTopic, deliveryLog, logger, watched, tracing }),
+      )
     const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
     if (hasEmail && mailTemplates !== null)
       services.push(await createEmail(config, { pool, topic, jobs, templates: mailTemplates, encryption, logger, now, watched, tracing }))
     if (hasWebhook)
       services.push(
-        createWebhook(config, { pool, topic, jobs, encryption: createEncryption(secret, 'webhook secret'), logger, now, watched, tracing }),
+        createWebhook(config, {
+          pool,
+          topic,
+          catalogueTopic,
+          jobs,
+          encryption: createEncryption(secret, 'webhook secret'),
+          logger,
+          now,
+          watched,
+          tracing,
+        }),
       )
-    if (stream !== null) {
+    if (streams !== null) {
+      services.push(createEventBackfill({ pool, logger }))
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
-      services.push(stream, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
+      services.push(streams.orders, streams.catalogue, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
+      services.push(createCategoryRenaming({ pool, logger }))
     }
     services.push(createFigures({ pool, url, metrics, logger, now, topic, hasApi }))
     let server: HttpServer | null = null

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
 import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket.ts'
-import { readDefaultLanguage, readHeaderName, readLocale, readMailFrom } from './config/mail.ts'
+import { readCatalogueLanguage, readDefaultLanguage, readHeaderName, readLocale, readMailFrom } from './config/mail.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
 import { readNats } from './config/nats.ts'
-import { checkLastPort, readCorsOrigins, readOperations, readPurgeUrls, readTrustProxy } from './config/network.ts'
+import { checkLastPort, readCorsOrigins, readOperations, readProductUrl, readPurgeUrls, readTrustProxy } from './config/network.ts'
 import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
@@ -59,6 +59,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   const basePath = readBasePath(read)
   const databaseAddresses = readDatabaseAddresses(read)
   const mailLocale = readLocale(read)
+  const defaultLanguage = readDefaultLanguage(read, mailLocale)
   const derivedUrl = `http://localhost:${port}${basePath}`
   const baseUrl = readBaseUrl(read, derivedUrl)
   return {
@@ -93,7 +94,9 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** BCP 47, for amounts in mails of its language. Null: they are written as usual in the mail's language. */
     mailLocale,
     /** Of accounts that have chosen none. */
-    defaultLanguage: readDefaultLanguage(read, mailLocale),
+    defaultLanguage,
+    /** BCP 47, of products' own texts. */
+    catalogueLanguage: readCatalogueLanguage(read, defaultLanguage),
     /** Order mails an hour for one account; further ones wait. Null for no limit. */
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     /** Whether webhooks may go to addresses off the public internet, and over plain http. */
@@ -138,6 +141,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
       { mustBe: 'an ISO 4217 code such as EUR', parse: (text) => (isCurrency(text) ? text : undefined) },
       { value: 'EUR', documented: 'EUR' },
     ),
+    /** The page of a product in the shop, with `{slug}` for its slug; null where feeds have no links. */
+    shopProductUrl: readProductUrl(read),
     /** Bound of the page cache of the catalogue in each process of the API. */
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
     /** How long shared caches keep the catalogue's answers unless they are purged. */
@@ -161,6 +166,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
     /** Days after an order's last change for which its address and note are kept when its account is deleted. */
     retainOrderAddressDays: read.integer('RETAIN_ORDER_ADDRESS_DAYS', 3_650, 30, 36_500),
+    /** Days for which events of the catalogue are kept; the newest of each product, its price and its stock stay. */
+    catalogueEventDays: read.integer('CATALOGUE_EVENT_DAYS', 400, 31, 36_500),
+    /** An event each time that a level of stock changes by this part of the number that was set; 0 for none. */
+    stockEventPercent: read.integer('STOCK_EVENT_PERCENT', 0, 0, 100),
     /** Address of metrics and health, null for none. */
     operations: readOperations(read),
     /** Processes of the API that share the port, this one included. */

@@ -22,6 +22,13 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 const created = ({ json }: Answer) => String(json.id)
 const newProduct = () => ({ sku: `A-${randomUUID()}`, name: 'A mug', category: 'mugs', price: { amount: 900, currency: 'EUR' } })
 
+/** A category whose name is its id. */
+async function addCategory(store: TestStore): Promise<string> {
+  const id = randomUUID()
+  await store.pool.query('insert into categories (id, name, slug) values ($1, $2, $2)', [id, id])
+  return id
+}
+
 /** One call for each change that a scope permits, by its operationId. */
 export const makeCalls: Readonly<Record<string, MakeCall>> = {
   createProduct: async () => ({ body: newProduct(), subject: created }),
@@ -34,6 +41,15 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
   archiveProduct: async (store) => {
     const { id } = await store.addProduct()
     return { params: { id }, subject: id, states: [{ is_archived: false }, { is_archived: true }] }
+  },
+  createCategory: async () => ({ body: { name: `Category ${randomUUID()}` }, subject: created }),
+  updateCategory: async (store) => {
+    const [id, name] = [await addCategory(store), `New ${randomUUID()}`]
+    return { params: { id }, headers: { 'if-match': '*' }, body: { name }, subject: id, states: [{ name: id }, { name }] }
+  },
+  deleteCategory: async (store) => {
+    const id = await addCategory(store)
+    return { params: { id }, subject: id }
   },
   importProducts: async () => ({ raw: JSON.stringify(newProduct()), headers: NDJSON, states: [null, { created: 1, updated: 0 }] }),
   setStock: async (store) => {

@@ -73,9 +73,11 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   for (const state of ['failing', 'disabled'])
     WELL[`storefront_webhook_endpoints{${of(`,state="${state}"`)}}`] = steady(state === 'failing' ? 0 : 1)
   WELL[`storefront_source_up{${of(',source="database"')}}`] = steady(1)
-  WELL[`storefront_change_stream_slot_lost{${of()}}`] = steady(0)
-  WELL[`storefront_change_stream_lag_bytes{${of()}}`] = steady(1e6)
-  WELL[`storefront_change_stream_retained_bytes{${of()}}`] = steady(1e9)
+  for (const stream of ['change_stream', 'catalogue_stream']) {
+    WELL[`storefront_${stream}_slot_lost{${of()}}`] = steady(0)
+    WELL[`storefront_${stream}_lag_bytes{${of()}}`] = steady(1e6)
+    WELL[`storefront_${stream}_retained_bytes{${of()}}`] = steady(1e9)
+  }
   WELL[`storefront_dead_letters{${of()}}`] = steady(0)
   WELL[`storefront_data_disk_free_bytes{${of()}}`] = steady(2e9)
   WELL[`storefront_data_disk_size_bytes{${of()}}`] = steady(1e10)
@@ -85,7 +87,9 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   WELL[`storefront_requests_shed_total{${of(',class="search"')}}`] = steady(40)
   for (const kind of ['order', 'account']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
   WELL[`storefront_webhooks_total{${of(',outcome="failed"')}}`] = steady(7)
-  for (const subscriber of roles.filter((role) => role !== 'api' && role !== 'stream')) {
+  const names = roles.filter((role) => role !== 'api' && role !== 'stream')
+  const ofCatalogue = names.filter((name) => name !== 'email').map((name) => `catalogue-${name}`)
+  for (const subscriber of [...names, ...ofCatalogue]) {
     const isActive = instance !== 'mail2'
     WELL[`storefront_subscriber_state{${of(`,subscriber="${subscriber}",state="active"`)}}`] = steady(isActive ? 1 : 0)
     WELL[`storefront_subscriber_lag_events{${of(`,subscriber="${subscriber}"`)}}`] = steady(50)
@@ -95,7 +99,8 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   const requests = (status: string) =>
     `storefront_http_request_duration_seconds_count{${of(`,method="GET",route="/products",status="${status}"`)}}`
   if (roles.includes('api')) Object.assign(WELL, { [requests('2xx')]: `0+6000x${MINUTES}`, [requests('5xx')]: `0+30x${MINUTES}` })
-  if (roles.includes('stream')) WELL[`storefront_change_stream_state{${of(',state="active"')}}`] = steady(1)
+  for (const stream of roles.includes('stream') ? ['change_stream', 'catalogue_stream'] : [])
+    WELL[`storefront_${stream}_state{${of(',state="active"')}}`] = steady(1)
   if (roles.includes('lake')) {
     WELL[`storefront_lake_last_flush_timestamp_seconds{${of()}}`] = `0+60x${MINUTES}`
     WELL[`storefront_lake_table_overdue_seconds{${of()}}`] = steady(0)
@@ -116,12 +121,22 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   NoProcess: { series: changed(DIES, 'storefront_'), labels: { job: 'storefront' } },
   RoleMissing: { series: { ...changed(DIES, '"mail1"'), ...changed(DIES, '"mail2"') }, labels: { role: 'email' } },
   SourceAway: { series: changed('1x10 0x50', 'source_up', '"api"'), labels: { instance: 'api', source: 'database' } },
-  OrderStreamSlotLost: { series: changed('0x10 1x50', 'slot_lost', '"api"'), labels: {} },
+  OrderStreamSlotLost: { series: changed('0x10 1x50', '_change_stream_slot_lost', '"api"'), labels: {} },
   OrderStreamStandsStill: { series: changed(DIES, '"rest"'), labels: {} },
-  OrderStreamFallsBehind: { series: changed('0+2e8x60', 'lag_bytes'), labels: {} },
-  OrderStreamLogGrows: { series: changed('0+3e8x60', 'retained_bytes'), labels: {} },
+  OrderStreamFallsBehind: { series: changed('0+2e8x60', '_change_stream_lag_bytes'), labels: {} },
+  OrderStreamLogGrows: { series: changed('0+3e8x60', '_change_stream_retained_bytes'), labels: {} },
+  CatalogueStreamStandsStill: { series: changed(DIES, '"rest"'), labels: {} },
+  CatalogueStreamSlotLost: { series: changed('0x10 1x50', 'catalogue_stream_slot_lost', '"api"'), labels: {} },
+  CatalogueStreamFallsBehind: { series: changed('0+5e8x60', 'catalogue_stream_lag_bytes'), labels: {}, at: '50m' },
+  CatalogueStreamLogGrows: { series: changed('0+3e8x60', 'catalogue_stream_retained_bytes'), labels: {} },
   DeadLetters: { series: changed('0x10 1x50', 'dead_letters'), labels: {} },
   SubscriberStandsStill: { series: { ...changed(DIES, '"mail1"'), ...changed(DIES, '"mail2"') }, labels: { subscriber: 'email' } },
+  CatalogueSubscriberStandsStill: { series: changed(DIES, 'catalogue-webhook'), labels: { subscriber: 'catalogue-webhook' } },
+  CatalogueSubscriberFallsBehind: {
+    series: changed('0+1000x180', 'lag_events', 'catalogue-lake'),
+    labels: { subscriber: 'catalogue-lake' },
+    at: '80m',
+  },
   SubscriberFallsBehind: { series: changed('0+1000x60', 'lag_events', '"webhook"'), labels: { subscriber: 'webhook' } },
   CorruptMessages: { series: changed('3x25 4x40', 'corrupt_messages', '"lake"'), labels: { subscriber: 'lake' } },
   QueueGrows: { series: changed('500+100x60', 'queued{', '"email"'), labels: { queue: 'email' }, at: '50m' },

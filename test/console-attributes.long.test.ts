@@ -88,7 +88,7 @@ test('an operator fills the page of a product, and changes one part of it', { sk
   await eventually(async () => (await pageOf()).brand === null, { what: 'a product without a brand' })
   const { updated_at: _, ...now } = await pageOf()
   const { updated_at: _before, ...before } = saved
-  assert.deepEqual(now, { ...before, brand: null, compare_at_price: null })
+  assert.deepEqual(now, { ...before, brand: null, compare_at_price: null, lowest_price_30_days: null })
   assert.deepEqual(
     complaints.filter((text) => !/status of 422/.test(text)),
     [],

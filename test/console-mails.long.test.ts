@@ -252,7 +252,7 @@ test('an id in the address stays one part of the path', { skip: NO_CHROMIUM }, a
   for (const [screen, parameter, parent] of [
     ['mails', 'mail', '/admin/mails/'],
     ['orders', 'order', '/admin/orders/'],
-    ['products', 'product', '/products/'],
+    ['products', 'product', '/admin/products/'],
     ['pipeline', 'run', '/admin/audits/'],
     ['pipeline', 'webhook', '/admin/webhooks/'],
   ] as const) {

@@ -22,13 +22,13 @@ for (const view of VIEWS) {
     await page.getByRole('link', { name: 'New product' }).press('Enter')
     await page.getByLabel('Name').fill('Blue mug')
     await page.getByLabel('SKU').fill('MUG-BLUE')
-    await page.getByLabel('Category').fill('Kitchen')
-    await page.getByLabel('Price').fill('12.505')
+    await page.getByLabel('Categories').fill('Home > Kitchen')
+    await page.getByRole('textbox', { name: /^Price In/ }).fill('12.505')
     await page.getByLabel('Stock').fill('40')
     await page.keyboard.press('Enter')
     await page.getByText('The price must be a number such as 12.50, with a point and at most 2 decimals for EUR.').waitFor()
     await assertAccessible(page, 'the form with its error')
-    await page.getByLabel('Price').fill('90071992547409.91')
+    await page.getByRole('textbox', { name: /^Price In/ }).fill('90071992547409.91')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'Products: Blue mug' }).waitFor()
     await page.getByText('40 available').waitFor()
@@ -37,7 +37,7 @@ for (const view of VIEWS) {
       (await store.pool.query('select price_amount from products where sku = $1', [sku])).rows[0].price_amount
     assert.equal(await priceOf('MUG-BLUE'), Number.MAX_SAFE_INTEGER, 'exact, also above what a float of major units holds')
 
-    await page.getByLabel('Price').fill('11.90')
+    await page.getByRole('textbox', { name: /^Price In/ }).fill('11.90')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Blue mug is saved.').waitFor()
     assert.equal(await priceOf('MUG-BLUE'), 1_190)
@@ -84,7 +84,7 @@ test('a change by another operator meanwhile is explained, and what was entered 
   const product = await store.addProduct({ name: 'A lamp', amount: 1_000 })
   await page.goto(`${address}#products?product=${product.id}`)
   await page.getByLabel('Name').fill('A blue lamp')
-  await page.getByLabel('Price').fill('9.50')
+  await page.getByRole('textbox', { name: /^Price In/ }).fill('9.50')
   const patch = async (body: object) => {
     const headers = { 'if-match': '*' }
     assert.equal((await store.call('PATCH', `/admin/products/${product.id}`, { token: operator.token, body, headers })).status, 200)

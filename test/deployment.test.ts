@@ -194,7 +194,7 @@ test("Prometheus accepts its configuration, with the store's rules", { skip: mis
 
 test('Varnish accepts the VCL with the addresses of compose.yaml', { skip: varnishMissing }, (t) => {
   const folder = temporaryFolder(t)
-  copyFileSync(join(ROOT, 'deploy/varnish/default.vcl'), join(folder, 'default.vcl'))
+  for (const name of ['default.vcl', 'languages.vcl']) copyFileSync(join(ROOT, 'deploy/varnish', name), join(folder, name))
   const addresses = textOf('deploy/compose/addresses.vcl')
   const names = [...addresses.matchAll(/"((?:api|stream)-\d)"/g)].map(([, name = '']) => name)
   assert.deepEqual(names, ['api-1', 'api-2', 'stream-1', 'stream-2'])

@@ -54,13 +54,15 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
   )
   assertFinding(fresh, 'slot', 'warning', /not read by any process/, /^start a process with the role stream/)
   assertFinding(fresh, 'standby', 'ok', /^the server has no slot of a standby$/)
-  const { rows } = await pool.query<{ slot: string }>('select slot_name as slot from pg_replication_slots')
+  const { rows } = await pool.query<{ slot: string }>(`select slot_name as slot from pg_replication_slots where slot_name ~ '_orders'`)
   const slot = rows[0]?.slot ?? ''
 
   await pool.query(`alter system set max_slot_wal_keep_size = '128MB'`)
   await pool.query('select pg_reload_conf()')
   const left = async () => {
-    const { rows } = await pool.query<{ left: number | null }>('select safe_wal_size::float8 as left from pg_replication_slots')
+    const { rows } = await pool.query<{ left: number | null }>(
+      `select safe_wal_size::float8 as left from pg_replication_slots where slot_name ~ '_orders'`,
+    )
     return rows[0]?.left ?? Number.NaN
   }
   while (!((await left()) < 2 * SEGMENT_BYTES)) await writeSegment(pool)

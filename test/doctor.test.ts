@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { orderSlotOf } from '../src/app/prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from '../src/app/prepare-database.ts'
 import { openSecret } from '../src/app/secrets.ts'
 import { changeIssuer } from '../src/auth/tokens/issuer.ts'
 import { createReplicationSlot } from '../src/change-stream/replication-slot.ts'
@@ -25,6 +25,7 @@ async function makeDatabase(t: TestContext) {
   const db = await createTestDatabase(t)
   const slot = orderSlotOf(db.url)
   await createReplicationSlot(db.pool, slot)
+  await createReplicationSlot(db.pool, catalogueSlotOf(db.url))
   const { api, stream, owner } = db.addresses
   return { db, slot, env: { DATABASE_URL: api, DATABASE_STREAM_URL: stream, DATABASE_OWNER_URL: owner } }
 }
@@ -69,7 +70,7 @@ test('everything is well in a store that is complete, and nothing is changed by 
     'secret',
     'issuer',
   ]
-  const others = ['stream role', 'owner role', 'slot', 'standby', 'broker', 'mail server', 'lake', 'lake tables', 'cache']
+  const others = ['stream role', 'owner role', 'slot', 'catalogue slot', 'standby', 'broker', 'mail server', 'lake', 'lake tables', 'cache']
   assert.deepEqual(
     findings.map(({ check }) => check),
     [...checks, ...others],

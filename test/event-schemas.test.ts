@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Value } from 'typebox/value'
+import { CATALOGUE_EVENT_TYPES } from '../src/catalogue/catalogue-event.ts'
+import { eventFiles } from '../src/cli/event-document.ts'
+import { CATALOGUE_COLUMNS } from '../src/lake/catalogue-row.ts'
 import { LAKE_COLUMNS } from '../src/lake/lake-row.ts'
-import { orderEventFiles } from '../src/orders/event-document.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
 import { addBuyers } from './buyers.ts'
 import { eventually } from './eventually.ts'
@@ -24,7 +26,7 @@ const store = await startStore({ after }, { roles: ['api', 'stream'] })
 const events = await makeEventsOfEveryType()
 
 test('the committed documents are those that the program writes', async (t) => {
-  const files = orderEventFiles()
+  const files = eventFiles()
   const committed = ['asyncapi.json', ...readdirSync(join(DOCS, 'schemas')).map((name) => `schemas/${name}`)]
   assert.deepEqual(Object.keys(files).sort(), committed.sort())
   for (const [name, document] of Object.entries(files)) assert.equal(read(name), `${JSON.stringify(document, null, 2)}\n`, name)
@@ -78,21 +80,30 @@ test('every reference of the AsyncAPI document leads somewhere, and each event t
     assert.ok(path.split('/').reduce((node: any, step) => node?.[step], document) !== undefined, path)
   }
   const names = Object.values<{ name: string }>(document.components.messages).map(({ name }) => name)
-  assert.deepEqual(names.sort(), [...new Set(events.map(({ type }) => type))].sort())
+  assert.deepEqual(names.sort(), [...new Set([...events.map(({ type }) => type), ...CATALOGUE_EVENT_TYPES])].sort())
 })
 
-test('docs/events.md has every column of the lake with its type', () => {
-  const [, table = ''] = read('events.md').split('| Column | Type |')
+/** Names and types of a table of the lake's columns in docs/events.md, by its place. */
+function documentedColumns(place: number): [string, string][] {
+  const [table = ''] = read('events.md').split('| Column | Type |')[place]?.split('\n\n') ?? []
   const rows = table.split('\n').filter((line) => line.startsWith('| `'))
-  const documented = rows.flatMap((row) => {
+  return rows.flatMap((row) => {
     const [, names = '', type = ''] = row.split('|')
-    return [...names.matchAll(/`(\w+)`/g)].map(([, name]) => [name, type.trim()])
+    return [...names.matchAll(/`(\w+)`/g)].map(([, name = '']): [string, string] => [name, type.trim()])
   })
+}
+
+test('docs/events.md has every column of the lake with its type', () => {
   const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: { text: 'DATE' } }).map(([name, { text: type }]) => [
     name,
     type.startsWith('STRUCT') ? 'LIST of STRUCT' : type,
   ])
-  assert.deepEqual(documented.sort(), columns.sort())
+  assert.deepEqual(documentedColumns(1).sort(), columns.sort())
+})
+
+test('docs/events.md has every column of the catalogue in the lake', () => {
+  const names = documentedColumns(2).map(([name]) => name)
+  assert.deepEqual(names.sort(), [...Object.keys(CATALOGUE_COLUMNS), 'ingest_date'].sort())
 })
 
 /** The schema with no room for what it does not name. */

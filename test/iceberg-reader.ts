@@ -1,6 +1,8 @@
+import assert from 'node:assert/strict'
 import { open } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { icebergMetadata, icebergRead } from 'icebird'
+import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestLake } from './lake-stores.ts'
 
 type Row = Record<string, unknown>
@@ -41,5 +43,48 @@ async function answer(path: string, range: string | null): Promise<Response> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     return new Response(`${pathToFileURL(path)} is missing`, { status: 404 })
+  }
+}
+
+/**
+ * Reads these tables of events again and again: each time without a double, and with every event that it had before. Returns a function that
+ * ends it and returns the number of reads. `fetch` of this process is icebird's meanwhile.
+ */
+export function watchEvents(t: Cleanup, lake: Pick<TestLake, 'store' | 'pathOf'>, tables = ['order_events']): () => Promise<number> {
+  let [isWatching, reads] = [true, 0]
+  const seen = new Map<string, Set<string>>()
+  const watching = (async () => {
+    for (let turn = 0; isWatching; turn++) {
+      const table = tables[turn % tables.length] ?? ''
+      const rows = await readWithIcebird(lake, table).catch((error: Error) => {
+        // The table is not there yet, or an expiry ended the snapshot that was being read: a reader gets an error then, and never fewer rows.
+        assert.match(error.message, /404|is missing|magic|fetch failed/i)
+        return null
+      })
+      if (rows === null) {
+        await new Promise((resolve) => setImmediate(resolve))
+        continue
+      }
+      reads += 1
+      const now = new Set(rows.map(({ event_id }) => String(event_id)))
+      assert.equal(now.size, rows.length, 'an event is there twice')
+      assert.deepEqual(
+        [...(seen.get(table) ?? [])].filter((id) => !now.has(id)),
+        [],
+        'events are gone',
+      )
+      seen.set(table, now)
+    }
+  })()
+  // The caller gets its failure.
+  const ended = watching.catch(() => {})
+  onCleanup(t, async () => {
+    isWatching = false
+    await ended
+  })
+  return async () => {
+    isWatching = false
+    await watching
+    return reads
   }
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { pino } from 'pino'
+import { ORDER_DATASET } from '../src/lake/lake-dataset.ts'
 import { nameOf } from '../src/lake/lake-names.ts'
 import { type LakeQueryResult, queryLake } from '../src/lake/lake-query.ts'
 import { toLakeRow } from '../src/lake/lake-row.ts'
@@ -15,6 +16,7 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 import { makeMessages } from './order-event-factory.ts'
 
 const SINK_DEFAULTS = {
+  dataset: ORDER_DATASET,
   flushSeconds: 3_600,
   flushRows: 1_000,
   logger: pino({ level: 'silent' }),

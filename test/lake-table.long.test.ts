@@ -10,7 +10,7 @@ import type { Snapshot } from '../src/lake/iceberg/table-metadata.ts'
 import { TableStore } from '../src/lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
 import { listLake } from '../src/lake/list-files.ts'
-import { readWithIcebird } from './iceberg-reader.ts'
+import { readWithIcebird, watchEvents } from './iceberg-reader.ts'
 import { queryFolder } from './lake-harness.ts'
 import { farFromMidnight } from './midnight.ts'
 import { type AuditedStore, startAuditedStore, summarise } from './pipeline-audit.ts'
@@ -47,35 +47,6 @@ async function eventIds(store: AuditedStore, snapshot?: Snapshot): Promise<strin
   return (await readWithIcebird(lakeOf(store), 'order_events', snapshot?.['snapshot-id'])).map(({ event_id }) => String(event_id))
 }
 
-/** Reads the table again and again: each time without a double, and with every event that it had before. Returns the number of reads. */
-function watchTable(store: AuditedStore): () => Promise<number> {
-  let [isWatching, reads, seen] = [true, 0, new Set<string>()]
-  const watching = (async () => {
-    while (isWatching) {
-      const ids = await eventIds(store).catch((error: Error) => {
-        // An expiry ended the snapshot that it was reading: a reader gets an error then, and never fewer rows.
-        assert.match(error.message, /404|is missing|magic|fetch failed/i)
-        return null
-      })
-      if (ids === null) continue
-      reads += 1
-      const now = new Set(ids)
-      assert.equal(now.size, ids.length, 'an event is there twice')
-      assert.deepEqual(
-        [...seen].filter((id) => !now.has(id)),
-        [],
-        'events are gone',
-      )
-      seen = now
-    }
-  })()
-  return async () => {
-    isWatching = false
-    await watching
-    return reads
-  }
-}
-
 test('the tables agree with PostgreSQL after the demo, five kills of the writer and of the merge, expiries and a reader beside them', async (t) => {
   const store = await startAuditedStore(t)
   const { lakeStore: lake, lake: directory, pool } = store
@@ -83,7 +54,7 @@ test('the tables agree with PostgreSQL after the demo, five kills of the writer 
   await placeDemoOrders(store, 6)
   await store.untilDelivered()
   await commitOrderEvents(lake)
-  const stopWatching = watchTable(store)
+  const stopWatching = watchEvents(t, lakeOf(store))
   for (const [writerStep, mergeStep] of ROUNDS) {
     await placeDemoOrders(store, 4)
     await store.untilDelivered()

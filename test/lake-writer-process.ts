@@ -14,9 +14,16 @@ hookLakeSteps((step) => {
 })
 
 const { LakeSink } = await import('../src/lake/lake-sink.ts')
+const { ORDER_DATASET } = await import('../src/lake/lake-dataset.ts')
 const { LocalLakeStore } = await import('../src/lake/local-store.ts')
 const { makeMessages } = await import('./order-event-factory.ts')
-const sink = new LakeSink({ store: new LocalLakeStore(directory), flushSeconds: 60, flushRows: 20, logger: pino({ level: 'silent' }) })
+const sink = new LakeSink({
+  dataset: ORDER_DATASET,
+  store: new LocalLakeStore(directory),
+  flushSeconds: 60,
+  flushRows: 20,
+  logger: pino({ level: 'silent' }),
+})
 await sink.start()
 const stored = await sink.lastSequence()
 await sink.handle(makeMessages(Number(last) - stored, stored + 1), new AbortController().signal)

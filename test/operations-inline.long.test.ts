@@ -94,6 +94,8 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
   'storefront replay --order ID': async () => assert.match(await run(`replay --order ${order}`), /compared 1 events/),
   'storefront replay --subscriber email': async () => assert.match(await run('replay --subscriber email'), /^email reads again/),
   'storefront replay --subscriber webhook': async () => assert.match(await run('replay --subscriber webhook'), /^webhook reads again/),
+  'storefront replay --subscriber catalogue-webhook': async () =>
+    assert.match(await run('replay --subscriber catalogue-webhook'), /^catalogue-webhook reads again/),
   'storefront mail list': async () => assert.match(await run('mail list'), new RegExp(order)),
   'storefront mail list --order 100001': async () => assert.match(await run(`mail list --order 100001`), new RegExp(order)),
   'storefront mail list --status failed': async () => {
@@ -122,7 +124,8 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
   },
   'select epoch, stream from topic_epochs': (text) => query(as(text)),
   'select max(sequence) from topic_messages': async (text) => assert.ok(Object.values((await query<object>(as(text)))[0] ?? {})[0] > 1),
-  'select name, sequence from topic_subscribers': async (text) => assert.equal((await query(as(text))).length, 3),
+  'select name, sequence from topic_subscribers': async (text) =>
+    assert.equal((await query(as(text))).length, 5, 'three of orders, two of the catalogue'),
   'select slot_name, active, confirmed_flush_lsn, wal_status from pg_replication_slots': async (text) =>
     assert.ok((await query(as(text))).length > 0),
   'select slot_name, failover from pg_replication_slots': async (text) => assert.ok((await query(as(text))).length > 0),

@@ -96,8 +96,9 @@ test('each metric counts the work that was done', async (t) => {
     'storefront_queued{queue="email"}': 0,
     'storefront_webhooks_total{outcome="failed"}': 1,
     'storefront_queued{queue="webhook"}': 0,
-    storefront_lake_files_total: 1,
-    storefront_lake_rows_total: 1,
+    // The event of an order, and that of its product.
+    storefront_lake_files_total: 2,
+    storefront_lake_rows_total: 2,
     storefront_lake_last_flush_timestamp_seconds: (time) => Math.abs(time - Date.now() / 1_000) < 600,
     storefront_lake_table_overdue_seconds: 0,
     'storefront_database_pool_connections{pool="general"}': (connections) => connections > 0,

@@ -5,6 +5,7 @@ import { type ReplayOptions, type ReplayReport, replay } from '../src/audit/repl
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import type { LakeStore } from '../src/lake/lake-store.ts'
+import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -30,7 +31,7 @@ export interface AuditedStore extends TestStore {
 
 export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<AuditedStore> {
   const store = await startStore(t, { lakeFlushSeconds: 1, mailMaxPerHour: null, ...overrides })
-  const topic = createPostgresTopic({ pool: store.pool, url: store.url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool: store.pool, url: store.url, logger: silent })
   const lakeStore = await openLake(store.config)
   onCleanup(t, () => lakeStore.close())
   const slotName = orderSlotOf(store.url)

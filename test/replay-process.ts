@@ -3,6 +3,7 @@ import { pino } from 'pino'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { replay } from '../src/audit/replay/replay.ts'
 import { createPool } from '../src/db/pool.ts'
+import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 
 // `storefront replay`, which kills itself before it sends its statement of this number: node test/replay-process.ts DATABASE_URL NUMBER
@@ -16,7 +17,7 @@ pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
 } as typeof pg.Client.prototype.query
 
 const pool = createPool({ url, size: 2, applicationName: 'replay', onError: () => {} })
-const topic = createPostgresTopic({ pool, url, logger: pino({ level: 'silent' }) })
+const topic = createPostgresTopic(ORDERS, { pool, url, logger: pino({ level: 'silent' }) })
 await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })
 await pool.end()
 console.log(sent)

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import pino from 'pino'
-import { createTopic } from '../src/app/create-topic.ts'
+import { createPartition, createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
-import { orderSlotOf } from '../src/app/prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import type { Terminal } from '../src/cli/command.ts'
@@ -16,6 +16,7 @@ import { readConfig } from '../src/config.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { findEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
+import { CATALOGUE } from '../src/topic/partitions.ts'
 import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { untilNoServer } from './data-folders.ts'
@@ -49,6 +50,8 @@ interface Shared {
 
 export interface RunningStore {
   call: TestStore['call']
+  /** The token of an operator. */
+  operator: string
   pool: Pool
   topic: Topic
   place(): Promise<PlacedOrder>
@@ -112,9 +115,11 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       if (addresses === null) throw new Error('the store has no database')
       const pool = createPool({ url: addresses.owner, size: 4, applicationName: 'test', onError: () => {} })
       const topic = await createTopic(config, { pool, url: addresses.owner, logger: silent })
+      const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url: addresses.owner, logger: silent })
       open.push(
         () => pool.end(),
         () => topic.stop(),
+        () => catalogueTopic.stop(),
       )
       const call = caller(app.server)
       if (shared.buyer === null) {
@@ -133,12 +138,14 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
       const read = async () => {
         const lake = await openLake(config)
         const slotName = orderSlotOf(addresses.api)
-        const options = { pool, streamUrl: addresses.stream, topic, slotName, lake, lakeFlushSeconds: 1, now: () => new Date() }
+        const catalogue = { topic: catalogueTopic, slotName: catalogueSlotOf(addresses.api) }
+        const options = { pool, streamUrl: addresses.stream, topic, slotName, catalogue, lake, lakeFlushSeconds: 1, now: () => new Date() }
         return verify({ ...options, patienceMs: 60_000 }).finally(() => lake.close())
       }
       const contextInto = (lines: string[]) => ({ config, logger: silent, pool, addresses, terminal: terminalInto(lines) })
       return {
         call,
+        operator,
         pool,
         topic,
         async place() {
@@ -227,7 +234,7 @@ export async function readLakeRows(dataDir: string): Promise<LakeRow[]> {
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   try {
-    return await readLakeFiles(lake, async (_, paths) => {
+    return await readLakeFiles(lake, 'orders', async (_, paths) => {
       const lakeRows: LakeRow[] = []
       for (const path of paths) {
         const reader = await connection.runAndReadAll(

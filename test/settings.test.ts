@@ -100,6 +100,7 @@ test('mails have the language of MAIL_LOCALE unless there is another or the stor
   assert.equal(languageWith({ MAIL_LOCALE: 'de-AT' }), 'de')
   assert.equal(languageWith({ MAIL_LOCALE: 'pt-BR' }), 'en')
   assert.equal(languageWith({ MAIL_LOCALE: 'de-AT', DEFAULT_LANGUAGE: 'es' }), 'es')
+  assert.equal(readConfig({ DEFAULT_LANGUAGE: 'es' }).catalogueLanguage, 'es')
 })
 
 test('takes any number of OpenID providers up to ten, each with its own settings, and refuses half of one', () => {
@@ -175,10 +176,12 @@ test('takes each setting it knows', () => {
     PAGE_CACHE_MB: '0',
     WEB_CONCURRENCY: '4',
     CDN_MAX_AGE_SECONDS: '3600',
+    SHOP_PRODUCT_URL: 'https://shop.example/p/{slug}',
     CDN_PURGE_URL: 'varnish://cache:6081',
     MAIL_TEMPLATES: 'mails',
     MAIL_LOCALE: 'de-at',
     DEFAULT_LANGUAGE: 'fr',
+    CATALOGUE_LANGUAGE: 'pt-BR',
     OIDC_PROVIDERS: 'acme',
     OIDC_ACME_ISSUER: 'https://id.acme.example',
     OIDC_ACME_CLIENT_ID: 'shop',
@@ -188,6 +191,8 @@ test('takes each setting it knows', () => {
     OPS_PORT: '9000',
     OPS_HOST: '0.0.0.0',
     RETAIN_ORDER_ADDRESS_DAYS: '2922',
+    CATALOGUE_EVENT_DAYS: '90',
+    STOCK_EVENT_PERCENT: '10',
   })
   const { isEmailVerificationRequired, accountUrl, trustProxy, nats, ...known } = config
   assert.deepEqual(known, {
@@ -218,15 +223,19 @@ test('takes each setting it knows', () => {
     drainDelaySeconds: 5,
     pageCacheBytes: 0,
     sharedCacheSeconds: 3_600,
+    shopProductUrl: 'https://shop.example/p/{slug}',
     cdnPurgeUrls: ['varnish://cache:6081'],
     maxQuantityPerProductAndUser: null,
     objectStoreEnvironment: {},
     pendingOrderTtlSeconds: 604_800,
     maxPendingOrdersPerUser: 500,
     retainOrderAddressDays: 2_922,
+    catalogueEventDays: 90,
+    stockEventPercent: 10,
     mailTemplates: resolve('mails'),
     mailLocale: 'de-AT',
     defaultLanguage: 'fr',
+    catalogueLanguage: 'pt-BR',
     oidcProviders: [{ id: 'acme', name: 'acme', issuer: 'https://id.acme.example', clientId: 'shop', clientSecret: null }],
     mailMaxPerHour: null,
     isPrivateWebhookAllowed: true,
@@ -294,6 +303,8 @@ test('refuses words that are not on the list', () => {
   for (const DEFAULT_LANGUAGE of ['it', 'DE', 'de-AT', 'en,de']) {
     assert.equal(refusal({ DEFAULT_LANGUAGE }), `DEFAULT_LANGUAGE must be one of en, de, fr, es, not "${DEFAULT_LANGUAGE}"`)
   }
+  for (const CATALOGUE_LANGUAGE of ['DE', 'pt-br', 'pt_BR', 'iw', 'x-klingon', 'german', 'de-DE-u-co-phonebk'])
+    assert.match(refusal({ CATALOGUE_LANGUAGE }), /^CATALOGUE_LANGUAGE must be a language tag in canonical form/)
   assert.match(refusal({ ROLES: ',' }), /^ROLES must be some of/)
   assert.equal(refusal({ LOG_FORMAT: 'xml' }), 'LOG_FORMAT must be one of auto, pretty, json, not "xml"')
   assert.match(refusal({ LOG_LEVEL: 'loud' }), /^LOG_LEVEL must be one of trace, debug/)

@@ -215,6 +215,8 @@ export async function addProduct(pool: Pool, overrides: Partial<NewProduct> = {}
     [id, product.sku, product.name, product.category, product.amount, product.currency, product.stock === null || product.stock > 0],
   )
   await pool.query('insert into inventory (product_id, available) values ($1, $2)', [id, product.stock])
+  // Otherwise `storefront verify` would find a product without an event.
+  await pool.query('select record_product_events(array[$1::uuid], null)', [id])
   return { id, ...product }
 }
 

@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import pino from 'pino'
 import { ChangeStream } from '../src/change-stream/change-stream.ts'
+import { ORDER_SOURCE } from '../src/change-stream/order-source.ts'
 import type { Lsn } from '../src/change-stream/pgoutput.ts'
 import { ensureReplicationSlot, slotNameFor } from '../src/change-stream/replication-slot.ts'
 import type { ChangeStreamOptions, Commit } from '../src/change-stream/slot-reader.ts'
 import type { Queryable } from '../src/db/pool.ts'
+import type { OrderRecord } from '../src/orders/events.ts'
 import { setStatus } from './broken-rows.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
@@ -23,15 +25,16 @@ export async function makeStreamDatabase(t: Cleanup): Promise<TestDatabase & { s
   return { ...db, slotName }
 }
 
+type OrderStreamOptions = ChangeStreamOptions<OrderRecord, 'status' | 'version'>
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
 
 export async function startStream(
   t: Cleanup,
   db: StreamDatabase,
-  onCommits: ChangeStreamOptions['onCommits'],
-  options: Partial<ChangeStreamOptions> = {},
-): Promise<ChangeStream> {
-  const stream = new ChangeStream({ url: db.url, slotName: db.slotName, onCommits, logger: silent, ...options })
+  onCommits: OrderStreamOptions['onCommits'],
+  options: Partial<OrderStreamOptions> = {},
+): Promise<ChangeStream<OrderRecord, 'status' | 'version'>> {
+  const stream = new ChangeStream({ source: ORDER_SOURCE, url: db.url, slotName: db.slotName, onCommits, logger: silent, ...options })
   onCleanup(t, () => stream.stop())
   await stream.start()
   return stream

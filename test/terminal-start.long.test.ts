@@ -33,7 +33,7 @@ test('long work shows one line of progress on a terminal, which is gone at the e
   const env = { DATA_DIR: folder.path }
   const terminal = runInTerminal(t, 'node bin/storefront.mjs verify', env)
   assert.equal((await terminal.ended)[0], 0, terminal.output)
-  const shown = `${CLEAR_LINE}Comparing orders, topic, mails and lake …`
+  const shown = `${CLEAR_LINE}Comparing orders, catalogue, topic, mails and lake …`
   const [before = '', ...after] = terminal.output.split(shown)
   assert.ok(after.length > 0, JSON.stringify(before))
   assert.match(after.at(-1)?.split(CLEAR_LINE).at(-1) ?? '', /^orders/)

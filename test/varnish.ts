@@ -33,7 +33,7 @@ export async function startVarnish(
       .replace('.port = "3001"', `.port = "${second}"`)
       .replace('  "127.0.0.1";', `  "${purger}";`),
   )
-  copyFileSync(new URL('default.vcl', VCL), join(folder, 'default.vcl'))
+  for (const name of ['default.vcl', 'languages.vcl']) copyFileSync(new URL(name, VCL), join(folder, name))
   port ??= await freePort()
   const args = [
     '-F',

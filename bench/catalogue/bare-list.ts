@@ -39,6 +39,7 @@ process.on('message', async ({ url, poolSize, statements, marker }: BareList) =>
       options: row.options,
       price: { amount: Number(row.price_amount), currency: row.price_currency },
       compare_at_price: row.compare_at_amount,
+      lowest_price_30_days: row.lowest_prior_amount,
       in_stock: row.in_stock,
       created_at: row.created_at,
       updated_at: row.updated_at,

@@ -19,5 +19,5 @@ export async function importCatalogue(cleanup: Cleanup, store: Store, products: 
   const { status, stderr } = await runStorefront(cleanup, ['catalogue', 'import', file], { env: store.settings })
   rmSync(file)
   if (status !== 0) throw new Error(`the import ended with ${status}: ${stderr}`)
-  await store.pool.query('vacuum analyze products, inventory')
+  await store.pool.query('vacuum analyze products, product_slugs, product_categories, inventory')
 }

@@ -6,7 +6,7 @@ import type { components, operations, paths } from './schema.ts'
 import { createSend } from './send.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
 
-export { formatMoney } from './currency.ts'
+export { formatMajorUnits, formatMoney } from './currency.ts'
 export { eachItem, type Page } from './pages.ts'
 export { isProblem, type Problem, type ProblemCode, ProblemError, UnexpectedResponse } from './problem.ts'
 export type { components, operations, paths } from './schema.ts'
@@ -165,7 +165,12 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug } } }))
     },
 
-    /** How many products there are by category and price. */
+    /** The tree of categories, each before those below it. */
+    async categories(call: CallOptions = {}): Promise<Schemas['Categories']> {
+      return dataOf(await api.GET('/categories', { ...call, params: {} }))
+    },
+
+    /** How many products there are by category, brand and price. */
     async facets(
       query: NonNullable<operations['listFacets']['parameters']['query']> = {},
       call: CallOptions = {},

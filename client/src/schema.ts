@@ -1052,7 +1052,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many products there are by category, price and attribute
+         * How many products there are by category, brand, price and attribute
          * @description Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.
          */
         get: operations["listFacets"];
@@ -1104,6 +1104,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/feeds/products.xml": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * All products for advertisers, as RSS 2.0
+         * @description With the elements of Google's product data specification, which others read too. In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported. 404 where the setting `SHOP_PRODUCT_URL` is missing, without which there are no links.
+         */
+        get: operations["getProductFeed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/feeds/products.ndjson": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * All products, one JSON object a line
+         * @description Each line is a product as `GET /products/{id}` answers, with `link`, the address of its page in the shop, if the store has the setting `SHOP_PRODUCT_URL`. In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.
+         */
+        get: operations["exportProducts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/categories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * All categories, as a tree
+         * @description Cached like a list of products. `GET /products/facets` has the numbers of products.
+         */
+        get: operations["listCategories"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/products": {
         parameters: {
             query?: never;
@@ -1131,7 +1191,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * A product with all that operators edit
+         * @description In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404. Needs the scope `products:write`.
+         */
+        get: operations["getEditedProduct"];
         put?: never;
         post?: never;
         /**
@@ -1146,6 +1210,54 @@ export interface paths {
          * @description Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. `image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product. Needs the scope `products:write`.
          */
         patch: operations["updateProduct"];
+        trace?: never;
+    };
+    "/admin/categories/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One category, to change it
+         * @description The `ETag` is the `If-Match` of a change. `GET /categories` has all of them. Needs the scope `products:write`.
+         */
+        get: operations["getCategory"];
+        put?: never;
+        post?: never;
+        /**
+         * Deletes a category without products and without others below it
+         * @description With `If-Match` only if it is unchanged. Archived products do not count. Needs the scope `products:write`.
+         */
+        delete: operations["deleteCategory"];
+        options?: never;
+        head?: never;
+        /**
+         * Renames, moves or reorders a category
+         * @description What the body names is replaced, the rest stays. With another `parent_id` all below it move along. `category` of its products follows a new name within seconds, of a hundred thousand products within minutes. A former slug leads nowhere. Needs the scope `products:write`.
+         */
+        patch: operations["updateCategory"];
+        trace?: never;
+    };
+    "/admin/categories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Adds a category
+         * @description Without `slug` it gets one that is free, of its name. Without `position` it follows those that have one, by name. Needs the scope `products:write`.
+         */
+        post: operations["createCategory"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/admin/stock": {
@@ -1210,6 +1322,26 @@ export interface paths {
          * @description The same `reference` again changes nothing and answers 200 with the first adjustment. Needs the scope `stock:write`.
          */
         post: operations["adjustStock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/products/{id}/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The prices that a product has had in a currency, newest first, in pages
+         * @description In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always. Needs the scope `stock:read`.
+         */
+        get: operations["listProductPrices"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1959,7 +2091,7 @@ export interface paths {
         put?: never;
         /**
          * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
-         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
+         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -2041,7 +2173,7 @@ export interface components {
             action: string;
             subject: {
                 /** @enum {unknown} */
-                type: "product" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
+                type: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
                 /** @description Null: many, which `after` counts. */
                 id: string | null;
             };
@@ -2203,7 +2335,7 @@ export interface components {
             [key: string]: string | number | boolean;
         };
         /**
-         * @description `verify` compares orders, topic, mails and lake, and changes nothing. `replay` publishes order events that the topic lacks, and recreates and refills a lost replication slot.
+         * @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates and refills a lost replication slot.
          * @enum {unknown}
          */
         AuditKind: "verify" | "replay";
@@ -2264,6 +2396,36 @@ export interface components {
             /** @description One amount for each currency. */
             revenue: components["schemas"]["Money"][];
         };
+        Categories: {
+            /** @description Each category comes before those below it. */
+            data: components["schemas"]["Category"][];
+            /** @description False: these are the first 10000. */
+            is_complete: boolean;
+        };
+        Category: {
+            /** Format: uuid */
+            id: string;
+            /** @description Its address; unique in the store. */
+            slug: string;
+            /** @description Unique among its siblings. */
+            name: string;
+            /** @description Null: at the top. */
+            parent_id: string | null;
+            /** @description Its place among its siblings, from 0. */
+            position: number;
+            /** @description 0 at the top. */
+            depth: number;
+        };
+        CategoryChange: {
+            /** @description No control characters, and at least one visible character. */
+            name?: string;
+            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            slug?: string;
+            /** @description Null: at the top. */
+            parent_id?: string | null;
+            /** @description Its place among its siblings, from 0; those after it move on. More than there are: at the end. */
+            position?: number;
+        };
         Credentials: {
             email: string;
             password: string;
@@ -2321,6 +2483,67 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        EditedProduct: {
+            /** Format: uuid */
+            id: string;
+            /** @description The address of its page; former ones lead to it. */
+            slug: string;
+            sku: string;
+            name: string;
+            description: string;
+            category: string;
+            brand: string | null;
+            /** @description The first image. */
+            image_url: string | null;
+            /** @description Common to the variants of one thing. */
+            group: string | null;
+            /** @description The properties that distinguish a variant within its group. */
+            options: {
+                [key: string]: string;
+            };
+            /** @description The shop's own facts about the product. Absent: none. */
+            attributes?: {
+                [key: string]: string | number | boolean | string[];
+            };
+            price: components["schemas"]["Money"];
+            /** @description The price before a reduction: above `price`, in its currency. */
+            compare_at_price: components["schemas"]["Money"] | null;
+            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            lowest_price_30_days: components["schemas"]["Money"] | null;
+            in_stock: boolean;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /** @description In the order of the shop; the first one is `category`. */
+            categories: {
+                /** Format: uuid */
+                id: string;
+                slug: string;
+                name: string;
+                /** @description From the top to the category itself. */
+                path: {
+                    /** Format: uuid */
+                    id: string;
+                    slug: string;
+                    name: string;
+                }[];
+            }[];
+            /** @description In the order of the shop; the first one is `image_url`. */
+            images: components["schemas"]["ProductImage"][];
+            /** @description For the head of the page; null: the shop takes name and description. */
+            seo: {
+                title: string | null;
+                description: string | null;
+            };
+            availability_text: string | null;
+            /** @description By language (BCP 47). */
+            translations: {
+                [key: string]: components["schemas"]["TranslatedTexts"];
+            };
+            /** @description In other currencies than that of `price`, by currency. */
+            prices: components["schemas"]["OfferedPrice"][];
+        };
         EmailChange: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
@@ -2337,9 +2560,17 @@ export interface components {
             password: string;
         };
         Facets: {
-            /** @description The 100 with most products. */
+            /** @description The 100 with most products; with `category` of those below that one. */
             categories: {
+                /** @description Its name. */
                 category: string;
+                slug: string;
+                /** @description Of the products in it or below it. */
+                count: number;
+            }[];
+            /** @description The 100 with most products. */
+            brands: {
+                brand: string;
                 count: number;
             }[];
             price_ranges: {
@@ -2711,6 +2942,16 @@ export interface components {
             /** @description A change of this kind with the same reference is made once, however often it is sent. */
             reference?: string | null;
         };
+        NewCategory: {
+            /** @description No control characters, and at least one visible character. */
+            name: string;
+            /** @description Stored in lower case, with hyphens between words. By default made of the name. */
+            slug?: string;
+            /** @description Null: at the top. */
+            parent_id?: string | null;
+            /** @description Its place among its siblings, from 0; those after it move on. More than there are: at the end. */
+            position?: number;
+        };
         NewCustomerAddress: {
             address: components["schemas"]["ShippingAddress"];
             /** @default false */
@@ -2725,6 +2966,11 @@ export interface components {
              */
             language?: "en" | "de" | "fr" | "es";
         };
+        NewOfferedPrice: {
+            amount: number;
+            currency: string;
+            compare_at?: number | null;
+        };
         NewOperator: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
@@ -2733,6 +2979,8 @@ export interface components {
         NewOrder: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
+            /** @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products. */
+            currency?: string;
             /** @description What the customer was shown. If the total differs, the order is refused with `price_changed`. */
             expected_total?: {
                 /** @description Minor units of the currency. */
@@ -2773,8 +3021,6 @@ export interface components {
             sku: string;
             /** @description No control characters, and at least one visible character. */
             name: string;
-            /** @description No control characters, and at least one visible character. */
-            category: string;
             price: {
                 amount: number;
                 currency: string;
@@ -2782,6 +3028,10 @@ export interface components {
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
             description?: string;
+            /** @description No control characters, and at least one visible character. */
+            category?: string;
+            /** @description The first one is `category`. Without them the others stay. */
+            categories?: (string | string[])[];
             brand?: string | null;
             /** @description The first image; null: none. */
             image_url?: string | null;
@@ -2806,9 +3056,15 @@ export interface components {
                 description?: string | null;
             };
             availability_text?: string | null;
+            /** @description By language (BCP 47, in canonical form). A text that is missing is the product's own. */
+            translations?: {
+                [key: string]: components["schemas"]["NewTranslatedTexts"];
+            };
+            /** @description In other currencies than that of `price`. */
+            prices?: components["schemas"]["NewOfferedPrice"][];
             /** @description Pieces that can be sold; null: not tracked. */
             stock?: number | null;
-        };
+        } | unknown | unknown;
         NewReturn: {
             /** @description Each product once. Default: all that is left. */
             lines?: components["schemas"]["OrderPart"][];
@@ -2832,6 +3088,25 @@ export interface components {
             /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without blanks around it, control characters and invisible characters. */
             reference: string;
             reason?: string | null;
+        };
+        NewTranslatedTexts: {
+            /** @description No control characters, and at least one visible character. */
+            name?: string;
+            description?: string;
+            /** @description No control characters, and at least one visible character. */
+            seo_title?: string;
+            /** @description No control characters, and at least one visible character. */
+            seo_description?: string;
+            /** @description No control characters, and at least one visible character. */
+            availability_text?: string;
+        };
+        OfferedPrice: {
+            /** @description Minor units of the currency. */
+            amount: number;
+            /** @description ISO 4217; not that of `price`. */
+            currency: string;
+            /** @description The amount before a reduction: above `amount`. */
+            compare_at: number | null;
         };
         Operator: {
             /** Format: uuid */
@@ -3197,7 +3472,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {unknown}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "slug_taken" | "sku_taken" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "currency_not_available" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -3233,6 +3508,8 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
+            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
             created_at: string;
@@ -3254,6 +3531,8 @@ export interface components {
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
+            /** @description The first one is `category`. Without them the others stay. */
+            categories?: (string | string[])[];
             brand?: string | null;
             /** @description The first image; null: none. */
             image_url?: string | null;
@@ -3282,6 +3561,12 @@ export interface components {
                 description?: string | null;
             };
             availability_text?: string | null;
+            /** @description By language (BCP 47, in canonical form). A text that is missing is the product's own. */
+            translations?: {
+                [key: string]: components["schemas"]["NewTranslatedTexts"];
+            };
+            /** @description In other currencies than that of `price`. */
+            prices?: components["schemas"]["NewOfferedPrice"][];
         };
         ProductDetails: {
             /** Format: uuid */
@@ -3308,11 +3593,27 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
+            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+            /** @description In the order of the shop; the first one is `category`. */
+            categories: {
+                /** Format: uuid */
+                id: string;
+                slug: string;
+                name: string;
+                /** @description From the top to the category itself. */
+                path: {
+                    /** Format: uuid */
+                    id: string;
+                    slug: string;
+                    name: string;
+                }[];
+            }[];
             /** @description In the order of the shop; the first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
             /** @description For the head of the page; null: the shop takes name and description. */
@@ -3339,6 +3640,26 @@ export interface components {
                 exact: boolean;
             };
         };
+        ProductPrice: {
+            /** @description Null: from then on it was not sold in the currency. */
+            price: components["schemas"]["Money"] | null;
+            /** @description The price before the reduction, if it was reduced. */
+            compare_at_price: components["schemas"]["Money"] | null;
+            /**
+             * Format: date-time
+             * @description When it became the price, and the one before it ended. Of a product that is older than the record of prices: when that began.
+             */
+            since: string;
+        };
+        ProductPricePage: {
+            data: components["schemas"]["ProductPrice"][];
+            has_more: boolean;
+            next_cursor: string | null;
+            /** @description That of all these prices, ISO 4217. */
+            currency: string;
+            /** @description All in which prices of the product are recorded, also those in which it is not sold any more. */
+            currencies: string[];
+        };
         Quote: {
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
@@ -3354,6 +3675,8 @@ export interface components {
         QuoteRequest: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
+            /** @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products. */
+            currency?: string;
         };
         RecoveryCodes: {
             /** @description Each works once. They are shown this once. */
@@ -3628,6 +3951,14 @@ export interface components {
             /** @description With `returned`: the goods can be sold again. Default: they cannot. */
             restock?: boolean;
         };
+        /** @description A text that is missing is the product's own. */
+        TranslatedTexts: {
+            name?: string;
+            description?: string;
+            seo_title?: string;
+            seo_description?: string;
+            availability_text?: string;
+        };
         User: {
             /** Format: uuid */
             id: string;
@@ -3662,7 +3993,7 @@ export interface components {
             id: string;
             /** @description Without its query, where receivers keep their tokens. */
             url: string;
-            /** @description Null: every type. */
+            /** @description Null: every type of order event. */
             event_types: string[] | null;
             /**
              * @description `failing`: no delivery has succeeded since `since`.
@@ -9079,7 +9410,7 @@ export interface operations {
             query?: {
                 /** @description The id of an operator or a key, or `system` for commands. */
                 actor?: string;
-                subject_type?: "product" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
+                subject_type?: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
                 /** @description The id of the product, order, account, … */
                 subject_id?: string;
                 /** @description An `operationId`, or a command such as `webhook add`. */
@@ -10317,13 +10648,19 @@ export interface operations {
     listProducts: {
         parameters: {
             query?: {
-                /** @description Words that name, description, sku, category or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                lang?: string;
+                /** @description Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
                 q?: string;
-                /** @description Only products of this category. */
+                /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;
-                /** @description Minor units of the product's own currency. */
+                /** @description Only products of this brand, as it is written. */
+                brand?: string;
+                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                currency?: string;
+                /** @description Minor units of `currency`, by default of the product's own one. */
                 min_price?: number;
-                /** @description Minor units of the product's own currency. */
+                /** @description Minor units of `currency`, by default of the product's own one. */
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
@@ -10365,7 +10702,6 @@ export interface operations {
                      *           "sku": "MUG-BLUE",
                      *           "name": "Blue mug",
                      *           "description": "Stoneware, 300 ml.",
-                     *           "category": "Kitchen",
                      *           "brand": "Potter & Sons",
                      *           "group": "MUG",
                      *           "options": {
@@ -10388,6 +10724,11 @@ export interface operations {
                      *             "amount": 1590,
                      *             "currency": "EUR"
                      *           },
+                     *           "lowest_price_30_days": {
+                     *             "amount": 1490,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "category": "Kitchen",
                      *           "image_url": "https://images.example.com/mug-blue.jpg",
                      *           "in_stock": true,
                      *           "created_at": "2026-03-01T08:00:00.000Z",
@@ -10433,13 +10774,19 @@ export interface operations {
     listFacets: {
         parameters: {
             query?: {
-                /** @description Words that name, description, sku, category or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                lang?: string;
+                /** @description Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
                 q?: string;
-                /** @description Only products of this category. */
+                /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;
-                /** @description Minor units of the product's own currency. */
+                /** @description Only products of this brand, as it is written. */
+                brand?: string;
+                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                currency?: string;
+                /** @description Minor units of `currency`, by default of the product's own one. */
                 min_price?: number;
-                /** @description Minor units of the product's own currency. */
+                /** @description Minor units of `currency`, by default of the product's own one. */
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
@@ -10469,7 +10816,14 @@ export interface operations {
                      *       "categories": [
                      *         {
                      *           "category": "Kitchen",
+                     *           "slug": "kitchen",
                      *           "count": 12
+                     *         }
+                     *       ],
+                     *       "brands": [
+                     *         {
+                     *           "brand": "Potter & Sons",
+                     *           "count": 9
                      *         }
                      *       ],
                      *       "price_ranges": [
@@ -10539,7 +10893,12 @@ export interface operations {
     };
     getProduct: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                lang?: string;
+                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                currency?: string;
+            };
             header?: never;
             path: {
                 /** @description The id of the product. */
@@ -10562,7 +10921,6 @@ export interface operations {
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
-                     *       "category": "Kitchen",
                      *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
@@ -10585,10 +10943,34 @@ export interface operations {
                      *         "amount": 1590,
                      *         "currency": "EUR"
                      *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
                      *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
                      *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
                      *       "images": [
                      *         {
                      *           "url": "https://images.example.com/mug-blue.jpg",
@@ -10613,8 +10995,26 @@ export interface operations {
                     "application/json": components["schemas"]["ProductDetails"];
                 };
             };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `currency_not_available`: Not sold in this currency. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10644,7 +11044,12 @@ export interface operations {
     };
     getProductBySlug: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
+                lang?: string;
+                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                currency?: string;
+            };
             header?: never;
             path: {
                 /** @description The slug, percent-encoded. */
@@ -10667,7 +11072,6 @@ export interface operations {
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
-                     *       "category": "Kitchen",
                      *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
@@ -10690,10 +11094,34 @@ export interface operations {
                      *         "amount": 1590,
                      *         "currency": "EUR"
                      *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
                      *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
                      *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
                      *       "images": [
                      *         {
                      *           "url": "https://images.example.com/mug-blue.jpg",
@@ -10732,8 +11160,223 @@ export interface operations {
                     "application/json": components["schemas"]["MovedProduct"];
                 };
             };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `currency_not_available`: Not sold in this currency. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getProductFeed: {
+        parameters: {
+            query?: {
+                /** @description The language of the texts (BCP 47); without it the products' own. */
+                lang?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description RSS 2.0. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/xml": string;
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    exportProducts: {
+        parameters: {
+            query?: {
+                /** @description The language of the texts (BCP 47); without it the products' own. */
+                lang?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A product a line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    listCategories: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tree, from the top. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *           "slug": "home",
+                     *           "name": "Home",
+                     *           "parent_id": null,
+                     *           "position": 0,
+                     *           "depth": 0
+                     *         },
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "parent_id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *           "position": 2,
+                     *           "depth": 1
+                     *         }
+                     *       ],
+                     *       "is_complete": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Categories"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10776,7 +11419,13 @@ export interface operations {
                  *       "sku": "MUG-BLUE",
                  *       "name": "Blue mug",
                  *       "description": "Stoneware, 300 ml.",
-                 *       "category": "Kitchen",
+                 *       "categories": [
+                 *         [
+                 *           "Home",
+                 *           "Kitchen"
+                 *         ],
+                 *         "sale"
+                 *       ],
                  *       "brand": "Potter & Sons",
                  *       "images": [
                  *         {
@@ -10818,6 +11467,19 @@ export interface operations {
                  *         "description": "A mug of 300 ml that the dishwasher cannot harm."
                  *       },
                  *       "availability_text": "Ships within two days",
+                 *       "prices": [
+                 *         {
+                 *           "amount": 1390,
+                 *           "currency": "USD",
+                 *           "compare_at": null
+                 *         }
+                 *       ],
+                 *       "translations": {
+                 *         "de": {
+                 *           "name": "Blaue Tasse",
+                 *           "description": "Steinzeug, 300 ml."
+                 *         }
+                 *       },
                  *       "stock": 40
                  *     }
                  */
@@ -10838,7 +11500,6 @@ export interface operations {
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
-                     *       "category": "Kitchen",
                      *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
@@ -10861,10 +11522,34 @@ export interface operations {
                      *         "amount": 1590,
                      *         "currency": "EUR"
                      *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
                      *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
                      *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
                      *       "images": [
                      *         {
                      *           "url": "https://images.example.com/mug-blue.jpg",
@@ -10883,10 +11568,23 @@ export interface operations {
                      *         "title": "Blue stoneware mug",
                      *         "description": "A mug of 300 ml that the dishwasher cannot harm."
                      *       },
-                     *       "availability_text": "Ships within two days"
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "name": "Blaue Tasse",
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "prices": [
+                     *         {
+                     *           "amount": 1390,
+                     *           "currency": "USD",
+                     *           "compare_at": null
+                     *         }
+                     *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["ProductDetails"];
+                    "application/json": components["schemas"]["EditedProduct"];
                 };
             };
             /** @description `malformed_json`: The body is not valid JSON. */
@@ -10981,11 +11679,179 @@ export interface operations {
             };
         };
     };
+    getEditedProduct: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the product. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *       "slug": "blue-mug",
+                     *       "sku": "MUG-BLUE",
+                     *       "name": "Blue mug",
+                     *       "description": "Stoneware, 300 ml.",
+                     *       "brand": "Potter & Sons",
+                     *       "group": "MUG",
+                     *       "options": {
+                     *         "colour": "blue"
+                     *       },
+                     *       "attributes": {
+                     *         "material": "stoneware",
+                     *         "dishwasher_safe": true,
+                     *         "weight_g": 340,
+                     *         "colours": [
+                     *           "blue",
+                     *           "white"
+                     *         ]
+                     *       },
+                     *       "price": {
+                     *         "amount": 1290,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "compare_at_price": {
+                     *         "amount": 1590,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
+                     *       "image_url": "https://images.example.com/mug-blue.jpg",
+                     *       "in_stock": true,
+                     *       "created_at": "2026-03-01T08:00:00.000Z",
+                     *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "images": [
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue.jpg",
+                     *           "alt": "A blue mug on a table",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         },
+                     *         {
+                     *           "url": "https://images.example.com/mug-blue-inside.jpg",
+                     *           "alt": "The mug from above",
+                     *           "width": 1200,
+                     *           "height": 900
+                     *         }
+                     *       ],
+                     *       "seo": {
+                     *         "title": "Blue stoneware mug",
+                     *         "description": "A mug of 300 ml that the dishwasher cannot harm."
+                     *       },
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "name": "Blaue Tasse",
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "prices": [
+                     *         {
+                     *           "amount": 1390,
+                     *           "currency": "USD",
+                     *           "compare_at": null
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["EditedProduct"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     archiveProduct: {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product's ETag. */
+                /** @description The product's ETag, or `*`; without it the answer is 428. */
                 "if-match"?: string;
             };
             path: {
@@ -11108,7 +11974,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product's ETag. */
+                /** @description The product's ETag, or `*`; without it the answer is 428. */
                 "if-match"?: string;
             };
             path: {
@@ -11144,7 +12010,6 @@ export interface operations {
                      *       "sku": "MUG-BLUE",
                      *       "name": "Blue mug",
                      *       "description": "Stoneware, 300 ml.",
-                     *       "category": "Kitchen",
                      *       "brand": "Potter & Sons",
                      *       "group": "MUG",
                      *       "options": {
@@ -11167,10 +12032,34 @@ export interface operations {
                      *         "amount": 1590,
                      *         "currency": "EUR"
                      *       },
+                     *       "lowest_price_30_days": {
+                     *         "amount": 1490,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "category": "Kitchen",
                      *       "image_url": "https://images.example.com/mug-blue.jpg",
                      *       "in_stock": true,
                      *       "created_at": "2026-03-01T08:00:00.000Z",
                      *       "updated_at": "2026-03-02T10:30:00.000Z",
+                     *       "categories": [
+                     *         {
+                     *           "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *           "slug": "kitchen",
+                     *           "name": "Kitchen",
+                     *           "path": [
+                     *             {
+                     *               "id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *               "slug": "home",
+                     *               "name": "Home"
+                     *             },
+                     *             {
+                     *               "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *               "slug": "kitchen",
+                     *               "name": "Kitchen"
+                     *             }
+                     *           ]
+                     *         }
+                     *       ],
                      *       "images": [
                      *         {
                      *           "url": "https://images.example.com/mug-blue.jpg",
@@ -11189,10 +12078,23 @@ export interface operations {
                      *         "title": "Blue stoneware mug",
                      *         "description": "A mug of 300 ml that the dishwasher cannot harm."
                      *       },
-                     *       "availability_text": "Ships within two days"
+                     *       "availability_text": "Ships within two days",
+                     *       "translations": {
+                     *         "de": {
+                     *           "name": "Blaue Tasse",
+                     *           "description": "Steinzeug, 300 ml."
+                     *         }
+                     *       },
+                     *       "prices": [
+                     *         {
+                     *           "amount": 1390,
+                     *           "currency": "USD",
+                     *           "compare_at": null
+                     *         }
+                     *       ]
                      *     }
                      */
-                    "application/json": components["schemas"]["ProductDetails"];
+                    "application/json": components["schemas"]["EditedProduct"];
                 };
             };
             /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
@@ -11278,6 +12180,518 @@ export interface operations {
             };
             /** @description `if_match_required`: If-Match is required. */
             428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getCategory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of the category. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The category. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *       "slug": "kitchen",
+                     *       "name": "Kitchen",
+                     *       "parent_id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *       "position": 2,
+                     *       "depth": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Category"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteCategory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The category's ETag. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the category. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The category is deleted. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `category_not_empty`: The category is not empty. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    updateCategory: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The category's ETag. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the category. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Kitchen & dining",
+                 *       "position": 0
+                 *     }
+                 */
+                "application/json": components["schemas"]["CategoryChange"];
+            };
+        };
+        responses: {
+            /** @description The category as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *       "slug": "kitchen",
+                     *       "name": "Kitchen",
+                     *       "parent_id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *       "position": 2,
+                     *       "depth": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Category"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `slug_taken`: The slug is taken. `category_name_taken`: The name is taken. `category_misplaced`: The category cannot be there. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `precondition_failed`: The state is no longer the expected one. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `if_match_required`: If-Match is required. */
+            428: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createCategory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "Kitchen",
+                 *       "parent_id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewCategory"];
+            };
+        };
+        responses: {
+            /** @description The category; `Location` leads to it. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a5e-2b12-7aa4-8f60-6f5e4d3c2b1a",
+                     *       "slug": "kitchen",
+                     *       "name": "Kitchen",
+                     *       "parent_id": "01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f",
+                     *       "position": 2,
+                     *       "depth": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Category"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `slug_taken`: The slug is taken. `category_name_taken`: The name is taken. `category_misplaced`: The category cannot be there. `too_many_categories`: There are too many categories. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `payload_too_large`: The body is too large. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `invalid_body`: The body is not acceptable. */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11929,6 +13343,123 @@ export interface operations {
             };
         };
     };
+    listProductPrices: {
+        parameters: {
+            query?: {
+                /** @description Of the prices (ISO 4217), by default that of the product's own price. */
+                currency?: string;
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The id of the product. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the prices. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "compare_at_price": {
+                     *             "amount": 1590,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "since": "2026-03-02T10:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null,
+                     *       "currency": "EUR",
+                     *       "currencies": [
+                     *         "EUR",
+                     *         "USD"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ProductPricePage"];
+                };
+            };
+            /** @description `invalid_query`: A query parameter is not valid. `invalid_cursor`: The cursor is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unauthenticated`: Authentication is required. `invalid_token`: The access token is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `forbidden`: This is not allowed. `second_factor_setup_required`: A second factor must be set up. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listOrders: {
         parameters: {
             query?: {
@@ -12250,7 +13781,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
+            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `currency_not_available`: Not sold in this currency. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -12392,7 +13923,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. */
+            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `currency_not_available`: Not sold in this currency. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -15635,7 +17166,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
-                /** @description `verify` compares orders, topic, mails and lake, and changes nothing. `replay` publishes order events that the topic lacks, and recreates and refills a lost replication slot. */
+                /** @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates and refills a lost replication slot. */
                 kind?: components["schemas"]["AuditKind"];
             };
             header?: never;
@@ -17198,7 +18729,7 @@ export interface operations {
             path: {
                 /** @description `storefront`. */
                 namespace: string;
-                /** @description `order_events`, `orders` or `order_lines`. */
+                /** @description `order_events`, `orders`, `order_lines`, `catalogue_events`, `products`, `prices` or `stock_events`. */
                 table: string;
             };
             cookie?: never;
@@ -17303,7 +18834,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description One JSON object a line. */
+        /** @description One JSON object a line; as CSV one record a line, after the names of the columns. */
         requestBody: {
             content: {
                 "application/x-ndjson": string;
@@ -17383,7 +18914,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        /** @description One JSON object a line. */
+        /** @description One JSON object a line; as CSV one record a line, after the names of the columns. */
         requestBody: {
             content: {
                 "application/x-ndjson": string;

@@ -1,12 +1,13 @@
 vcl 4.1;
 
 # Varnish (6.0 or newer, no modules beyond its own) in front of Storefront. Set the addresses of the processes with the role `api` and who may
-# purge in addresses.vcl, and give the store CDN_PURGE_URL=varnish://<this host>:<port>.
+# purge in addresses.vcl, the languages of the catalogue in languages.vcl, and give the store CDN_PURGE_URL=varnish://<this host>:<port>.
 
 import directors;
 import std;
 
 include "./addresses.vcl";
+include "./languages.vcl";
 
 sub vcl_recv {
   set req.backend_hint = stores.backend();
@@ -34,17 +35,31 @@ sub vcl_recv {
   }
 
   # Only the catalogue is the same for everybody; a prefix such as /v1 is allowed for.
-  if ((req.method == "GET" || req.method == "HEAD") && req.url ~ "^(/[A-Za-z0-9._~-]+)*/products([/?]|$)" && req.url !~ "/admin/") {
+  if ((req.method == "GET" || req.method == "HEAD") && req.url ~ "^(/[A-Za-z0-9._~-]+)*/(products|categories)([/?]|$)" && req.url !~ "/admin/") {
     set req.http.x-catalogue = "1";
     unset req.http.authorization;
     unset req.http.cookie;
     # It would be kept with the answer and sent to the next client.
     unset req.http.x-request-id;
+    # The store reads no more than 500 characters either.
+    if (req.http.accept-language ~ "^.{501}") {
+      unset req.http.accept-language;
+    }
+    if (req.http.accept-language) {
+      call choose_language;
+    }
+    if (req.http.accept-language == "") {
+      unset req.http.accept-language;
+    }
     # While the store is well a stale answer is good for a moment, until the fresh one is there; while it is down, for a day.
     if (req.restarts == 0 && std.healthy(req.backend_hint)) {
       set req.grace = 60s;
     }
     return (hash);
+  }
+  # A feed may be larger than the storage: kept, it would push out all pages, and break in the middle. A pipe reads no faster than the client.
+  if (req.method == "GET" && req.url ~ "^(/[A-Za-z0-9._~-]+)*/feeds/" && req.url !~ "/admin/" && std.healthy(req.backend_hint)) {
+    return (pipe);
   }
   return (pass);
 }

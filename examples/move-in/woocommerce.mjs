@@ -15,6 +15,9 @@ const PRODUCTS = pages('products', ['id', 'name', 'price'])
 const HASHES = { key: 'users', members: ['ID', 'user_pass'], expected: 'the JSON of wp user list --fields=ID,user_pass --format=json' }
 const nameOf = ({ first_name = '', last_name = '' }) => `${first_name} ${last_name}`.trim()
 
+const ENTITIES = { '&amp;': '&', '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#039;': "'", '&#8217;': '’' }
+const textOf = (html) => html.replace(/&(?:amp|lt|gt|quot|#039|#8217);/g, (entity) => ENTITIES[entity])
+
 // https://woocommerce.com/document/managing-orders/order-statuses/
 const STATUSES = {
   ...{ pending: 'pending', 'on-hold': 'pending', processing: 'confirmed', completed: 'delivered' },
@@ -105,8 +108,11 @@ function* convertProduct({
     sku: sku || `woocommerce-${id}`,
     name,
     description: description.replace(/<[^>]*>/g, ' ').trim(),
-    category: categories[0]?.slug ?? 'all',
-    ...(images[0]?.src ? { image_url: images[0].src } : {}),
+    // Names are HTML. A product shows no parents of its categories: make the tree before, and say slugs here, or arrange it afterwards.
+    ...(categories.length === 0
+      ? { category: 'all' }
+      : { categories: categories.slice(0, 20).map((each) => [textOf(each.name ?? each.slug)]) }),
+    images: images.slice(0, 20).flatMap(({ src, alt }) => (src ? [{ url: src, alt: textOf(alt ?? '').slice(0, 500) }] : [])),
     price: { amount: toMinor(price || regular_price || fail('no price'), extra), currency: extra },
     ...(manage_stock === true ? { stock: Math.max(0, stock_quantity ?? 0) } : {}),
   }

@@ -1,12 +1,14 @@
-import { formatMoney } from '@storefront/client'
-import { addToBasket } from './basket.js'
 import { byId, element } from './dom.js'
+import { addressOf, priceOf } from './product.js'
 
 const PAGE_SIZE = 24
 const TYPING_MS = 250
 
-/** The list of products with search, filters and further pages as the end of the list comes into view. */
-export function showCatalogue(shop, report) {
+/**
+ * The list of products with search, filters and further pages as the end of the list comes into view. `load` of the answer loads the first
+ * page, once.
+ */
+export function createCatalogue(shop, report) {
   const list = byId('products')
   const filters = byId('filters')
   let listing = { cursor: undefined, isLoading: false, hasMore: true, abort: new AbortController() }
@@ -46,12 +48,27 @@ export function showCatalogue(shop, report) {
   new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && listing.cursor !== undefined && load(), {
     rootMargin: '600px',
   }).observe(byId('end-of-list'))
-  restart()
   // Not needed for the first sight of the page.
   filters.category.addEventListener('focus', () => fillCategories(shop, filters.category), { once: true })
+  // The link of a product's page to one of its categories.
+  const chosen = new URLSearchParams(location.search).get('category')
+  if (chosen !== null) {
+    filters.category.append(element('option', { value: chosen }, chosen))
+    filters.category.value = chosen
+    fillCategories(shop, filters.category)
+  }
+  let isLoaded = false
+  return {
+    load() {
+      if (isLoaded) return undefined
+      isLoaded = true
+      return restart()
+    },
+  }
 }
 
-const isNear = (end) => end.getBoundingClientRect().top < innerHeight + 600
+/** Not while another page is shown. */
+const isNear = (end) => end.checkVisibility() && end.getBoundingClientRect().top < innerHeight + 600
 
 function query(form) {
   const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ''))
@@ -59,27 +76,17 @@ function query(form) {
 }
 
 async function fillCategories(shop, select) {
-  const { categories } = await shop.facets().catch(() => ({ categories: [] }))
-  select.append(...categories.map(({ category, count }) => element('option', { value: category }, `${category} (${count})`)))
+  const { data } = await shop.categories().catch(() => ({ data: [] }))
+  const chosen = select.value
+  const options = data.map(({ slug, name, depth }) => element('option', { value: slug }, `${'\u00a0\u00a0'.repeat(depth)}${name}`))
+  select.replaceChildren(select.options[0], ...options)
+  select.value = chosen
 }
 
 function tile(product) {
-  const open = element('button', { type: 'button', onclick: () => showProduct(product) }, product.name)
+  const link = element('a', { href: addressOf(product) }, product.name)
+  link.dataset.page = ''
   const image =
     product.image_url === null ? [] : [element('img', { src: product.image_url, alt: '', loading: 'lazy', referrerPolicy: 'no-referrer' })]
-  return element('li', {}, ...image, element('h2', {}, open), element('p', { className: 'price' }, formatMoney(product.price)))
-}
-
-function showProduct(product) {
-  byId('product-name').textContent = product.name
-  byId('product-description').textContent = product.description
-  byId('product-price').textContent = formatMoney(product.price)
-  byId('product-stock').textContent = product.in_stock ? 'In stock' : 'Sold out'
-  const add = byId('add-to-basket')
-  add.disabled = !product.in_stock
-  add.onclick = () => {
-    addToBasket(product)
-    byId('product').close()
-  }
-  byId('product').showModal()
+  return element('li', {}, ...image, element('h2', {}, link), element('p', { className: 'price' }, ...priceOf(product)))
 }

@@ -25,7 +25,13 @@ const server = createServer((request, response) => {
 
 async function answer(address: string, response: ServerResponse): Promise<void> {
   const { pathname } = new URL(address, origin)
-  const name = pathname === '/' ? '/index.html' : pathname
+  const slug = /^\/products\/([^/]+)$/.exec(pathname)?.[1]
+  const found = slug === undefined ? { status: 200 } : await findProduct(slug)
+  if (found.movedTo !== undefined) {
+    response.writeHead(301, { location: found.movedTo }).end()
+    return
+  }
+  const name = pathname === '/' || slug !== undefined ? '/index.html' : pathname
   if (name === '/settings.json') {
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ api }))
     return
@@ -33,8 +39,23 @@ async function answer(address: string, response: ServerResponse): Promise<void> 
   const text = await readFile(fileOf(name), 'utf8')
   const type = TYPES[name.split('.').at(-1) ?? ''] ?? ''
   const headers = { 'content-type': type, 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' }
-  response.writeHead(200, name === '/index.html' ? { ...headers, 'content-security-policy': policyOf(text) } : headers)
+  response.writeHead(found.status, name === '/index.html' ? { ...headers, 'content-security-policy': policyOf(text) } : headers)
   response.end(name.endsWith('.ts') ? stripTypeScriptTypes(text) : text)
+}
+
+/** What search engines and links of the past need: 404 for no product, 301 for a former slug. The page itself asks the store again. */
+async function findProduct(slug: string): Promise<{ status: number; movedTo?: string }> {
+  try {
+    const { status, headers, body } = await fetch(new URL(`/products/by-slug/${slug}`, api), { redirect: 'manual' })
+    await body?.cancel()
+    const movedTo = status === 301 ? headers.get('location')?.split('/').at(-1) : undefined
+    if (movedTo !== undefined) return { status, movedTo: `/products/${movedTo}` }
+    // 400: the address is no text.
+    return { status: [400, 404].includes(status) ? 404 : 200 }
+  } catch {
+    // The page says that the store cannot be reached.
+    return { status: 200 }
+  }
 }
 
 /** The file of an address. Throws for any other than those of the page: a name has no folder and no two dots. */
@@ -65,7 +86,7 @@ server.listen(SHOP_PORT, 'localhost', () => {
 function startStore(): void {
   const store = spawn(process.execPath, [fileURLToPath(new URL('bin/storefront.mjs', ROOT)), 'serve'], {
     stdio: 'inherit',
-    env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin, ACCOUNT_URL: origin },
+    env: { ...process.env, PORT, BASE_URL: api, CORS_ORIGINS: origin, ACCOUNT_URL: origin, SHOP_PRODUCT_URL: `${origin}/products/{slug}` },
   })
   // Ctrl-C reaches the store as well; it finishes what is in flight, and then this process ends.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => store.kill(signal))

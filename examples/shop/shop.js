@@ -1,18 +1,19 @@
 import { createStorefront, isProblem, storedTokens } from '@storefront/client'
 import { showAccount } from './account.js'
 import { readBasket } from './basket.js'
-import { showCatalogue } from './catalogue.js'
+import { createCatalogue } from './catalogue.js'
 import { showBasket } from './checkout.js'
 import { byId, element, whileDisabled } from './dom.js'
 import { followMailedLink } from './mail-links.js'
 import { showOrders } from './orders.js'
+import { startPages } from './pages.js'
 import { hasPasskeys } from './passkey-ceremony.js'
 import { connectPasskeys } from './passkeys.js'
 import { explain } from './problems.js'
 import { finishSignIn, showProviders } from './providers.js'
 import { withSecondFactor } from './second-factor.js'
 
-const { api: baseUrl } = await (await fetch('settings.json')).json()
+const { api: baseUrl } = await (await fetch('/settings.json')).json()
 const shop = createStorefront({ baseUrl, tokens: storedTokens(sessionStorage) })
 
 /** Shows messages in an element of the page, each with a button for another attempt if there is one. */
@@ -104,7 +105,8 @@ for (const change of ['basket', 'storage']) addEventListener(change, countBasket
 countBasket()
 showProviders(shop).catch(() => {})
 // Apart from the other messages, which the next page of the list must not replace.
-showCatalogue(shop, reportIn('list-message'))
+const catalogue = createCatalogue(shop, reportIn('list-message'))
+startPages(shop, { catalogue, report: reportIn('page-message') })
 const outcome = await finishSignIn(shop)
 if (outcome !== null) report(outcome)
 

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { actorOf } from '../http/caller.ts'
+import { traceparentOf } from '../http/trace-context.ts'
 
 /** Who does what: all that is known of a change before it is made. */
 export interface Doing {
@@ -9,9 +10,11 @@ export interface Doing {
   /** The operationId of the API's call, or the command. */
   action: string
   requestId: string | null
+  /** The trace context of the request, for what is recorded to be published. */
+  traceparent?: string
 }
 
-export const SUBJECT_TYPES = ['product', 'order', 'account', 'api_key', 'mail', 'webhook', 'audit', 'lake', 'store'] as const
+export const SUBJECT_TYPES = ['product', 'category', 'order', 'account', 'api_key', 'mail', 'webhook', 'audit', 'lake', 'store'] as const
 
 /** What was changed. `before` and `after` have what differs: no secrets, and no personal data. */
 export interface ActivityChange {
@@ -30,7 +33,7 @@ export function doingOf(request: FastifyRequest): Doing {
   const { schema } = request.routeOptions
   const action = (schema as { operationId?: string } | undefined)?.operationId
   if (action === undefined) throw new Error(`${request.routeOptions.url} has no operationId`)
-  return { actor: actorOf(request), action, requestId: request.id }
+  return { actor: actorOf(request), action, requestId: request.id, traceparent: traceparentOf(request) }
 }
 
 /** What a command of `storefront` does, by its name. */
@@ -46,9 +49,13 @@ export function difference<T extends object>(before: T, after: T): Pick<Activity
   return differing.length === 0 ? null : { before: pick(before), after: pick(after) }
 }
 
-/** The state with its long texts cut. */
+/** The state with its long texts cut, also those of objects in it. */
 export function cutTexts(state: object): object {
-  return Object.fromEntries(Object.entries(state).map(([name, value]) => [name, typeof value === 'string' ? cut(value) : value]))
+  const cutValue = (value: unknown) => {
+    if (typeof value === 'string') return cut(value)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? cutTexts(value) : value
+  }
+  return Object.fromEntries(Object.entries(state).map(([name, value]) => [name, cutValue(value)]))
 }
 
 function cut(text: string): string {

@@ -13,7 +13,13 @@ import type { SigningKeys } from '../auth/tokens/signing-keys.ts'
 import { findUserIdsByEmail } from '../auth/users.ts'
 import { catalogueAdminRoutes } from '../catalogue/admin-routes.ts'
 import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
+import { categoryAdminRoutes } from '../catalogue/categories/admin-routes.ts'
+import { categoryRoutes } from '../catalogue/categories/routes.ts'
+import { feedRoutes } from '../catalogue/feeds/feed-routes.ts'
+import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
+import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
+import { priceRoutes } from '../catalogue/price-routes.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { ReadLimiter } from '../catalogue/search/read-limiter.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
@@ -54,6 +60,8 @@ const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
 // After a change of the catalogue every requested page is read again: such a burst takes well under two seconds.
 const WAITING_READS = { maxWaiting: 500, waitMs: 2_000 }
+// Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/0286.
+const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // One core is left for everything else, which a low priority alone does not ensure; see docs/decisions/0012.
 const hashingThreads = (processes: number) => Math.max(1, Math.floor((availableParallelism() - 1) / processes))
 
@@ -156,9 +164,9 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
   const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
   const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
   const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
-  const shedder = createShedder({ pool, batcher, catalogue, onShed: metrics?.requestShed })
+  const shedder = createShedder({ pool, batcher, catalogue })
   const server = await createHttpServer({
-    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder },
+    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder, onOverloaded: metrics?.requestShed },
     ...reporting,
   })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
@@ -174,8 +182,12 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       ownDataRoutes(scope, auth.context)
       customerRoutes(scope, { auth: auth.context, baseUrl })
       catalogueRoutes(scope, catalogue)
+      feedRoutes(scope, catalogue)
+      categoryRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, catalogue, config.currency)
+      categoryAdminRoutes(scope, catalogue)
       stockRoutes(scope, catalogue)
+      priceRoutes(scope, catalogue)
       const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
       const orders = { ...shared, pool, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
       orderRoutes(scope, orders)
@@ -228,11 +240,16 @@ export function createCatalogue(config: Config, pool: Pool, logger: Logger, conn
     pool,
     baseUrl: config.baseUrl,
     version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
+    languages: new CatalogueLanguages(config.catalogueLanguage),
     pages,
     limits: {
       reads: new ReadLimiter({ loadClass: 'lists', places, ...WAITING_READS }),
       searches: new ReadLimiter({ loadClass: 'search', places: Math.max(1, places - 1), ...WAITING_READS }),
+      // Batches of all feeds take turns, each of some milliseconds.
+      feeds: new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: FEEDS.maxOpen, waitMs: 10_000 }),
     },
+    openFeeds: new OpenFeeds(FEEDS),
+    productUrl: config.shopProductUrl,
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
   }
 }

@@ -1,24 +1,23 @@
 import type { CatalogueContext } from '../catalogue/serve-catalogue.ts'
 import type { Pool } from '../db/pool.ts'
-import { LoadShedder, type LoadShedderOptions } from '../http/load-shedder.ts'
+import { LoadShedder } from '../http/load-shedder.ts'
 import type { OrderBatcher } from '../orders/placing/order-batcher.ts'
 
 /** A queue that is half full is at its limit: the other half is for a burst, before anything is refused. */
 const FULL = 2
 const MAX_CONNECTION_WAIT_MS = 500
 
-interface ShedderOptions extends Pick<LoadShedderOptions, 'onShed'> {
+interface ShedderOptions {
   pool: Pool
   batcher: Pick<OrderBatcher, 'fullness'>
   catalogue: Pick<CatalogueContext, 'limits'>
 }
 
 /** What the process refuses when the event loop, the orders, the connections to the database or the searches have too much to do. */
-export function createShedder({ pool, batcher, catalogue, ...options }: ShedderOptions): LoadShedder {
+export function createShedder({ pool, batcher, catalogue }: ShedderOptions): LoadShedder {
   const { reads, searches } = catalogue.limits
   const waitMs = watchWait(pool)
   return new LoadShedder({
-    ...options,
     signals: [
       { sheds: 'orders', pressure: () => FULL * batcher.fullness },
       // Orders have connections of their own.

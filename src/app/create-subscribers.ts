@@ -1,14 +1,16 @@
 import type { Logger } from 'pino'
 import { findNewestAssignedSequence } from '../audit/restore/find-data-loss.ts'
 import type { Encryption } from '../auth/store-secret.ts'
+import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import { ActivityWriter } from '../lake/activity-writer.ts'
 import { TableWriter } from '../lake/iceberg/table-writer.ts'
+import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake-dataset.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
-import { LakeSink } from '../lake/lake-sink.ts'
+import { LakeSink, type LakeSinkOptions } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { createAccountMailWorker } from '../mail/account-mail.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
@@ -18,8 +20,8 @@ import { SmtpWatch } from '../mail/smtp-watch.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import type { DeliveryLog } from '../topic/delivery-log.ts'
-import { lagBehind, readSubscriberLag, type SubscriberLag } from '../topic/subscriber-lag.ts'
-import type { MessageHandler, SubscribeOptions, Subscription, Topic, TopicMessage } from '../topic/topic.ts'
+import { lagBehind, readSubscriberLag, type SubscriberLag, saveStoredSequence } from '../topic/subscriber-lag.ts'
+import type { MessageHandler, SubscribeOptions, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
 import { isSampled, isTraceparent } from '../traceparent.ts'
 import { createWebhookSender } from '../webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../webhooks/webhook-subscriber.ts'
@@ -75,47 +77,71 @@ interface LakeOptions {
   pool: Pool
   store: LakeStore
   topic: Topic
+  catalogueTopic: Topic<CatalogueEvent>
   deliveryLog: DeliveryLog
   logger: Logger
   watched: Watched
   tracing: Tracing | null
 }
 
-/** The subscriber that writes the data lake. */
-export function createLake(config: Config, { pool, store, topic, deliveryLog, logger, watched, tracing }: LakeOptions): Service {
-  let stored: number | null = null
+/** The subscribers that write the data lake, and those who keep its tables and activities. */
+export function createLake(config: Config, options: LakeOptions): Service {
+  const { pool, store, topic, catalogueTopic, deliveryLog, logger, watched, tracing } = options
   const traced = traceLake(tracing, config)
-  const sink = new LakeSink({
-    store,
-    flushSeconds: config.lakeFlushSeconds,
-    flushRows: config.lakeFlushRows,
-    logger,
+  const orders = createSink(config, options, topic, { name: 'lake', dataset: ORDER_DATASET }, (sequences, upTo, since) => {
+    deliveryLog.inLake(sequences)
+    traced?.stored(sequences.length, upTo, since)
+  })
+  const handle: MessageHandler = (messages, signal, fence) => {
+    traced?.handled(messages)
+    return orders.sink.handle(messages, signal, fence)
+  }
+  const name = 'catalogue-lake'
+  const catalogue = createSink(config, options, catalogueTopic, { name, dataset: CATALOGUE_DATASET }, (_sequences, upTo) => {
+    // The next file repeats it, and until then old messages stay.
+    saveStoredSequence(pool, name, upTo).catch((error) => logger.warn({ err: error }, 'the end of the lake could not be recorded'))
+  })
+  watched.lake = orders.sink
+  const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
+  const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
+  for (const writer of tables) watched.metrics.watchLakeTable(writer)
+  return inOrder(
+    [activities, ...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)],
+    async () => store.close(),
+  )
+}
+
+/** The sink of a dataset, and the subscription that fills it. */
+function createSink<E extends TopicEvent>(
+  config: Config,
+  { pool, store, logger, watched }: LakeOptions,
+  topic: Topic<E>,
+  { name, dataset }: { name: string; dataset: LakeDataset<E> },
+  onStored: NonNullable<LakeSinkOptions<E>['onStored']> = () => {},
+) {
+  let stored: number | null = null
+  const sink = new LakeSink<E>({
+    ...{ store, dataset, logger, flushSeconds: config.lakeFlushSeconds, flushRows: config.lakeFlushRows },
     onStored(sequences, upTo, since) {
-      deliveryLog.inLake(sequences)
-      traced?.stored(sequences.length, upTo, since)
+      onStored(sequences, upTo, since)
       stored = upTo
     },
     onFileWritten: watched.metrics.lakeFileWritten,
   })
-  watched.lake = sink
   const lastSequence = async () => {
     stored = await sink.lastSequence()
     const published = await findNewestAssignedSequence(pool, topic)
     if (stored > published) throw new LakeAhead(stored, published)
     return stored
   }
-  const handle: MessageHandler = (messages, signal, fence) => {
-    traced?.handled(messages)
-    return sink.handle(messages, signal, fence)
+  const subscribe = (handle: MessageHandler<E>) => {
+    const subscription = topic.subscribe(name, handle, { lastSequence, ...countCorrupt(watched, name) })
+    // The position is in the lake's files: only the process that writes them knows it.
+    const readPosition = async () =>
+      subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
+    return watch(watched, name, subscription, readPosition)
   }
-  const subscription = topic.subscribe('lake', handle, { lastSequence, ...countCorrupt(watched, 'lake') })
-  // The position is in the lake's files: only the process that writes them knows it.
-  const readPosition = async () =>
-    subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
-  const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
-  const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
-  for (const writer of tables) watched.metrics.watchLakeTable(writer)
-  return inOrder([activities, ...tables, sink, watch(watched, 'lake', subscription, readPosition)], async () => store.close())
+  return { sink, subscribe }
 }
 
 interface JobsOptions {
@@ -163,11 +189,20 @@ export async function createEmail(
   return inOrder([subscriber, accountMails, subscription, ...(smtpWatch === null ? [] : [smtpWatch])])
 }
 
-/** The subscriber that posts events to the endpoints. */
-export function createWebhook(config: Config, { pool, topic, jobs, encryption, logger, now, watched, tracing }: JobsOptions): Service {
+/** The subscribers that post events to the endpoints. */
+export function createWebhook(
+  config: Config,
+  { pool, topic, catalogueTopic, jobs, encryption, logger, now, watched, tracing }: JobsOptions & { catalogueTopic: Topic<CatalogueEvent> },
+): Service {
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
   const { webhookTried: onTried } = watched.metrics
   const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried, tracing })
   const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
-  return inOrder([subscriber, watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook'))])
+  const name = 'catalogue-webhook'
+  const catalogue = catalogueTopic.subscribe(name, subscriber.handleCatalogue, countCorrupt(watched, name))
+  return inOrder([
+    subscriber,
+    watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook')),
+    watch(watched, name, catalogue, () => readSubscriberLag(pool, catalogueTopic, name)),
+  ])
 }

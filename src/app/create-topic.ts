@@ -1,9 +1,11 @@
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
+import type { OrderEvent } from '../orders/events.ts'
 import type { PublishedEvent } from '../topic/delivery-log.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
-import type { Topic } from '../topic/topic.ts'
+import type { Topic, TopicEvent, TopicPartition } from '../topic/topic.ts'
 
 interface TopicOptions {
   pool: Pool
@@ -16,9 +18,18 @@ interface TopicOptions {
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The notification topic of the settings, not started. The client of NATS is loaded only where it is used. */
-export async function createTopic({ nats }: Config, options: TopicOptions): Promise<Topic> {
-  if (nats === null) return createPostgresTopic(options)
+/** The partition of orders of the notification topic, not started. */
+export function createTopic(config: Config, options: TopicOptions): Promise<Topic<OrderEvent>> {
+  return createPartition(ORDERS, config, options)
+}
+
+/** A partition of the notification topic of the settings, not started. The client of NATS is loaded only where it is used. */
+export async function createPartition<E extends TopicEvent>(
+  partition: TopicPartition<E>,
+  { nats }: Config,
+  options: TopicOptions,
+): Promise<Topic<E>> {
+  if (nats === null) return createPostgresTopic(partition, options)
   const { NatsTopic } = await import('../topic/nats/nats-topic.ts')
-  return new NatsTopic({ ...options, nats, replicas: nats.replicas })
+  return new NatsTopic(partition, { ...options, nats, replicas: nats.replicas })
 }

@@ -9,7 +9,8 @@ import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import { releaseRestoredJobs } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
-import { createTopic } from './create-topic.ts'
+import { CATALOGUE } from '../topic/partitions.ts'
+import { createPartition, createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
 
 /** A backup has replaced the database, and no incarnation has begun yet. */
@@ -51,10 +52,11 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
 async function compare(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
   // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
   const topic = await createTopic(config, { pool, url, logger })
+  const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger })
   let lake: LakeStore | null = null
   try {
     lake = hasLake(config) ? await openLake(config) : null
-    const options: IncarnationOptions = { pool, topic, lake, logger }
+    const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
     // The lost time contained logouts, password changes and detected thefts. Not after an inferred restore: a failover would log every
@@ -62,6 +64,7 @@ async function compare(config: Config, { pool, url, logger, reason }: Options): 
     await endEverySession(pool)
   } finally {
     lake?.close()
+    await catalogueTopic.stop()
     await topic.stop()
   }
 }

@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { deleteOldRuns } from '../audit/audit-runs.ts'
 import { deleteExpired } from '../auth/delete-expired.ts'
 import { deleteUnusedGuests } from '../auth/delete-unused-guests.ts'
+import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product-events.ts'
 import type { Config } from '../config.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
@@ -48,6 +49,7 @@ export function createHousekeeping(config: Config, { pool, jobs, logger, now }: 
   const { pendingOrderTtlSeconds: ttlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
     logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
+  const eventsExamined: RemovalCursor = { product_id: null, stream: null, version: null }
   const tasks: HousekeepingTask[] = [
     { name: 'idempotency keys', everyMinutes: 1, run: async () => ({ deletedKeys: await deleteExpiredKeys(pool) }) },
     {
@@ -64,6 +66,11 @@ export function createHousekeeping(config: Config, { pool, jobs, logger, now }: 
     { name: 'guests', everyMinutes: 10, run: async () => ({ deletedGuests: await deleteUnusedGuests(pool) }) },
     { name: 'audits', everyMinutes: 60, run: async () => ({ deletedAuditRuns: await deleteOldRuns(pool) }) },
     { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
+    {
+      name: 'catalogue events',
+      everyMinutes: 60,
+      run: async () => ({ removedCatalogueEvents: await removeOldProductEvents(pool, config.catalogueEventDays, now(), eventsExamined) }),
+    },
     { name: 'figures', everyMinutes: 60, run: async () => ({ deletedFigures: await deleteOldFigures(pool, now()) }) },
   ]
   return {

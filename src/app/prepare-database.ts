@@ -28,15 +28,17 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
   await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES })
   await withClient(addresses.owner, async (owner) => {
-    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), (create) =>
+    const withReplication = (create: (db: Queryable) => Promise<void>) =>
       withClient(addresses.stream, async (stream) => {
         try {
           await create(stream)
         } catch (error) {
           throw await explainMissingSlot(stream, error)
         }
-      }),
-    )
+      })
+    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), withReplication)
+    // One that is lost is refilled by its stream.
+    await ensureReplicationSlot(owner, catalogueSlotOf(addresses.owner), withReplication, 'catalogue')
     if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
     const role = roleOf(addresses.api)
     // This release would revoke the rights on tables that it does not know, under the processes of the later one.
@@ -56,7 +58,16 @@ async function withClient(url: string, work: (client: Queryable) => Promise<void
 
 /** The replication slot of the order stream of the database at this address. */
 export function orderSlotOf(url: string): string {
+  return slotNameFor(databaseOf(url))
+}
+
+/** The replication slot of the catalogue's stream of the database at this address. */
+export function catalogueSlotOf(url: string): string {
+  return slotNameFor(databaseOf(url), 'catalogue')
+}
+
+function databaseOf(url: string): string {
   const { pathname, username } = new URL(url)
   // An address without a database means the one named after the user.
-  return slotNameFor(decodeURIComponent(pathname.slice(1) || username))
+  return decodeURIComponent(pathname.slice(1) || username)
 }

@@ -1,32 +1,36 @@
-import type { ChangeStream } from '../change-stream/change-stream.ts'
-import { findLostReason } from '../change-stream/replication-slot.ts'
+import { findForeignReason, findLostReason } from '../change-stream/replication-slot.ts'
 import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
 import { findUnreconciledReason } from '../topic/incarnations.ts'
+import type { Streams } from './create-streams.ts'
 import type { Watched } from './create-subscribers.ts'
-import { orderSlotOf } from './prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
-/** Whether the API may get traffic: its database answers, and the change stream works if this process reads it. */
-export function readinessCheck(
-  pool: Pool,
-  stream: ChangeStream | null,
-  database: Pick<OpenDatabase, 'addresses' | 'failure'>,
-): ReadinessCheck {
+/** Whether the API may get traffic: its database answers, and the change streams work if this process reads them. */
+export function readinessCheck(pool: Pool, streams: Streams | null, database: Pick<OpenDatabase, 'addresses' | 'failure'>): ReadinessCheck {
   return async () => {
     if (database.failure !== null) return [{ name: 'database', reason: `${database.failure}; it is started again with pauses` }]
     try {
-      const lost = stream === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
+      const lost = streams === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
-      const unreconciled = stream === null ? null : await findUnreconciledReason(pool)
+      // A lost one is refilled by its stream.
+      const foreign = streams === null ? null : await findForeignReason(pool, catalogueSlotOf(database.addresses.api))
+      if (foreign !== null) return [{ name: 'catalogue_stream', reason: foreign }]
+      const unreconciled = streams === null ? null : await findUnreconciledReason(pool)
       if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
-      if (stream === null) await pool.query('select 1')
+      if (streams === null) await pool.query('select 1')
     } catch (error) {
       if (!isDatabaseOutage(error) && !isTimeout(error)) throw error
       return [{ name: 'database', reason: 'the database does not answer' }]
     }
-    return stream?.state === 'failing' ? [{ name: 'change_stream', reason: 'the change stream cannot be read or published' }] : []
+    const failing = []
+    if (streams?.orders.state === 'failing')
+      failing.push({ name: 'change_stream', reason: 'the change stream cannot be read or published' })
+    if (streams?.catalogue.state === 'failing')
+      failing.push({ name: 'catalogue_stream', reason: 'the stream of the catalogue cannot be read or published' })
+    return failing
   }
 }
 

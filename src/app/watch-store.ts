@@ -10,13 +10,14 @@ import { EMAIL_QUEUE, readMailQueue } from '../mail/email-deliveries.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { readWebhookQueue, WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
 import { countEndpoints } from '../webhooks/webhook-endpoints.ts'
-import { orderSlotOf } from './prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
 /** Metrics of the whole store, which every process reports: a dead process cannot report its own. */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
   metrics.setRoles(config.roles, config.expectedRoles)
   metrics.watchDatabase(() => pool.query('select 1'))
   metrics.watchSlot(() => readSlotStatus(pool, orderSlotOf(url)))
+  metrics.watchSlot(() => readSlotStatus(pool, catalogueSlotOf(url)), 'catalogue_stream')
   metrics.watchQueue(EMAIL_QUEUE.name, () => readMailQueue(pool))
   metrics.watchQueue(WEBHOOK_QUEUE.name, () => readWebhookQueue(pool))
   for (const { name } of [ACCOUNT_MAIL_QUEUE, PURGE_QUEUE]) metrics.watchQueue(name, () => readJobQueue(pool, name))

@@ -4,28 +4,30 @@ import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { type IfMatch, readIfMatch } from '../http/if-match.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
-import { isBrokenOff, JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
+import { isBrokenOff, JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
-import { type ProductDetails, ProductDetailsSchema, productETag } from './product-details.ts'
+import { type EditedProduct, EditedProductSchema, getProduct, productETag } from './product-details.ts'
 import { NewProductBody, normalizeProduct, ProductPatchBody } from './product-input.ts'
 import { ProductParams } from './products.ts'
+import { readSentCompressed, requireIfMatch } from './require-if-match.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 
-const IfMatchHeader = Type.Object({ 'if-match': Type.Optional(Type.String({ description: "The product's ETag." })) })
+const IfMatchHeader = Type.Object({
+  'if-match': Type.Optional(Type.String({ description: "The product's ETag, or `*`; without it the answer is 428." })),
+})
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
-/** Enough for a description of 10,000 characters and 20 images, each character escaped as a surrogate pair, and the other properties. */
-const PRODUCT_LIMIT_BYTES = 524_288
+/** As a line of an import. Enough for all translations and the description in their full length, each character escaped, and 20 images. */
+const PRODUCT_LIMIT_BYTES = 1_048_576
 
 /** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
-  const sendProduct = async (reply: FastifyReply, product: ProductDetails) => {
+  const sendProduct = async (reply: FastifyReply, product: EditedProduct) => {
     await version.refresh()
     return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
   }
@@ -43,7 +45,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         summary: 'Adds a product',
         body: NewProductBody,
         response: {
-          201: { ...ProductDetailsSchema, description: 'The product; `Location` leads to it.' },
+          201: { ...EditedProductSchema, description: 'The product; `Location` leads to it.' },
           ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'sku_taken', 'slug_taken'),
         },
       },
@@ -70,7 +72,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         headers: IfMatchHeader,
         body: ProductPatchBody,
         response: {
-          200: { ...ProductDetailsSchema, description: 'The product as it is now.' },
+          200: { ...EditedProductSchema, description: 'The product as it is now.' },
           ...problemResponses(
             ...OPERATOR_ONLY,
             ...JSON_BODY,
@@ -85,9 +87,28 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       },
     },
     async (request, reply) => {
-      const ifMatch = requireIfMatch(request.headers['if-match'])
+      const ifMatch = requireIfMatch(request.headers['if-match'], 'product')
       const product = await changeProduct(pool, request.params.id, ifMatch, request.body, doingOf(request))
       return sendProduct(reply, product)
+    },
+  )
+
+  server.get(
+    '/admin/products/:id',
+    {
+      config: { access: 'products:write' },
+      schema: {
+        operationId: 'getEditedProduct',
+        ...shared,
+        summary: 'A product with all that operators edit',
+        description: 'In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404.',
+        params: ProductParams,
+        response: okResponses(EditedProductSchema, 'The product.', ...OPERATOR_ONLY, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const product = await getProduct(pool, request.params.id)
+      return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
     },
   )
 
@@ -109,7 +130,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       },
     },
     async (request, reply) => {
-      await archiveProduct(pool, request.params.id, readProductIfMatch(request.headers['if-match']), doingOf(request))
+      await archiveProduct(pool, request.params.id, readSentCompressed(request.headers['if-match']), doingOf(request))
       await version.refresh()
       return reply.code(204).send(null)
     },
@@ -130,7 +151,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
           ...shared,
           summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
           description:
-            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, `price` is in major units, and the line of a record is its first.',
+            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, and the line of a record is its first.',
           consumes: IMPORT_TYPES,
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
@@ -167,13 +188,4 @@ function readFormat(contentType = ''): ImportFormat {
     throw new AppError('unsupported_media_type', 'Send the products as UTF-8.')
   }
   return type === 'text/csv' ? 'csv' : 'ndjson'
-}
-
-function requireIfMatch(header: string | undefined): IfMatch {
-  if (header !== undefined) return readProductIfMatch(header)
-  throw new AppError('if_match_required', "Send the product's ETag as If-Match, so that no change by others is lost.")
-}
-
-function readProductIfMatch(header: string | undefined): IfMatch {
-  return readIfMatch(header, { isSentCompressed: true })
 }

@@ -70,9 +70,11 @@ test('allows any cache to store the answer, and to purge it by product', async (
 test('shows a product in full, under its id in any case', async () => {
   const answer = await store.call('GET', `/products/${lamp.id.toUpperCase()}`)
   assert.equal(answer.status, 200)
-  const { name, slug, created_at, updated_at, ...rest } = answer.json
+  const { name, slug, created_at, updated_at, categories, ...rest } = answer.json
   assert.match(name, /^A lamp/)
   assert.match(slug, /^a-lamp/)
+  const { path, ...category } = categories[0]
+  assert.deepEqual([categories.length, category.slug, path], [1, 'lamps', [category]])
   for (const time of [created_at, updated_at]) assert.match(time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   assert.deepEqual(rest, {
     id: lamp.id,
@@ -86,6 +88,7 @@ test('shows a product in full, under its id in any case', async () => {
     options: {},
     price: { amount: 1_250, currency: 'EUR' },
     compare_at_price: null,
+    lowest_price_30_days: null,
     in_stock: true,
     seo: { title: null, description: null },
     availability_text: null,

@@ -10,6 +10,8 @@ import { listenToCatalogue } from './events.ts'
 export interface Version {
   changes: number
   changedAt: Date
+  /** The languages into which sold products are translated (BCP 47), sorted. Usually none. */
+  languages: readonly string[]
 }
 
 /** A notification arrives within milliseconds. Polling bounds the delay when one is lost. */
@@ -19,13 +21,15 @@ const RETRY_MS = 250
 /** A version that was read longer ago is not used: the database is asked again. */
 const FRESH_MS = 1_000
 
-const VERSION = sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt" from catalogue_versions`
+const VERSION_COLUMNS = sql`sum(changes)::bigint as changes, max(changed_at) as "changedAt",
+  array(select language from catalogue_languages where products > 0 order by language collate "C") as languages`
+const VERSION = sql`select ${VERSION_COLUMNS} from catalogue_versions`
 /** Limit of one statement of a shopper's read. The limit of the session applies where it is shorter. */
 const READ_TIMEOUT_MS = 2_000
 const BEGIN = 'begin isolation level repeatable read read only'
 /** The version of the snapshot. Bounds the statements of the rest of the transaction. */
 const SNAPSHOT = prepared(
-  sql`select sum(changes)::bigint as changes, max(changed_at) as "changedAt",
+  sql`select ${VERSION_COLUMNS},
     set_config('statement_timeout',
       least(nullif(extract(epoch from current_setting('statement_timeout')::interval) * 1000, 0), ${literal(READ_TIMEOUT_MS)})::integer::text, true)
   from catalogue_versions`,

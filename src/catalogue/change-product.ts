@@ -6,8 +6,11 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
-import { getProduct, getProductForUpdate, imagesOf, type ProductDetails, productETag, savePage } from './product-details.ts'
-import { assertNoContradiction, isReduced, normalizeProduct, type ProductPatchBody } from './product-input.ts'
+import { assertResolved, resolveCategories, saveCategories } from './categories/product-categories.ts'
+import { toStoredPrices } from './offered-prices.ts'
+import { getProduct, getProductForUpdate, imagesOf, isNamedBy, productETag, type StoredProduct, savePage } from './product-details.ts'
+import { recordProductEvents, recordProductsOfBefore } from './product-events.ts'
+import { assertNoContradiction, isReduced, normalizeNamed, normalizeProduct, type ProductPatchBody } from './product-input.ts'
 import { changeSlugs, readSlug } from './slugs.ts'
 
 type ProductPatch = Static<typeof ProductPatchBody>
@@ -16,18 +19,25 @@ type ProductPatch = Static<typeof ProductPatchBody>
  * Replaces the properties of `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1). Stock is changed by
  * `setStock`. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
-export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch, doing: Doing): Promise<ProductDetails> {
+export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch, doing: Doing): Promise<StoredProduct> {
   return inTransaction(pool, async (tx) => {
+    // Before the product, as an import: it may lock the tree.
+    const [resolved = { name: '', ids: null }] = await resolveCategories(tx, [normalizeNamed(patch)])
     const current = await getMatchingForUpdate(tx, id, ifMatch)
     const next = normalizeProduct(merge(current, patch))
     assertNoContradiction(next)
+    const category = assertResolved(resolved)
+    await recordProductsOfBefore(tx, [id])
+    // Before the product, whose change gives its keys to them.
+    if (category.ids !== null) await saveCategories(tx, id, category.ids)
     const slug = await readSlug(tx, next.slug ?? current.slug)
     try {
       await tx.query(
         sql`update products
-         set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${next.category}, brand = ${next.brand},
+         set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${category.ids === null ? next.category : category.name}, brand = ${next.brand},
            image_url = ${next.image_url}, variant_group = ${next.group}, options = ${next.options},
-           attributes = ${next.attributes},
+           attributes = ${next.attributes}, translations = ${next.translations ?? {}},
+           prices = ${toStoredPrices(next.prices ?? [])},
            price_amount = ${next.price.amount}, price_currency = ${next.price.currency},
            compare_at_amount = ${next.compare_at_price?.amount ?? null},
            -- Two changes within a millisecond still get different entity tags.
@@ -40,6 +50,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     }
     await savePage(tx, id, next)
     const changed = await getProduct(tx, id)
+    await recordProductEvents(tx, [id], doing.traceparent ?? null)
     const differing = difference(comparable(current), comparable(changed))
     if (differing !== null) await recordActivity(tx, doing, { subjectType: 'product', subjectId: changed.id, ...differing })
     return changed
@@ -47,12 +58,21 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
 }
 
 /**
- * `image_url` alone replaces the first image, and null removes all; `images` bring their own first one. A new price alone ends a reduction
+ * `category` alone replaces the first category, and `categories` bring their own first one. `image_url` alone replaces the first image, and null removes all; `images` bring their own first one. A new price alone ends a reduction
  * that it is not below: a program that sends prices is not refused for what it does not know.
  */
-function merge(current: ProductDetails, patch: ProductPatch) {
-  const { id: _, in_stock: _stock, created_at: _created, updated_at: _updated, ...known } = current
-  const merged = { ...known, ...patch }
+function merge(current: StoredProduct, patch: ProductPatch) {
+  const { category, categories: _categories, ...stored } = current
+  const {
+    id: _,
+    lowest_price_30_days: _lowest,
+    lowestPriorAmounts: _amounts,
+    in_stock: _stock,
+    created_at: _created,
+    updated_at: _updated,
+    ...known
+  } = stored
+  const merged = { ...known, ...(patch.categories === undefined ? { category } : {}), ...patch }
   const { compare_at_price: before } = current
   if (patch.compare_at_price === undefined && before !== null && !isReduced(merged.price, before)) merged.compare_at_price = null
   if (patch.images === undefined) return { ...merged, images: imagesOf(merged.image_url, current.images) }
@@ -61,7 +81,14 @@ function merge(current: ProductDetails, patch: ProductPatch) {
 }
 
 /** What an operator can change. */
-function comparable({ created_at: _created, updated_at: _updated, in_stock: _stock, ...product }: ProductDetails): object {
+function comparable({
+  created_at: _created,
+  updated_at: _updated,
+  in_stock: _stock,
+  lowest_price_30_days: _lowest,
+  lowestPriorAmounts: _amounts,
+  ...product
+}: StoredProduct): object {
   return product
 }
 
@@ -69,15 +96,17 @@ function comparable({ created_at: _created, updated_at: _updated, in_stock: _sto
 export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch, doing: Doing): Promise<void> {
   await inTransaction(pool, async (tx) => {
     const product = await getMatchingForUpdate(tx, id, ifMatch)
+    await recordProductsOfBefore(tx, [id])
     await tx.query('update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = $1', [id])
+    await recordProductEvents(tx, [id], doing.traceparent ?? null)
     const states = { before: { is_archived: false }, after: { is_archived: true } }
     await recordActivity(tx, doing, { subjectType: 'product', subjectId: product.id, ...states })
   })
 }
 
-async function getMatchingForUpdate(tx: Transaction, id: string, ifMatch: IfMatch): Promise<ProductDetails> {
+async function getMatchingForUpdate(tx: Transaction, id: string, ifMatch: IfMatch): Promise<StoredProduct> {
   const product = await getProductForUpdate(tx, id)
-  const etag = productETag(product)
-  if (ifMatch === null || ifMatch.has(etag)) return product
-  throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers: { etag: `"${etag}"` } })
+  if (isNamedBy(product, ifMatch)) return product
+  const headers = { etag: `"${productETag(product)}"` }
+  throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers })
 }

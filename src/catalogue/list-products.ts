@@ -1,7 +1,8 @@
 import { Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
-import { cursorScope, type KeySort, type Listing } from './product-query.ts'
+import { locateCategory } from './categories/locate-category.ts'
+import { cursorScope, type KeySort, type Listing, type LocatedFilters } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
 import { countProducts } from './search/count-products.ts'
 import type { TextQuery } from './search/filter-sql.ts'
@@ -55,8 +56,9 @@ interface Entry {
 }
 
 /** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
-export async function listProducts(db: Queryable, listing: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
-  const start = readCursor(listing)
+export async function listProducts(db: Queryable, wanted: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
+  const start = readCursor(wanted)
+  const listing = await locateCategory(db, wanted)
   const { entries, textQuery, start: reached } = await readEntries(db, listing, start)
   const { isBackward } = reached
   const hasMore = entries.length > listing.limit
@@ -67,7 +69,7 @@ export async function listProducts(db: Queryable, listing: Listing): Promise<{ p
   const hasPrevious = isBackward ? hasMore : reached.from !== null
   const products = shown.map(({ row }) => toProduct(row))
   const page: ProductPage = {
-    data: listing.isCollapsed ? await addVariants(db, products) : products,
+    data: listing.isCollapsed ? await addVariants(db, products, listing.currency) : products,
     has_more: hasNext,
     next_cursor: hasNext ? (last?.cursor('next') ?? null) : null,
   }
@@ -75,10 +77,12 @@ export async function listProducts(db: Queryable, listing: Listing): Promise<{ p
   return { page, previousCursor: hasPrevious ? (shown[0]?.cursor('prev') ?? null) : null }
 }
 
+type LocatedListing = LocatedFilters<Listing>
+
 /** Up to one product more than fits on the page, in the direction of reading, and the start that was used in the end. */
 async function readEntries(
   db: Queryable,
-  listing: Listing,
+  listing: LocatedListing,
   start: Start,
 ): Promise<{ entries: Entry[]; textQuery: TextQuery; start: Start }> {
   const { search } = listing
@@ -95,31 +99,39 @@ async function readEntries(
 }
 
 /** Whether filters other than the search may have left nothing. */
-function isNarrowed({ category, minPrice, maxPrice, inStock, ids, group, attributes }: Listing): boolean {
-  return [category, minPrice, maxPrice, inStock, ids, group, attributes].some((value) => value !== null)
+function isNarrowed({ category, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes }: Listing): boolean {
+  return [category, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes].some((value) => value !== null)
 }
 
 /** Whether a product follows `last`. */
-async function isFollowed(db: Queryable, listing: Listing, last: Entry, textQuery: TextQuery): Promise<boolean> {
+async function isFollowed(db: Queryable, listing: LocatedListing, last: Entry, textQuery: TextQuery): Promise<boolean> {
   const next = readCursor({ ...listing, cursor: last.cursor('next') })
   return (await walk(db, { ...listing, limit: 0 }, next, textQuery)).length > 0
 }
 
-function walk(db: Queryable, listing: Listing, start: Start, textQuery: TextQuery): Promise<Entry[]> {
+function walk(db: Queryable, listing: LocatedListing, start: Start, textQuery: TextQuery): Promise<Entry[]> {
   const { sort } = listing
   return sort === 'relevance' ? walkByRelevance(db, listing, start, textQuery ?? '') : walkByKey(db, listing, sort, start, textQuery)
 }
 
-async function walkByKey(db: Queryable, listing: Listing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Entry[]> {
+async function walkByKey(db: Queryable, listing: LocatedListing, sort: KeySort, start: Start, textQuery: TextQuery): Promise<Entry[]> {
   const { isBackward, from, isSimilar } = start
-  const rows = await walkProducts(db, { filters: listing, textQuery, sort, isBackward, from, count: listing.limit + 1 })
+  const rows = await walkProducts(db, {
+    filters: listing,
+    textQuery,
+    sort,
+    isBackward,
+    from,
+    count: listing.limit + 1,
+    view: listing,
+  })
   const scope = cursorScope(listing)
   const { of } = sortKey(sort)
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
 }
 
 /** First the ranked candidates, then the other matches, newest first; backwards in the opposite order. */
-async function walkByRelevance(db: Queryable, listing: Listing, start: Start, textQuery: string): Promise<Entry[]> {
+async function walkByRelevance(db: Queryable, listing: LocatedListing, start: Start, textQuery: string): Promise<Entry[]> {
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
   const count = listing.limit + 1
@@ -133,7 +145,15 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
 
   const ranked = async (left: number): Promise<Entry[]> => {
     const position = segment === 'ranked' ? from : null
-    const rows = await walkCandidates(db, { filters: listing, textQuery, isBackward, from: position, window, count: left })
+    const rows = await walkCandidates(db, {
+      filters: listing,
+      textQuery,
+      isBackward,
+      from: position,
+      window,
+      count: left,
+      view: listing,
+    })
     if (window === undefined && rows[0] !== undefined) ({ window, hasRest } = rows[0])
     return rows.map((row) => ({ row, cursor: cursorOf(row.window, 'ranked', row.rank, row.id) }))
   }
@@ -142,7 +162,16 @@ async function walkByRelevance(db: Queryable, listing: Listing, start: Start, te
     if (known === undefined || !hasRest) return []
     const position = segment === 'rest' ? from : null
     const { floor } = known
-    const walked = { filters: listing, textQuery, sort: '-created_at', isBackward, from: position, floor, count: left } as const
+    const walked = {
+      filters: listing,
+      textQuery,
+      sort: '-created_at',
+      isBackward,
+      from: position,
+      floor,
+      count: left,
+      view: listing,
+    } as const
     const rows = await walkProducts(db, walked)
     return rows.map((row) => ({ row, cursor: cursorOf(known, 'rest', row.created_at.toISOString(), row.id) }))
   }

@@ -60,10 +60,28 @@ test('stays within its limit, and keeps recently used values', async () => {
 test('finds a page by a remembered address while the version is unchanged', async () => {
   const cache = new PageCache<Value>(1_000)
   await cache.get('a', 1, async () => ({ version: 1, value: value('a') }))
-  cache.remember('/a?x', 'a')
+  cache.remember('/a?x', 'a', 1)
   assert.equal(cache.findByAddress('/a?x', 1)?.name, 'a')
   assert.equal(cache.findByAddress('/a?x', 2), undefined)
   assert.equal(cache.findByAddress('/a?y', 1), undefined)
+})
+
+test('an address means a key in one version only', async () => {
+  const cache = new PageCache<Value>(10_000)
+  await cache.get('en a', 1, async () => ({ version: 1, value: value('a') }))
+  cache.remember('/a?lang=de', 'en a', 1)
+  await cache.get('en a', 2, async () => ({ version: 2, value: value('a2') }))
+  assert.equal(cache.findByAddress('/a?lang=de', 2), undefined)
+  cache.remember('/a?lang=de', 'en a', 1)
+  assert.equal(cache.findByAddress('/a?lang=de', 2), undefined, 'an answer that took long remembers nothing')
+})
+
+test('keys count as well', async () => {
+  const cache = new PageCache<Value>(100_000)
+  const keys = Array.from({ length: 100 }, (_, i) => `${i} ${'k'.repeat(10_000)}`)
+  for (const key of keys) await cache.get(key, 1, async () => ({ version: 1, value: value('a') }))
+  const kept = keys.filter((key) => cache.find(key, 1) !== undefined)
+  assert.ok(kept.length <= 12, `${kept.length} of 10 kB each`)
 })
 
 test('drops everything when versions restart, also values that are being loaded', async () => {

@@ -5,8 +5,8 @@ export interface Cached<T> {
 }
 
 /**
- * Values by key, of one version of the catalogue at a time, in at most `maxBytes`; the least recently used are evicted first. Also remembers
- * which addresses mean the same key, so that a repeated address is not parsed again.
+ * Values by key, of one version of the catalogue at a time, in at most `maxBytes` with their keys; the least recently used are evicted
+ * first. Also remembers which addresses mean the same key, so that a repeated address is not parsed again.
  */
 export class PageCache<T extends { sizeBytes: number }> {
   readonly #maxBytes: number
@@ -65,8 +65,9 @@ export class PageCache<T extends { sizeBytes: number }> {
     this.#empty(-1)
   }
 
-  /** Remembers that `address` means `key`. */
-  remember(address: string, key: string): void {
+  /** Remembers that `address` means `key` in this version: in another one the catalogue may have other languages. */
+  remember(address: string, key: string, version: number): void {
+    if (version !== this.#version) return
     // A key may have some kilobytes, so the number of addresses is bounded.
     if (this.#keys.size >= MAX_ADDRESSES) this.#keys.clear()
     if (address.length <= MAX_ADDRESS_LENGTH) this.#keys.set(address, key)
@@ -87,13 +88,14 @@ export class PageCache<T extends { sizeBytes: number }> {
   #empty(version: number): void {
     this.#young.clear()
     this.#old.clear()
+    this.#keys.clear()
     this.#youngBytes = 0
     this.#version = version
   }
 
   #keep(key: string, value: T): void {
     this.#young.set(key, value)
-    this.#youngBytes += value.sizeBytes
+    this.#youngBytes += value.sizeBytes + key.length + ENTRY_BYTES
     this.#rotate()
   }
 
@@ -105,5 +107,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 }
 
+/** About what an entry takes besides its value and its key. */
+const ENTRY_BYTES = 300
 const MAX_ADDRESSES = 10_000
 const MAX_ADDRESS_LENGTH = 500

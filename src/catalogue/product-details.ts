@@ -1,10 +1,20 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import type { Queryable, Transaction } from '../db/pool.ts'
-import { noSql, type Sql, sql } from '../db/sql.ts'
-import { notFound } from '../errors.ts'
+import { limitTo, prepared, type Sql, sql } from '../db/sql.ts'
+import { AppError, notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
-import { EXAMPLE_PRODUCT_DETAILS } from './examples.ts'
-import { PRODUCT_COLUMNS, type ProductRow, ProductSchema, toProduct } from './products.ts'
+import type { IfMatch } from '../http/if-match.ts'
+import {
+  CATEGORY_IDS,
+  PRODUCT_CATEGORIES,
+  type ProductCategories,
+  ProductCategoriesSchema,
+  readProductCategories,
+} from './categories/category.ts'
+import { EXAMPLE_EDITED_PRODUCT, EXAMPLE_PRODUCT_DETAILS } from './examples.ts'
+import { fromStoredPrices, OfferedPriceSchema, type StoredPrices } from './offered-prices.ts'
+import { PRODUCT_COLUMNS, type ProductRow, ProductSchema, type ProductView, toProduct } from './products.ts'
+import { type TranslatedTexts, TranslatedTextsSchema, type Translations } from './translations.ts'
 
 const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
@@ -24,6 +34,7 @@ const { variants: _, ...listed } = ProductSchema.properties
 export const ProductDetailsSchema = Type.Object(
   {
     ...listed,
+    categories: ProductCategoriesSchema,
     images: Type.Array(ImageSchema, { description: 'In the order of the shop; the first one is `image_url`.' }),
     seo: Type.Object(
       { title: nullable(Type.String()), description: nullable(Type.String()) },
@@ -35,41 +46,75 @@ export const ProductDetailsSchema = Type.Object(
 )
 export type ProductDetails = Static<typeof ProductDetailsSchema>
 
+export const EditedProductSchema = Type.Object(
+  {
+    ...ProductDetailsSchema.properties,
+    translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'By language (BCP 47).' }),
+    prices: Type.Array(OfferedPriceSchema, { description: 'In other currencies than that of `price`, by currency.' }),
+  },
+  { title: 'EditedProduct', description: 'A product with all that operators edit, in its own texts.', examples: [EXAMPLE_EDITED_PRODUCT] },
+)
+export type EditedProduct = Static<typeof EditedProductSchema>
+
+/** With what follows from its earlier prices: the lowest amounts before its reductions, by currency. */
+export interface StoredProduct extends EditedProduct {
+  lowestPriorAmounts: Readonly<Record<string, number>>
+}
+
 interface DetailsRow extends ProductRow {
+  categories: ProductCategories
   images: Image[] | null
   seo_title: string | null
   seo_description: string | null
   availability_text: string | null
+  translations: Translations
+  prices: StoredPrices
+  lowest_prior_amounts: Record<string, number> | null
 }
 
-/** The product that `condition` names, null also for an archived one. */
-async function findDetails(db: Queryable, condition: Sql, locking: Sql = noSql): Promise<ProductDetails | null> {
-  const { rows } = await db.query<DetailsRow>(
-    sql`select ${PRODUCT_COLUMNS}, page.images, page.seo_title, page.seo_description, page.availability_text
+const selectDetails = (
+  categories: Sql,
+) => sql`select ${PRODUCT_COLUMNS}, ${categories} as categories, page.images, page.seo_title, page.seo_description, page.availability_text,
+      product.translations, product.prices, product.lowest_prior_amounts
     from products as product
-    left join product_pages as page on page.product_id = product.id
-    where ${condition} and product.archived_at is null
-    ${locking}`,
-  )
+    left join product_pages as page on page.product_id = product.id`
+
+/** The product that `condition` names, null also for an archived one. */
+async function findDetails(db: Queryable, condition: Sql): Promise<StoredProduct | null> {
+  const { rows } = await db.query<DetailsRow>(sql`${selectDetails(PRODUCT_CATEGORIES)} where ${condition} and product.archived_at is null`)
   return rows[0] === undefined ? null : toDetails(rows[0])
 }
 
+/** The next `count` products after an id, by id. The cost does not depend on the place. */
+export async function listDetailsAfter(db: Queryable, afterId: string, count: number): Promise<StoredProduct[]> {
+  // The ids first: a join of both tables by their keys could begin at the first row.
+  const statement = sql`${selectDetails(CATEGORY_IDS)}
+    where product.id = any(array(select id from products where archived_at is null and id > ${afterId} order by id ${limitTo(count)}))
+    order by product.id`
+  const { rows } = await db.query<Omit<DetailsRow, 'categories'> & { categories: string[] }>(prepared(statement, `details after ${count}`))
+  // Each category once: its path costs more than a product.
+  const categories = await readProductCategories(db, [...new Set(rows.flatMap((row) => row.categories))])
+  return rows.map((row) => toDetails({ ...row, categories: row.categories.flatMap((id) => categories.get(id) ?? []) }))
+}
+
 /** Throws `not_found`, also for an archived product. */
-export async function getProduct(db: Queryable, id: string): Promise<ProductDetails> {
+export async function getProduct(db: Queryable, id: string): Promise<StoredProduct> {
   return present(await findDetails(db, sql`product.id = ${id}`))
 }
 
 /** As `getProduct`, and locks the product. */
-export async function getProductForUpdate(tx: Transaction, id: string): Promise<ProductDetails> {
-  return present(await findDetails(tx, sql`product.id = ${id}`, sql`for update of product`))
+export async function getProductForUpdate(tx: Transaction, id: string): Promise<StoredProduct> {
+  // A statement of its own: the next one sees what was committed while it waited, also of the other tables.
+  await tx.query(sql`select from products where id = ${id} for update`)
+  return getProduct(tx, id)
 }
 
 /** The product that has this slug or had it. Another spelling of a slug means the same. Throws `not_found`. */
-export async function getProductBySlug(db: Queryable, slug: string): Promise<ProductDetails> {
+export async function getProductBySlug(db: Queryable, slug: string): Promise<StoredProduct> {
   return present(await findDetails(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug}))`))
 }
 
-function present(product: ProductDetails | null): ProductDetails {
+function present(product: StoredProduct | null): StoredProduct {
   if (product === null) throw notFound('product')
   return product
 }
@@ -93,13 +138,50 @@ export async function savePage(tx: Transaction, productId: string, page: Pick<Pr
   )
 }
 
-function toDetails(row: DetailsRow): ProductDetails {
+function toDetails(row: DetailsRow): StoredProduct {
   return {
     ...toProduct(row),
+    categories: row.categories,
     images: imagesOf(row.image_url, row.images),
     seo: { title: row.seo_title, description: row.seo_description },
     availability_text: row.availability_text,
+    translations: row.translations,
+    prices: fromStoredPrices(row.prices, row.price_currency),
+    lowestPriorAmounts: row.lowest_prior_amounts ?? {},
   }
+}
+
+/** The page of a product as a view shows it. Throws `currency_not_available`. */
+export function presentPage(
+  { translations, prices, lowestPriorAmounts, ...own }: StoredProduct,
+  { languages, currency }: ProductView,
+): ProductDetails {
+  const texts: TranslatedTexts = Object.assign({}, ...languages.toReversed().map((language) => translations[language]))
+  const { name = own.name, description = own.description, availability_text = own.availability_text } = texts
+  const seo = { title: texts.seo_title ?? own.seo.title, description: texts.seo_description ?? own.seo.description }
+  return { ...own, name, description, seo, availability_text, ...pricesIn({ ...own, prices, lowestPriorAmounts }, currency) }
+}
+
+function pricesIn(
+  { price, prices, lowestPriorAmounts }: Pick<StoredProduct, 'price' | 'prices' | 'lowestPriorAmounts'>,
+  currency: string | null,
+): Partial<Pick<ProductDetails, 'price' | 'compare_at_price' | 'lowest_price_30_days'>> {
+  if (currency === null || currency === price.currency) return {}
+  const offered = prices.find((other) => other.currency === currency)
+  if (offered === undefined) throw notSoldIn(currency, [price.currency, ...prices.map((other) => other.currency)])
+  const { amount, compare_at: before } = offered
+  const lowest = lowestPriorAmounts[currency]
+  return {
+    price: { amount, currency },
+    compare_at_price: before === null ? null : { amount: before, currency },
+    lowest_price_30_days: lowest === undefined ? null : { amount: lowest, currency },
+  }
+}
+
+function notSoldIn(currency: string, currencies: readonly string[]): AppError {
+  return new AppError('currency_not_available', `The product has no price in ${currency}.`, {
+    members: { currencies: [...currencies].sort() },
+  })
 }
 
 /** `image_url` is the first image, also where the previous release has changed it since `images` were stored. */
@@ -120,7 +202,18 @@ export function storedImages(images: readonly Image[]): readonly Image[] | null 
   return isPlain ? null : images
 }
 
-/** The entity tag of one product, without quotes. It differs after every change of the product. */
-export function productETag(product: ProductDetails): string {
+/** The entity tag of one product, without quotes. It differs after every change of the product, also of a translation. */
+export function productETag(product: EditedProduct): string {
   return entityTag(JSON.stringify(product))
+}
+
+/** The entity tag of the product's page in another language or currency than its own. */
+export function pageETag(product: EditedProduct, parts: readonly string[]): string {
+  return [productETag(product), ...parts].join('_')
+}
+
+/** Whether `ifMatch` names the product as it is, by its own tag or by that of its page in a language or currency. */
+export function isNamedBy(product: EditedProduct, ifMatch: IfMatch): boolean {
+  const etag = productETag(product)
+  return ifMatch === null || [...ifMatch].some((tag) => tag.slice(0, etag.length) === etag)
 }

@@ -4,8 +4,10 @@ import { isCurrency } from '../currency.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import type { Money } from '../money.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
+import type { OfferedPrice } from './offered-prices.ts'
 import { type ProductDetails, toImage } from './product-details.ts'
 import { MAX_SLUG_LENGTH } from './slugs.ts'
+import { findFaultInTranslations, normalizeTranslations, type Translations } from './translations.ts'
 
 /** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
 export const MAX_STOCK = 1_000_000_000_000
@@ -39,10 +41,17 @@ const MAX_LENGTHS = {
 export type TextName = keyof typeof MAX_LENGTHS
 const MAX_OPTIONS = 10
 const MAX_IMAGES = 20
+const MAX_PRODUCT_CATEGORIES = 20
+/** The levels of the tree: see `categories_check_tree` in the migration. */
+const MAX_LEVELS = 10
 const MAX_PIXELS = 100_000
+const MAX_PRICES = 50
 
 /** What images must be, for the author of a file. */
 export const IMAGES_RULE = `a list of at most ${MAX_IMAGES} objects with url and, if known, alt, width and height in pixels`
+
+/** What categories must be, for the author of a file. */
+export const CATEGORIES_RULE = `a list of 1 to ${MAX_PRODUCT_CATEGORIES} categories, each the slug of one or a path of 1 to ${MAX_LEVELS} names such as ["Men", "Shoes"]`
 
 /** The refusal of a text that is too long or blank. */
 export function describeLength(name: TextName): string {
@@ -86,14 +95,18 @@ function findFaultInOptions(options: Record<string, string>): string | null {
 
 function findFaultInImageUrl(name: TextName, url: string): string | null {
   const isUrl = /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url)
-  return findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
+  const fault = findFaultInText(name, url) ?? (isUrl ? null : `${name} must be an absolute URL that starts with https:// or http://`)
+  if (fault !== null) return fault
+  const { username, password } = new URL(url)
+  // Everybody sees it: a password would no longer be one, and `https://shop.example@evil.example/` is a trick.
+  return username + password === '' ? null : `${name} must have no user name and no password`
 }
 
 const VISIBLE = 'No control characters, and at least one visible character.'
 const strict = { additionalProperties: false }
 const oneLine = (name: TextName, description: string) =>
   Type.String({ minLength: 1, maxLength: MAX_LENGTHS[name], pattern: '\\S', description })
-const label = (name: TextName) => withRule(oneLine(name, VISIBLE), (text) => findFaultInLabel(name, text))
+export const label = (name: TextName) => withRule(oneLine(name, VISIBLE), (text) => findFaultInLabel(name, text))
 export const identifier = (name: TextName) =>
   withRule(oneLine(name, 'No control characters and no invisible ones.'), (text) => findFaultInIdentifier(name, text))
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -121,14 +134,60 @@ const Price = Type.Object(
   },
   strict,
 )
-const properties = {
-  slug: withRule(oneLine('slug', 'Stored in lower case, with hyphens between words. By default made of the name.'), (text) =>
-    findFaultInLabel('slug', text),
+const description = withRule(Type.String({ maxLength: MAX_LENGTHS.description }), (text) => findFaultInText('description', text))
+const Translated = withRule(
+  Type.Record(
+    // As the names of options.
+    Type.String({ pattern: '^[^]*$' }),
+    Type.Partial(
+      Type.Object({
+        name: label('name'),
+        description,
+        seo_title: label('seo.title'),
+        seo_description: label('seo.description'),
+        availability_text: label('availability_text'),
+      }),
+      { title: 'NewTranslatedTexts', ...strict },
+    ),
+    { description: "By language (BCP 47, in canonical form). A text that is missing is the product's own." },
   ),
+  findFaultInTranslations,
+)
+const OfferedPriceInput = Type.Object(
+  {
+    amount: Price.properties.amount,
+    currency: withRule(Type.String(), (code) =>
+      isCurrency(code) ? null : 'the currency of each of the prices must be an ISO 4217 code such as USD',
+    ),
+    compare_at: Type.Optional(orNull(Price.properties.amount)),
+  },
+  { title: 'NewOfferedPrice', ...strict },
+)
+export const slugInput = withRule(
+  oneLine('slug', 'Stored in lower case, with hyphens between words. By default made of the name.'),
+  (text) => findFaultInLabel('slug', text),
+)
+const CategoryReferenceInput = Type.Union([
+  Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug of a category.' }),
+  Type.Array(label('category'), {
+    minItems: 1,
+    maxItems: MAX_LEVELS,
+    description: 'The names from the top to the category; missing ones are created.',
+  }),
+])
+/** A slug, or a path of names. */
+export type CategoryReference = Static<typeof CategoryReferenceInput>
+const properties = {
+  slug: slugInput,
   sku: identifier('sku'),
   name: label('name'),
-  description: withRule(Type.String({ maxLength: MAX_LENGTHS.description }), (text) => findFaultInText('description', text)),
+  description,
   category: label('category'),
+  categories: Type.Array(CategoryReferenceInput, {
+    minItems: 1,
+    maxItems: MAX_PRODUCT_CATEGORIES,
+    description: 'The first one is `category`. Without them the others stay.',
+  }),
   brand: optionalLabel('brand'),
   image_url: withRule(
     Type.Union([Type.String({ maxLength: MAX_LENGTHS.image_url }), Type.Null()], { description: 'The first image; null: none.' }),
@@ -146,16 +205,20 @@ const properties = {
     strict,
   ),
   availability_text: optionalLabel('availability_text'),
+  translations: Translated,
+  prices: Type.Array(OfferedPriceInput, { maxItems: MAX_PRICES, description: 'In other currencies than that of `price`.' }),
 }
-const { sku, name, category, price, ...others } = properties
+const { sku, name, price, ...others } = properties
+/** Of a product as a whole. */
+export const NAMES_CATEGORY = { anyOf: [{ required: ['category'] }, { required: ['categories'] }] }
 
 export const NewProductBody = Type.Object(
   {
-    ...{ sku, name, category, price },
+    ...{ sku, name, price },
     ...Type.Partial(Type.Object(others)).properties,
     stock: Type.Optional(Stock),
   },
-  { title: 'NewProduct', examples: [EXAMPLE_NEW_PRODUCT], ...strict },
+  { title: 'NewProduct', examples: [EXAMPLE_NEW_PRODUCT], ...NAMES_CATEGORY, ...strict },
 )
 export const ProductPatchBody = Type.Partial(Type.Object(properties), {
   title: 'ProductChange',
@@ -167,23 +230,31 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 type NewProduct = Static<typeof NewProductBody>
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored. `sku` is its identity across imports; without `stock` the
- * stock stays as it is, and that of a new product is not tracked; without `slug` the slug stays, and that of a new product follows its name.
+ * stock stays as it is, and that of a new product is not tracked; without `slug` the slug stays, and that of a new product follows its name; without
+ * `translations` and `prices` those stay, and without `categories` those after the first one.
  */
-export type ProductInput = Required<Omit<NewProduct, 'slug' | 'stock' | 'images' | 'seo'>> &
-  Pick<NewProduct, 'slug' | 'stock'> &
-  Pick<ProductDetails, 'images' | 'seo'>
+export type ProductInput = Required<
+  Omit<NewProduct, 'slug' | 'category' | 'categories' | 'stock' | 'images' | 'seo' | 'translations' | 'prices'>
+> &
+  Pick<NewProduct, 'slug' | 'category' | 'categories' | 'stock'> & { translations?: Translations; prices?: OfferedPrice[] } & Pick<
+    ProductDetails,
+    'images' | 'seo'
+  >
 
 /** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
-  const { slug = null, ...rest } = input
+  const { slug = null, category = null, categories = null, translations = null, prices = null, ...rest } = input
   return {
     ...rest,
     ...normalizeImages(input),
     ...(slug === null ? {} : { slug: trim(slug) }),
+    ...(translations === null ? {} : { translations: normalizeTranslations(translations) }),
+    ...(prices === null ? {} : { prices: normalizePrices(prices) }),
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
-    category: trim(input.category),
+    // Missing only beside categories, whose first one it is.
+    ...(category === null && categories === null ? { category } : normalizeNamed({ category, categories })),
     brand: trim(input.brand ?? null),
     group: trim(input.group ?? null),
     options: trimOptions(input.options ?? {}),
@@ -200,12 +271,22 @@ export function isReduced(price: Money, before: Money): boolean {
 }
 
 /** What one property of a product says against another one, null for nothing. */
-export function findContradiction({ price, compare_at_price: before, image_url, images }: ProductInput): FieldError | null {
+export function findContradiction({ price, compare_at_price: before, prices = [], image_url, images }: ProductInput): FieldError | null {
   if (before !== null && !isReduced(price, before)) {
     return { pointer: '#/compare_at_price', detail: 'compare_at_price must be above the price, in its currency' }
   }
+  const faultInPrices = findFaultInPrices(price, prices)
+  if (faultInPrices !== null) return { pointer: '#/prices', detail: faultInPrices }
   if ((images[0]?.url ?? null) === image_url) return null
   return { pointer: '#/image_url', detail: 'image_url must be the url of the first of the images' }
+}
+
+function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): string | null {
+  const currencies = prices.map(({ currency }) => currency)
+  if (currencies.includes(price.currency)) return 'prices must be in other currencies than price'
+  if (new Set(currencies).size < currencies.length) return 'prices must have each currency once'
+  const isBelow = prices.some(({ amount, compare_at }) => compare_at !== null && compare_at <= amount)
+  return isBelow ? 'compare_at must be above the amount of its price' : null
 }
 
 /** Throws `invalid_body`. */
@@ -216,6 +297,13 @@ export function assertNoContradiction(product: ProductInput): void {
 
 export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.trim() as T) : value
+}
+
+/** By currency, as they are answered. */
+function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
+  if (!isList(prices)) return prices as OfferedPrice[]
+  const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
+  return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
 }
 
 /** Each of the two follows from the other one where it is missing. */
@@ -230,6 +318,27 @@ function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | '
 function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] {
   if (!isObject(seo)) return seo as ProductInput['seo']
   return { ...seo, title: trim(seo.title ?? null), description: trim(seo.description ?? null) }
+}
+
+/** What a product names its categories by, without blanks around texts, and without what is missing. */
+export function normalizeNamed({
+  category = null,
+  categories = null,
+}: {
+  category?: string | null
+  categories?: CategoryReference[] | null
+}): Pick<ProductInput, 'category' | 'categories'> {
+  return {
+    ...(category === null ? {} : { category: trim(category) }),
+    ...(categories === null ? {} : { categories: trimCategories(categories) }),
+  }
+}
+
+function trimCategories(categories: CategoryReference[]): CategoryReference[] {
+  if (!isList(categories)) return categories
+  return categories.map((reference) =>
+    typeof reference === 'string' || !isList(reference) ? trim(reference) : reference.map((name) => trim(name)),
+  )
 }
 
 function trimOptions(options: Record<string, string>): Record<string, string> {

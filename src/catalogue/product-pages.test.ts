@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { type CallOptions, startStore } from '../../test/store.ts'
@@ -27,11 +28,11 @@ test('the page of a product has all of it, a list only what lists show', async (
   const { status, json, text } = await create(PAGE)
   assert.equal(status, 201, text)
   const page = (await store.call('GET', `/products/${json.id}`)).json
-  assert.deepEqual(page, json)
+  assert.deepEqual({ ...page, translations: {}, prices: [] }, json)
   assert.deepEqual({ ...page, ...PAGE }, page)
   assert.equal(page.image_url, url('a'))
   const [listed] = (await store.call('GET', `/products?ids=${json.id}`)).json.data
-  const { images: _, seo: _seo, availability_text: _text, ...inLists } = page
+  const { categories: _categories, images: _, seo: _seo, availability_text: _text, ...inLists } = page
   assert.deepEqual(listed, inLists)
 })
 
@@ -77,7 +78,32 @@ test('refuses images with hostile addresses and beyond the bounds', async () => 
   assert.equal((await patch(id, { images: many(20) })).status, 200)
   for (const image of [
     ...['javascript:alert(1)', 'data:image/png;base64,AA', '//images.example/a.jpg', '/a.jpg', 'ftp://images.example/a', 'https://', ''],
+    ...['https://user@images.example/a', 'https://user:pw@images.example/a', 'https://:pw@images.example/a', 'javascript://a/%0aalert(1)'],
     ...['https://a b', 'https://a/\n', 'https://a/\0', ` ${url('a')}`, `https://a/${'x'.repeat(2_000)}`, 1, null],
+    ...['JaVaScRiPt:alert(1)', '\tjavascript:alert(1)', 'java\nscript:alert(1)', 'vbscript:x', 'blob:https://a/b', 'file:///etc/passwd'],
+    ...[
+      'DATA:text/html,<script>',
+      '//evil',
+      '\\\\evil',
+      '/\\evil',
+      'https:evil',
+      'https:/evil',
+      'https:\\\\evil',
+      '?a',
+      '#a',
+      'images.example/a',
+    ],
+    ...[
+      'https://a/\u0001',
+      'https://a/\u007f',
+      'https://a/\u009f',
+      'https://a/\r\nx: y',
+      'https://a/\u2028',
+      'https://a/\ud800',
+      'https://a:99999/',
+    ],
+    ...['https://user:password@', 'https://a:b@evil.example/', 'https://shop.example%40evil@a/', 'https://[::1', 'https://a%00b/'],
+    `https://a/${'x'.repeat(5_000)}`,
   ].map((address) => ({ url: address }))) {
     assertProblem(await patch(id, { images: [image] }), 422, 'invalid_body', JSON.stringify(image))
   }
@@ -93,6 +119,24 @@ test('refuses images with hostile addresses and beyond the bounds', async () => 
   ]) {
     assertProblem(await patch(id, { images }), 422, 'invalid_body', JSON.stringify(images).slice(0, 80))
   }
+})
+
+test('addresses of images in any script stay as they are sent, look-alikes too', async () => {
+  const { id } = (await create()).json
+  // The first letter of the second one is Cyrillic.
+  const addresses = [
+    'https://bücher.example/größe.jpg',
+    'https://аpple.com/a.jpg',
+    'https://例え.テスト/?q="><script>',
+    'HTTPS://A.EXAMPLE/x',
+  ]
+  const changed = await patch(id, { images: addresses.map((address) => ({ url: address })) })
+  assert.equal(changed.status, 200, changed.text)
+  assert.deepEqual(
+    changed.json.images.map((image: { url: string }) => image.url),
+    addresses,
+  )
+  assert.equal(changed.json.image_url, addresses[0])
 })
 
 test('the price before a reduction is above the price and in its currency', async () => {
@@ -143,4 +187,27 @@ test('texts have bounds, and a change of one of them is a new state', async () =
   }
   assert.equal(new Set(tags).size, 5)
   assert.deepEqual((await store.call('GET', `/products/${id}`)).json.seo, { title: 'T', description: null })
+})
+
+test('a change keeps what another one saves on the page and in the categories while it waits', async (t) => {
+  const { id } = (await create()).json
+  const other = await store.pool.connect()
+  t.after(() => other.release())
+  await other.query('begin')
+  const { rows } = await other.query('select pg_backend_pid() as pid')
+  await other.query('select from products where id = $1 for update', [id])
+  const changed = patch(id, { description: 'New' })
+  await eventually(
+    async () =>
+      (await store.pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [rows[0].pid])).rowCount === 1,
+  )
+  await other.query(`insert into product_pages (product_id, seo_title) values ($1, 'Saved')`, [id])
+  await other.query(
+    `insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)
+    select id, category_of_name('second'), 1, true, price_amount, created_at, name from products where id = $1`,
+    [id],
+  )
+  await other.query('commit')
+  const { seo, categories } = (await changed).json
+  assert.deepEqual([seo.title, categories.length], ['Saved', 2])
 })

@@ -2,13 +2,18 @@ import { type Static, Type } from 'typebox'
 import { ATTRIBUTE_NAME } from '../attributes.ts'
 import { AppError } from '../errors.ts'
 import { Cursor, DEFAULT_LIMIT, Limit } from '../http/pagination.ts'
+import { Currency, readCurrency } from './offered-prices.ts'
 import { MAX_WORDS, normalizeSearch, parseSearch, type SearchWords } from './search/search-words.ts'
 
 export const SORTS = ['name', '-name', 'price', '-price', 'created_at', '-created_at'] as const
 export type KeySort = (typeof SORTS)[number]
 const MAX_IDS = 100
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}'
-const Price = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: "Minor units of the product's own currency." })
+const Price = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "Minor units of `currency`, by default of the product's own one.",
+})
 
 /** A name with a value that it has, or with the bound of a number. */
 const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][0-9]{0,15})(?:\\.[0-9]{1,10})?)$`
@@ -20,16 +25,31 @@ export const ProductIds = Type.String({
   description: `Up to ${MAX_IDS} product ids with commas between them.`,
 })
 
+export const Lang = Type.String({
+  pattern: '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$',
+  description:
+    "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`.",
+})
+
 const filters = {
+  lang: Type.Optional(Lang),
   q: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 200,
       description:
-        'Words that name, description, sku, category or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
+        'Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
     }),
   ),
-  category: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this category.' })),
+  category: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all.',
+    }),
+  ),
+  brand: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Only products of this brand, as it is written.' })),
+  currency: Type.Optional(Currency),
   min_price: Type.Optional(Price),
   max_price: Type.Optional(Price),
   in_stock: Type.Optional(Type.Boolean({ description: 'Only products that are, or are not, in stock.' })),
@@ -69,6 +89,9 @@ export const ProductQuery = Type.Object(
 export interface Filters {
   search: SearchWords | null
   category: string | null
+  brand: string | null
+  /** ISO 4217; null: the products' own prices. */
+  currency: string | null
   minPrice: number | null
   maxPrice: number | null
   inStock: boolean | null
@@ -78,17 +101,22 @@ export interface Filters {
   attributes: readonly string[] | null
 }
 
+/** Filters with the ids of the category and of those below it, null for no filter: see `locateCategory`. */
+export type LocatedFilters<T = Filters> = T & { categoryIds: readonly string[] | null }
+
 export interface Listing extends Filters {
   sort: KeySort | 'relevance'
   limit: number
   cursor: string | null
   isCollapsed: boolean
   hasCount: boolean
+  /** The languages of its texts, the preferred one first; none: the products' own texts. */
+  languages: readonly string[]
 }
 
 /** Throws `invalid_query`. */
 export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>): Filters {
-  const { q, category = null, min_price = null, max_price = null, in_stock = null, ids, group = null, attr } = query
+  const { q, category = null, brand = null, currency, min_price = null, max_price = null, in_stock = null, ids, group = null, attr } = query
   if (min_price !== null && max_price !== null && min_price > max_price) throw invalid('min_price', 'must not be above max_price')
   const search = q === undefined ? null : parseSearch(q)
   if (search !== null && search.required.length + search.excluded.length > MAX_WORDS) {
@@ -96,24 +124,61 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   }
   const wanted = ids === undefined ? null : [...new Set(ids.toLowerCase().split(','))].sort()
   const attributes = attr === undefined ? null : [...new Set(attr)].sort()
-  return { search, category, minPrice: min_price, maxPrice: max_price, inStock: in_stock, ids: wanted, group, attributes }
+  return {
+    search,
+    category,
+    brand,
+    currency: readCurrency(currency),
+    minPrice: min_price,
+    maxPrice: max_price,
+    inStock: in_stock,
+    ids: wanted,
+    group,
+    attributes,
+  }
 }
 
-/** Throws `invalid_query`. */
+/** In the products' own texts. Throws `invalid_query`. */
 export function readListing(query: Static<typeof ProductQuery>): Listing {
   const filtered = readFilters(query)
   const { sort = filtered.search === null ? '-created_at' : 'relevance', limit = DEFAULT_LIMIT, cursor = null } = query
   if (sort === 'relevance' && filtered.search === null) throw invalid('sort', 'relevance needs q')
-  return { ...filtered, sort, limit, cursor, isCollapsed: query.collapse !== undefined, hasCount: query.include !== undefined }
+  return {
+    ...filtered,
+    sort,
+    limit,
+    cursor,
+    isCollapsed: query.collapse !== undefined,
+    hasCount: query.include !== undefined,
+    languages: [],
+  }
 }
 
 /** The parameters of a query in canonical order and spelling, without those that equal their default. */
-export function toParameters(listing: Listing): Record<string, string | readonly string[]> {
-  const { search, category, minPrice, maxPrice, inStock, ids, group, attributes, sort, limit, isCollapsed, hasCount, cursor } = listing
+export function toParameters(listing: Omit<Listing, 'languages'>): Record<string, string | readonly string[]> {
+  const {
+    search,
+    category,
+    brand,
+    currency,
+    minPrice,
+    maxPrice,
+    inStock,
+    ids,
+    group,
+    attributes,
+    sort,
+    limit,
+    isCollapsed,
+    hasCount,
+    cursor,
+  } = listing
   const parameters = {
     // A search without a word matches nothing and stays a search.
     q: search === null ? null : normalizeSearch(search) || '-',
     category,
+    brand,
+    currency,
     min_price: minPrice,
     max_price: maxPrice,
     in_stock: inStock,
@@ -131,7 +196,7 @@ export function toParameters(listing: Listing): Record<string, string | readonly
 }
 
 /** The list that a cursor belongs to. The number is the version of cursors: raise it when their form or order changes. */
-export function cursorScope(listing: Listing): readonly unknown[] {
+export function cursorScope(listing: Omit<Listing, 'languages'>): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
   return ['products', 3, rest]
 }

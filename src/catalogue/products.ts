@@ -1,10 +1,12 @@
 import { type Static, Type } from 'typebox'
 import { type ProductAttributes, ProductAttributesSchema } from '../attributes.ts'
 import type { Queryable } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { MoneySchema } from '../money.ts'
 import { EXAMPLE_PRODUCT } from './examples.ts'
+import { amountIn, compareAtIn, type StoredPrices } from './offered-prices.ts'
 import { CURRENT_SLUG } from './slugs.ts'
+import { type TranslatedTexts, translatedTexts } from './translations.ts'
 import { VariantsSchema } from './variants.ts'
 
 export const ProductSchema = Type.Object(
@@ -24,6 +26,10 @@ export const ProductSchema = Type.Object(
     compare_at_price: Type.Union([MoneySchema, Type.Null()], {
       description: 'The price before a reduction: above `price`, in its currency.',
     }),
+    lowest_price_30_days: Type.Union([MoneySchema, Type.Null()], {
+      description:
+        'Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known.',
+    }),
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
@@ -37,28 +43,59 @@ export type Product = Static<typeof ProductSchema>
 export const ProductParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the product.' }) })
 
 export interface ProductRow
-  extends Omit<Product, 'group' | 'attributes' | 'price' | 'compare_at_price' | 'created_at' | 'updated_at' | 'variants'> {
+  extends Omit<
+    Product,
+    'group' | 'attributes' | 'price' | 'compare_at_price' | 'lowest_price_30_days' | 'created_at' | 'updated_at' | 'variants'
+  > {
   variant_group: string | null
   attributes: ProductAttributes
   price_amount: number
   price_currency: string
   compare_at_amount: number | null
+  lowest_prior_amount: number | null
   created_at: Date
   updated_at: Date
+  /** With `productColumns` of languages: the texts in these, as far as they are translated. */
+  texts?: TranslatedTexts
 }
 
-/** The columns of a ProductRow, of the alias `product`. */
-export const PRODUCT_COLUMNS = sql`product.id, ${CURRENT_SLUG} as slug, product.sku, product.name, product.description, product.category, product.brand,
-  product.image_url, product.variant_group, product.options, product.attributes, product.price_amount, product.price_currency,
-  product.compare_at_amount, product.in_stock, product.created_at, product.updated_at`
+const COMMON = sql`product.id, ${CURRENT_SLUG} as slug, product.sku, product.name, product.description, product.category, product.brand,
+  product.image_url, product.variant_group, product.options, product.attributes, product.in_stock, product.created_at, product.updated_at`
+const OWN_PRICE = sql`product.price_amount, product.price_currency, product.compare_at_amount,
+  (product.lowest_prior_amounts ->> product.price_currency)::bigint as lowest_prior_amount`
+const PRODUCT = sql`product`
+
+/** What a list or a page shows of products besides what they have. */
+export interface ProductView {
+  /** The languages of its texts, the preferred one first; none: the products' own texts. */
+  languages: readonly string[]
+  /** ISO 4217; null: the products' own prices. */
+  currency: string | null
+}
+
+/** The columns of a ProductRow, of the alias `product`, with its own texts and price. */
+export const PRODUCT_COLUMNS = sql`${COMMON}, ${OWN_PRICE}`
+
+/** As PRODUCT_COLUMNS, of products that are sold in the currency. */
+export function productColumns({ languages, currency }: ProductView): Sql {
+  const price = currency === null ? OWN_PRICE : priceColumns(currency)
+  return languages.length === 0 ? sql`${COMMON}, ${price}` : sql`${COMMON}, ${price}, ${translatedTexts(languages)} as texts`
+}
+
+function priceColumns(currency: string): Sql {
+  return sql`${amountIn(PRODUCT, currency)} as price_amount, ${currency}::text as price_currency,
+    ${compareAtIn(PRODUCT, currency)} as compare_at_amount,
+    (product.lowest_prior_amounts ->> ${currency}::text)::bigint as lowest_prior_amount`
+}
 
 export function toProduct(row: ProductRow): Product {
+  const { name = row.name, description = row.description } = row.texts ?? {}
   return {
     id: row.id,
     slug: row.slug,
     sku: row.sku,
-    name: row.name,
-    description: row.description,
+    name,
+    description,
     category: row.category,
     brand: row.brand,
     image_url: row.image_url,
@@ -67,6 +104,7 @@ export function toProduct(row: ProductRow): Product {
     // Most products have none, and lists of them are long.
     ...(Object.keys(row.attributes).length === 0 ? {} : { attributes: row.attributes }),
     ...pricesOf(row),
+    lowest_price_30_days: lowestPriceOf(row),
     in_stock: row.in_stock,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
@@ -81,9 +119,16 @@ export function pricesOf(
   return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
 }
 
+/** Null also where the previous release shows no reduction any more. */
+function lowestPriceOf(row: ProductRow): Product['lowest_price_30_days'] {
+  const { lowest_prior_amount: amount, price_currency: currency } = row
+  return amount === null || pricesOf(row).compare_at_price === null ? null : { amount, currency }
+}
+
 /** The part of a product that an order copies. */
 export interface SellableProduct extends Pick<Product, 'id' | 'sku' | 'name' | 'category' | 'price'> {
   inStock: boolean
+  prices: StoredPrices
 }
 
 /** Products that are sold, as they were at one version of the catalogue. */
@@ -135,17 +180,19 @@ export class PriceList {
   }
 }
 
-type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_amount' | 'price_currency' | 'in_stock'>
+type SellableRow = Pick<ProductRow, 'id' | 'sku' | 'name' | 'category' | 'price_amount' | 'price_currency' | 'in_stock'> & {
+  prices: StoredPrices
+}
 
 /** The products among `ids` that are sold now. One statement, so that products and version belong together. */
 export async function readPrices(db: Queryable, ids: readonly string[]): Promise<Prices> {
-  const statement = sql`select id, sku, name, category, price_amount, price_currency, in_stock, ${PRICES_VERSION} as version
+  const statement = sql`select id, sku, name, category, price_amount, price_currency, prices, in_stock, ${PRICES_VERSION} as version
     from products
     where id = any(${ids}::uuid[]) and archived_at is null`
   const { rows } = await db.query<SellableRow & { version: string }>(statement)
-  const products = rows.map(({ id, sku, name, category, price_amount, price_currency, in_stock }): [string, SellableProduct] => [
+  const products = rows.map(({ id, sku, name, category, price_amount, price_currency, prices, in_stock }): [string, SellableProduct] => [
     id,
-    { id, sku, name, category, price: { amount: price_amount, currency: price_currency }, inStock: in_stock },
+    { id, sku, name, category, price: { amount: price_amount, currency: price_currency }, prices, inStock: in_stock },
   ])
   return { version: rows[0]?.version ?? '', products: new Map(products) }
 }

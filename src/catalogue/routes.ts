@@ -1,15 +1,17 @@
 import { Type } from 'typebox'
+import type { AnswerLanguage } from '../http/cacheable.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
 import { okResponses } from '../http/problem.ts'
 import { LISTS_TAG, productTag } from './events.ts'
 import { EXAMPLE_MOVED_PRODUCT, EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
-import { getProduct, getProductBySlug, type ProductDetails, ProductDetailsSchema, productETag } from './product-details.ts'
-import { FacetsQuery, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
+import { Currency, readCurrency } from './offered-prices.ts'
+import { getProduct, getProductBySlug, ProductDetailsSchema, pageETag, presentPage, type StoredProduct } from './product-details.ts'
+import { FacetsQuery, Lang, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
 import { ProductParams, ProductSchema } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
-import { type CatalogueContent, type CatalogueContext, serveCatalogue } from './serve-catalogue.ts'
+import { type CatalogueContent, type CatalogueContext, serveCatalogue, type Texts } from './serve-catalogue.ts'
 import { MAX_SLUG_LENGTH } from './slugs.ts'
 
 const ProductPageSchema = Type.Object(
@@ -25,6 +27,8 @@ const ProductPageSchema = Type.Object(
   { title: 'ProductPage', examples: [EXAMPLE_PRODUCT_PAGE] },
 )
 
+// Other parameters are ignored, such as those that mails add to links.
+const PageQuery = Type.Object({ lang: Type.Optional(Lang), currency: Type.Optional(Currency) })
 const SlugParams = Type.Object({
   slug: Type.String({ minLength: 1, maxLength: MAX_SLUG_LENGTH, description: 'The slug, percent-encoded.' }),
 })
@@ -60,10 +64,14 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const parameters = toParameters(listing)
       const key = `list ${JSON.stringify(parameters)}`
       const cost = listing.search === null && !listing.hasCount ? 'page' : 'search'
-      return serveCatalogue(context, request, reply, { key, cost }, async (tx) => {
-        const { page, previousCursor } = await listProducts(tx, listing)
+      return serveCatalogue(context, request, reply, { key, cost, lang: request.query.lang }, async (tx, { language, translations }) => {
+        const { page, previousCursor } = await listProducts(tx, { ...listing, languages: translations })
         const { cursor: _, ...rest } = parameters
-        const link = pageLinks(`${context.baseUrl}/products`, rest, { prev: previousCursor, next: page.next_cursor })
+        const link = pageLinks(
+          `${context.baseUrl}/products`,
+          { ...rest, ...langParameter(language) },
+          { prev: previousCursor, next: page.next_cursor },
+        )
         return { body: page, tags: [LISTS_TAG, ...page.data.map(({ id }) => productTag(id))], link }
       })
     },
@@ -77,7 +85,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         operationId: 'listFacets',
         description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
         tags,
-        summary: 'How many products there are by category, price and attribute',
+        summary: 'How many products there are by category, brand, price and attribute',
         querystring: FacetsQuery,
         response: okResponses(FacetsSchema, 'The numbers of products.', 'invalid_query'),
       },
@@ -88,7 +96,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const key = JSON.stringify(
         toParameters({ ...filters, sort: '-created_at', limit: 1, cursor: null, isCollapsed: false, hasCount: false }),
       )
-      return serveCatalogue(context, request, reply, { key: `facets ${hasAttributes} ${key}`, cost: 'search' }, async (tx) => ({
+      return serveCatalogue(context, request, reply, { key: `facets ${hasAttributes} ${key}`, cost: 'search', lang: null }, async (tx) => ({
         body: await countFacets(tx, filters, { hasAttributes }),
         tags: [LISTS_TAG],
       }))
@@ -105,14 +113,20 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'One product',
         params: ProductParams,
-        response: okResponses(ProductDetailsSchema, 'The product.', 'not_found'),
+        querystring: PageQuery,
+        response: okResponses(ProductDetailsSchema, 'The product.', 'not_found', 'currency_not_available', 'invalid_query'),
       },
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      return serveCatalogue(context, request, reply, { key: `product ${id}`, cost: 'page' }, async (tx) => {
-        return ofProduct(await getProduct(tx, id))
-      })
+      const currency = readCurrency(request.query.currency)
+      return serveCatalogue(
+        context,
+        request,
+        reply,
+        { key: `product ${currency} ${id}`, cost: 'page', lang: request.query.lang },
+        async (tx, texts) => ofProduct(await getProduct(tx, id), texts, currency),
+      )
     },
   )
 
@@ -127,25 +141,48 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
         tags,
         summary: 'One product, by its slug',
         params: SlugParams,
+        querystring: PageQuery,
         response: {
-          ...okResponses(ProductDetailsSchema, 'The product.', 'not_found'),
+          ...okResponses(ProductDetailsSchema, 'The product.', 'not_found', 'currency_not_available', 'invalid_query'),
           301: { ...MovedSchema, description: 'The product has another slug; `Location` leads to it.' },
         },
       },
     },
     async (request, reply) => {
       const { slug } = request.params
-      return serveCatalogue(context, request, reply, { key: `slug ${slug}`, cost: 'page' }, async (tx) => {
-        const product = await getProductBySlug(tx, slug)
-        if (product.slug === slug) return ofProduct(product)
-        const location = `${context.baseUrl}/products/by-slug/${encodeURIComponent(product.slug)}`
-        return { body: { moved_to: product.slug }, tags: [productTag(product.id)], location }
-      })
+      const currency = readCurrency(request.query.currency)
+      return serveCatalogue(
+        context,
+        request,
+        reply,
+        { key: `slug ${currency} ${slug}`, cost: 'page', lang: request.query.lang },
+        async (tx, texts) => {
+          const product = await getProductBySlug(tx, slug)
+          if (product.slug === slug) return ofProduct(product, texts, currency)
+          const query = new URLSearchParams({ ...langParameter(texts.language), ...(currency === null ? {} : { currency }) }).toString()
+          const location = `${context.baseUrl}/products/by-slug/${encodeURIComponent(product.slug)}${query && `?${query}`}`
+          return { body: { moved_to: product.slug }, tags: [productTag(product.id)], location }
+        },
+      )
     },
   )
 }
 
 /** With an entity tag of the product alone, so that it can be the If-Match of a change. */
-function ofProduct(product: ProductDetails): CatalogueContent {
-  return { body: product, tags: [productTag(product.id)], etag: productETag(product), lastModified: new Date(product.updated_at) }
+function ofProduct(product: StoredProduct, { language, translations }: Texts, currency: string | null): CatalogueContent {
+  const etag = pageETag(product, [
+    ...(language === null || translations.length === 0 ? [] : [language.tag]),
+    ...(currency === null ? [] : [currency]),
+  ])
+  return {
+    body: presentPage(product, { languages: translations, currency }),
+    tags: [productTag(product.id)],
+    etag,
+    lastModified: new Date(product.updated_at),
+  }
+}
+
+/** The parameter of an address that stays in the language that a query has named. */
+function langParameter(language: AnswerLanguage | null): { lang?: string } {
+  return language === null || language.isNegotiated ? {} : { lang: language.tag }
 }

@@ -1,11 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pool, Transaction } from '../db/pool.ts'
-import { CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified } from '../http/cacheable.ts'
+import { AppError } from '../errors.ts'
+import { type AnswerLanguage, CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified } from '../http/cacheable.ts'
 import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
 import { CATALOGUE_TAG } from './events.ts'
+import type { OpenFeeds } from './feeds/open-feeds.ts'
+import { type CatalogueLanguages, translationsFor } from './languages.ts'
 import type { PageCache } from './page-cache.ts'
-import { ProductDetailsSchema } from './product-details.ts'
+import { EditedProductSchema } from './product-details.ts'
 import type { ReadLimiter } from './search/read-limiter.ts'
 
 /** An answer that is ready to be sent, and the pattern of its route. */
@@ -21,9 +24,13 @@ export interface CatalogueContext {
   /** The address of the API, for links. */
   baseUrl: string
   version: CatalogueVersion
+  languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
-  /** Every read of the database passes `reads`; a search or a count passes `searches` first. See decision 0160. */
-  limits: { reads: ReadLimiter; searches: ReadLimiter }
+  /** Every read of the database passes `reads`; a search or a count passes `searches` first, a part of a feed `feeds`. See decision 0160. */
+  limits: { reads: ReadLimiter; searches: ReadLimiter; feeds: ReadLimiter }
+  openFeeds: OpenFeeds
+  /** The address of a product's page in the shop, with `{slug}`; null: not known. */
+  productUrl: string | null
   lifetimes: CacheLifetimes
 }
 
@@ -40,42 +47,92 @@ export interface CatalogueContent {
 }
 
 // A new release with another shape of products changes every entity tag.
-const SHAPE = entityTag(JSON.stringify(ProductDetailsSchema))
+const SHAPE = entityTag(JSON.stringify(EditedProductSchema))
 
 /** Answers repeated requests from memory while the catalogue is unchanged: see `addShortcut`. */
-export function catalogueShortcut({ version, pages }: CatalogueContext): Shortcut {
+export function catalogueShortcut({ version, languages, pages }: CatalogueContext): Shortcut {
   return (request, response, headers) => {
     const now = version.current
-    const page = now === null ? undefined : pages.findByAddress(request.url ?? '', now.changes)
+    const address = now === null ? '' : addressOf(request, languages.negotiate(now, request.headers['accept-language']))
+    const page = now === null ? undefined : pages.findByAddress(address, now.changes)
     const status = page?.answer.send(request.headers, response, headers) ?? null
     return page === undefined || status === null ? null : { route: page.route, status }
   }
 }
 
+/** A query in canonical form. */
+export interface CatalogueQuery {
+  key: string
+  /** What it depends on: the size of a page or the number of matches. */
+  cost: 'page' | 'search'
+  /** The language that the query names; undefined for that of `Accept-Language`; null when the answer has no texts of products. */
+  lang: string | undefined | null
+}
+
+/** The language of an answer, null while the catalogue has none but its own, and the translations that it shows, the preferred one first. */
+export interface Texts {
+  language: AnswerLanguage | null
+  translations: readonly string[]
+}
+
+/** The catalogue got or lost a language while an answer was read: its texts were chosen by the languages of before. */
+class LanguagesChanged extends Error {
+  override readonly name = 'LanguagesChanged'
+}
+
+const MAX_TRIES = 5
+/** A key of this length or less is kept as it is. */
+const MAX_KEY_LENGTH = 300
+
 /**
  * Answers with what `read` returns for `key`, from memory while the catalogue is unchanged. A client that has the answer gets 304 without
- * a query. Concurrent requests for the same answer share one read. `cost`: what it depends on, the size of a page or the number of matches.
+ * a query. Concurrent requests for the same answer share one read.
  */
 export async function serveCatalogue(
   context: CatalogueContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  { key, cost }: { key: string; cost: 'page' | 'search' },
-  read: (tx: Transaction) => Promise<CatalogueContent>,
+  query: CatalogueQuery,
+  read: (tx: Transaction, texts: Texts) => Promise<CatalogueContent>,
 ): Promise<FastifyReply> {
-  const { pool, version, pages, limits, lifetimes } = context
+  for (let tries = 1; ; tries++) {
+    try {
+      return await serve(context, request, reply, query, read)
+    } catch (error) {
+      if (!(error instanceof LanguagesChanged)) throw error
+      // The next try knows the version that this one has read, unless the database is being restored.
+      if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue changes too quickly. Retry in a moment.')
+    }
+  }
+}
+
+async function serve(
+  context: CatalogueContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { key: queryKey, cost, lang }: CatalogueQuery,
+  read: (tx: Transaction, texts: Texts) => Promise<CatalogueContent>,
+): Promise<FastifyReply> {
+  const { pool, version, languages, pages, limits, lifetimes } = context
   const now = await version.get()
+  const acceptLanguage = request.headers['accept-language']
+  const language = lang === null ? null : languages.choose(now, { lang, acceptLanguage })
+  const wholeKey = language === null ? queryKey : `${language.tag}${language.isNegotiated ? '' : '!'} ${queryKey}`
+  const key = wholeKey.length <= MAX_KEY_LENGTH ? wholeKey : entityTag(wholeKey)
+  const texts = { language, translations: language === null ? [] : translationsFor(now, language) }
   const ready = pages.find(key, now.changes)
-  if (ready === undefined && sendNotModified(request.headers, reply, versionTag(now, key), lifetimes)) return reply
+  if (ready === undefined && sendNotModified(request.headers, reply, { etag: versionTag(now, key), language, lifetimes })) return reply
   const load = async () => {
-    const { found, version: readAt } = await inSnapshot(pool, read)
+    const { found, version: readAt } = await inSnapshot(pool, (tx) => read(tx, texts))
     version.observe(readAt)
+    if (readAt.languages.join() !== now.languages.join()) throw new LanguagesChanged()
     const answer = new CacheableAnswer(JSON.stringify(found.body), {
       etag: found.etag ?? versionTag(readAt, key),
       lastModified: found.lastModified ?? readAt.changedAt,
       tags: [CATALOGUE_TAG, ...found.tags],
       link: found.link,
       location: found.location,
+      language,
       lifetimes,
     })
     const route = request.routeOptions.url ?? ''
@@ -83,13 +140,18 @@ export async function serveCatalogue(
   }
   const limited = () => limits.reads.admit(load)
   const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
-  pages.remember(request.raw.url ?? '', key)
+  pages.remember(addressOf(request.raw, languages.negotiate(now, acceptLanguage)), key, now.changes)
   pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)
   return reply
 }
 
-// With the time of the change: after a restored backup the same number may mean another catalogue.
-function versionTag({ changes, changedAt }: Version, key: string): string {
+/** What the page of an address depends on: `language` is what the request's `Accept-Language` means, and not its text, so few addresses are one page. */
+function addressOf({ url = '' }: { url?: string }, language: string | null): string {
+  return language === null ? url : `${language} ${url}`
+}
+
+/** With the time of the change: after a restored backup the same number may mean another catalogue. */
+export function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

@@ -4,6 +4,7 @@ import { noSql, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
 import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
+import { stockEventColumns } from './product-events.ts'
 
 /** Who changes stock outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
@@ -97,7 +98,12 @@ export async function changeStockLevel(
   before: StockLevel,
   change: StockChange,
 ): Promise<StockAdjustment> {
-  await tx.query('update inventory set available = $2, version = $3 where product_id = $1', [productId, change.after, before.version + 1])
+  const event = stockEventColumns(sql`${change.after}::bigint`, sql`event_level`)
+  await tx.query(
+    sql`update inventory
+    set available = ${change.after}, version = ${before.version + 1}, event_level = ${event.level}, event_step = ${event.step}
+    where product_id = ${productId}`,
+  )
   const isInStock = change.after !== 0
   await tx.query('update products set in_stock = $2, updated_at = now() where id = $1 and in_stock <> $2', [productId, isInStock])
   return insertAdjustment(tx, productId, before, change)

@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
+import { noSql, sql } from '../db/sql.ts'
+import { amountIn, isSoldIn } from './offered-prices.ts'
 
 /** A summary of a group: of all its sold variants, not only of those that match a query. */
 export const VariantsSchema = Type.Object(
@@ -13,18 +15,23 @@ export const VariantsSchema = Type.Object(
 )
 type Variants = Static<typeof VariantsSchema>
 
-/** `products` with the summary of each one's group. */
+const PRODUCTS = sql`products`
+
+/** `products` with the summary of each one's group, of variants that are sold in `currency` if it is given. */
 export async function addVariants<T extends { group: string | null; variants?: Variants }>(
   db: Queryable,
   products: readonly T[],
+  currency: string | null,
 ): Promise<T[]> {
   const groups = new Set(products.map(({ group }) => group).filter((group) => group !== null))
   if (groups.size === 0) return [...products]
   const { rows } = await db.query<{ variant_group: string; variants: Variants }>(
-    `with member as (
-      select variant_group, options, price_amount, price_currency, in_stock
+    sql`with member as (
+      select variant_group, options, ${amountIn(PRODUCTS, currency)} as price_amount,
+        ${currency === null ? sql`price_currency` : sql`${currency}::text`} as price_currency, in_stock
       from products
-      where variant_group = any($1) and archived_at is null
+      where variant_group = any(${[...groups]}) and archived_at is null
+        ${currency === null ? noSql : sql`and ${isSoldIn(PRODUCTS, currency)}`}
     ), option_values as (
       select variant_group, name, jsonb_agg(distinct value order by value) as values
       from member
@@ -51,7 +58,6 @@ export async function addVariants<T extends { group: string | null; variants?: V
     ) as variants
     from member
     group by variant_group`,
-    [[...groups]],
   )
   const byGroup = new Map(rows.map(({ variant_group, variants }) => [variant_group, variants]))
   return products.map((product) => {

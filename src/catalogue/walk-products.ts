@@ -1,21 +1,32 @@
 import type { Queryable } from '../db/pool.ts'
-import { allOf, limitTo, prepared, sql } from '../db/sql.ts'
-import type { Filters, KeySort } from './product-query.ts'
-import { PRODUCT_COLUMNS, type ProductRow } from './products.ts'
+import { allOf, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
+import { listSource } from './categories/list-source.ts'
+import { amountIn } from './offered-prices.ts'
+import type { Filters, KeySort, LocatedFilters } from './product-query.ts'
+import { type ProductRow, type ProductView, productColumns } from './products.ts'
 import { filterConditions, type TextQuery } from './search/filter-sql.ts'
 
 // Followed by the id, each key is a total order with an index.
 const SORT_KEYS = {
-  name: { column: sql`name collate "C"`, type: 'text', cast: sql`::text`, of: (row: ProductRow) => row.name },
-  price: { column: sql`price_amount`, type: 'bigint', cast: sql`::bigint`, of: (row: ProductRow) => row.price_amount },
+  name: { column: sql`name collate "C"`, memberColumn: sql`name`, type: 'text', cast: sql`::text`, of: (row: ProductRow) => row.name },
+  price: {
+    column: sql`price_amount`,
+    memberColumn: sql`price_amount`,
+    type: 'bigint',
+    cast: sql`::bigint`,
+    of: (row: ProductRow) => row.price_amount,
+  },
   created_at: {
     column: sql`created_at`,
+    memberColumn: sql`created_at`,
     type: 'timestamptz',
     cast: sql`::timestamptz`,
     of: (row: ProductRow) => row.created_at.toISOString(),
   },
 } as const
 
+const OTHER = sql`other`
+const PRICED_PRODUCTS = sql`product_prices as price join products as product on product.id = price.product_id`
 const BELOW = sql`<`
 const ABOVE = sql`>`
 
@@ -30,7 +41,7 @@ export interface Position {
 }
 
 export interface Walk {
-  filters: Filters & { isCollapsed: boolean }
+  filters: LocatedFilters<Filters & { isCollapsed: boolean }>
   textQuery: TextQuery
   sort: KeySort
   isBackward: boolean
@@ -38,44 +49,98 @@ export interface Walk {
   /** Products at this place and before it are left out, in both directions. */
   floor?: Position | null
   count: number
+  view: ProductView
 }
 
 /** The next `count` products of a sort, in the direction of reading. The cost does not depend on the place. */
 export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
-  const { filters, textQuery, sort, isBackward, from, floor = null, count } = walk
-  const { column, cast } = sortKey(sort)
+  const { filters, textQuery, sort, isBackward, from, floor = null, count, view } = walk
+  if (filters.currency !== null && sort.endsWith('price')) return walkPricesIn(db, walk, filters.currency)
+  const { column, memberColumn, cast } = sortKey(sort)
   const isDescending = sort.startsWith('-')
+  const direction = isDescending !== isBackward ? sql`desc` : sql`asc`
   const place = ({ value, id }: Position) => sql`(${value}${cast}, ${id}::uuid)`
-  const conditions = filterConditions('product', filters, textQuery)
-  if (from !== null) conditions.push(sql`(product.${column}, product.id) ${isDescending !== isBackward ? BELOW : ABOVE} ${place(from)}`)
-  if (floor !== null) conditions.push(sql`(product.${column}, product.id) ${isDescending ? BELOW : ABOVE} ${place(floor)}`)
+  const beyond = (key: Sql) => [
+    ...(from === null ? [] : [sql`${key} ${isDescending !== isBackward ? BELOW : ABOVE} ${place(from)}`]),
+    ...(floor === null ? [] : [sql`${key} ${isDescending ? BELOW : ABOVE} ${place(floor)}`]),
+  ]
+  const collapsing: Sql[] = []
   if (filters.isCollapsed) {
     // A group is listed at the place of its first matching variant.
     const others = filterConditions('other', filters, textQuery)
-    conditions.push(sql`not exists (
+    collapsing.push(sql`not exists (
       select from products as other
       where other.variant_group = product.variant_group
         and ${allOf(others)}
         and (other.${column}, other.id) ${isDescending ? ABOVE : BELOW} (product.${column}, product.id)
     )`)
   }
-  const direction = isDescending !== isBackward ? sql`desc` : sql`asc`
-  const statement = sql`select ${PRODUCT_COLUMNS}
-    from products as product
-    where ${allOf(conditions)}
-    order by product.${column} ${direction}, product.id ${direction}
-    ${limitTo(count)}`
+  const limit = limitTo(count)
+  const source = listSource(filters, textQuery, collapsing, { column, memberColumn, direction, beyond, limit })
+  const statement = sql`select ${productColumns(view)}
+    from ${source.from}
+    where ${allOf(source.conditions)}
+    order by ${source.order}
+    ${limit}`
   const name = planName(walk)
   const { rows } = await (name === null ? db.query<ProductRow>(statement) : db.query<ProductRow>(prepared(statement, name)))
   return rows
 }
 
-/** The name of the prepared statement of an unfiltered walk, whose plan suits all values; null for a filtered one, which is planned each time. */
-function planName({ filters, textQuery, sort, isBackward, from, floor, count }: Walk): string | null {
-  const { category, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters
-  const isFiltered = [textQuery, category, minPrice, maxPrice, inStock, ids, group, attributes, floor ?? null].some(
+/**
+ * As `walkProducts`, by the prices in a currency. Two walks, each of an index: of the products with their own price in it, and of the others.
+ * Their first rows together are the first rows of both.
+ */
+async function walkPricesIn(db: Queryable, walk: Walk, currency: string): Promise<ProductRow[]> {
+  const { filters, textQuery, sort, isBackward, from, count, view } = walk
+  const isDescending = sort.startsWith('-')
+  const direction = isDescending !== isBackward ? sql`desc` : sql`asc`
+  const part = (amount: Sql, source: Sql, currencyOf: Sql) => {
+    const conditions = [sql`${currencyOf} = ${currency}`, ...filterConditions('product', filters, textQuery, amount)]
+    if (from !== null) {
+      const beyond = isDescending !== isBackward ? BELOW : ABOVE
+      conditions.push(sql`(${amount}, product.id) ${beyond} (${from.value}::bigint, ${from.id}::uuid)`)
+    }
+    if (filters.isCollapsed) {
+      conditions.push(sql`not exists (
+        select from products as other
+        where other.variant_group = product.variant_group
+          and ${allOf(filterConditions('other', filters, textQuery))}
+          and (${amountIn(OTHER, currency)}, other.id) ${isDescending ? ABOVE : BELOW} (${amount}, product.id)
+      )`)
+    }
+    return sql`(
+      select product.id, ${amount} as amount
+      from ${source}
+      where ${allOf(conditions)}
+      order by ${amount} ${direction}, product.id ${direction}
+      ${limitTo(count)}
+    )`
+  }
+  const { rows } = await db.query<ProductRow>(
+    sql`select ${productColumns(view)}
+    from (
+      ${part(sql`product.price_amount`, sql`products as product`, sql`product.price_currency`)}
+      union all
+      ${part(sql`price.amount`, PRICED_PRODUCTS, sql`price.currency`)}
+    ) as place
+    join products as product on product.id = place.id
+    order by place.amount ${direction}, place.id ${direction}
+    ${limitTo(count)}`,
+  )
+  return rows
+}
+
+/**
+ * The name of the prepared statement of a walk without filters, or with a category alone, whose plan suits all values; null for one with other
+ * filters, which is planned each time.
+ */
+function planName({ filters, textQuery, sort, isBackward, from, floor, count, view }: Walk): string | null {
+  const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters
+  const isFiltered = [textQuery, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, floor ?? null].some(
     (value) => value !== null,
   )
-  if (isFiltered || isCollapsed) return null
-  return `walk ${sort} ${isBackward ? 'back' : 'on'} ${from === null ? 'start' : 'from'} ${count}`
+  if (isFiltered || isCollapsed || categoryIds?.length === 0) return null
+  const where = categoryIds === null ? 'all' : categoryIds.length === 1 ? 'category' : 'categories'
+  return `walk ${where} ${sort} ${isBackward ? 'back' : 'on'} ${from === null ? 'start' : 'from'} ${count} ${view.languages.length}`
 }

@@ -18,11 +18,12 @@ import {
 } from '../../test/stream-harness.ts'
 import { makeGate } from '../../test/topic-harness.ts'
 import { ChangeStream } from './change-stream.ts'
+import { ORDER_SOURCE } from './order-source.ts'
 import type { Commit } from './slot-reader.ts'
 
 test('stop may come before start and twice, and start twice', async (t) => {
   const db = await makeStreamDatabase(t)
-  await new ChangeStream({ url: db.url, slotName: db.slotName, onCommits: async () => {}, logger: silent }).stop()
+  await new ChangeStream({ source: ORDER_SOURCE, url: db.url, slotName: db.slotName, onCommits: async () => {}, logger: silent }).stop()
   const stream = await startStream(t, db, async () => {})
   await stream.start()
   await eventually(async () => (await readerPid(db)) ?? undefined)

@@ -1,27 +1,35 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
-import { type ChangeStreamOptions, type Commit, SlotReader } from './slot-reader.ts'
+import { type ChangeStreamOptions, type Commit, type RowChange, SlotReader } from './slot-reader.ts'
 
 const STANDBY_RETRY_MS = 500
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 5_000
 
+/** What readiness and metrics see of a change stream, whatever table it reads. */
+export interface WatchedStream {
+  readonly state: 'stopped' | 'standby' | 'active' | 'failing'
+  readonly progress: { changes: number; lastAt: Date | null }
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
 /**
- * Reads committed order changes from PostgreSQL's logical replication slot, in commit order, at least once.
+ * Reads committed changes of a table from PostgreSQL's logical replication slot, in commit order, at least once.
  * A position is confirmed only at a commit boundary and after `onCommits` returned for everything up to it.
  * One reader is active: PostgreSQL refuses a second one, which stands by until the slot is free.
  */
-export class ChangeStream {
-  readonly #options: ChangeStreamOptions
+export class ChangeStream<Row extends object, Previous extends keyof Row> implements WatchedStream {
+  readonly #options: ChangeStreamOptions<Row, Previous>
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
-  #reader: SlotReader | null = null
+  #reader: SlotReader<Row, Previous> | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
   /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
   #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
 
-  constructor(options: ChangeStreamOptions) {
+  constructor(options: ChangeStreamOptions<Row, Previous>) {
     this.#options = options
   }
 
@@ -47,7 +55,7 @@ export class ChangeStream {
     this.#state = 'stopped'
   }
 
-  async #deliver(commits: Commit[]): Promise<void> {
+  async #deliver(commits: Commit<RowChange<Row, Previous>>[]): Promise<void> {
     try {
       await this.#options.onCommits(commits)
     } catch (error) {
@@ -70,6 +78,7 @@ export class ChangeStream {
     let retryMs = RETRY_MIN_MS
     while (!this.#stopping.signal.aborted) {
       try {
+        await this.#options.beforeOpening?.(this.#stopping.signal)
         this.#reader = await SlotReader.open({
           ...this.#options,
           onCommits: (commits) => this.#deliver(commits),

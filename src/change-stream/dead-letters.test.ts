@@ -15,6 +15,7 @@ import { replay } from '../audit/replay/replay.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { verify } from '../audit/verify/verify.ts'
 import { LocalLakeStore } from '../lake/local-store.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 
@@ -54,7 +55,7 @@ async function start(t: TestContext) {
   await allowBrokenRows(db.pool)
   const lines: { event?: string; reason?: string }[] = []
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
-  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const lakeDirectory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(lakeDirectory, { recursive: true, force: true }))
   const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger })

@@ -1,5 +1,10 @@
 import type { Queryable } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { identifier, sql } from '../db/sql.ts'
+
+/** The table of the changes that a stream leaves out. */
+export type DeadLetterTable = 'dead_letters' | 'catalogue_dead_letters'
+export const ORDER_DEAD_LETTERS = 'dead_letters'
+export const CATALOGUE_DEAD_LETTERS = 'catalogue_dead_letters'
 
 /** A change that no event can be made of, or whose event the broker refuses for its size. */
 export interface DeadLetter {
@@ -11,25 +16,29 @@ export interface DeadLetter {
 }
 
 /** Records the changes that the stream leaves out. `storefront verify` reports each until the topic has its event. */
-export async function recordDeadLetters(db: Queryable, letters: readonly DeadLetter[]): Promise<void> {
+export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, letters: readonly DeadLetter[]): Promise<void> {
   await db.query(
-    `insert into dead_letters (event_id, reason, position)
+    sql`insert into ${identifier(table)} (event_id, reason, position)
     select distinct on (event_id) event_id, reason, position
-    from unnest($1::text[], $2::text[], $3::text[]) as letter (event_id, reason, position)
+    from unnest(
+      ${letters.map(({ eventId }) => eventId)}::text[], ${letters.map(({ reason }) => reason)}::text[],
+      ${letters.map(({ position }) => position)}::text[]
+    ) as letter (event_id, reason, position)
     on conflict (event_id) do update set reason = excluded.reason, position = excluded.position`,
-    [letters.map(({ eventId }) => eventId), letters.map(({ reason }) => reason), letters.map(({ position }) => position)],
   )
 }
 
-/** All that were ever recorded, including those whose event was published later. */
+/** All of orders that were ever recorded, including those whose event was published later. */
 export async function listDeadLetters(db: Queryable): Promise<{ event_id: string; reason: string }[]> {
   const { rows } = await db.query<{ event_id: string; reason: string }>('select event_id, reason from dead_letters order by event_id')
   return rows
 }
 
 /** Those of these event ids that were ever recorded. */
-export async function findDeadLetters(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
-  const { rows } = await db.query<{ event_id: string }>('select event_id from dead_letters where event_id = any($1)', [eventIds])
+export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eventIds: readonly string[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ event_id: string }>(
+    sql`select event_id from ${identifier(table)} where event_id = any(${eventIds}::text[])`,
+  )
   return new Set(rows.map((row) => row.event_id))
 }
 
@@ -52,6 +61,10 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
     sql`select event_id, reason, recorded_at
     from dead_letters as letter
     where ${IS_UNPUBLISHED}
+    union all
+    select event_id, reason, recorded_at
+    from catalogue_dead_letters as letter
+    where not exists (select from catalogue_messages where id = letter.event_id)
     order by recorded_at desc, event_id
     limit ${limit}`,
   )
@@ -61,9 +74,9 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
 /** The number of changes whose row somebody must repair: those whose event was never published. */
 export async function countDeadLetters(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ unpublished: number }>(
-    sql`select count(*) as unpublished
-    from dead_letters as letter
-    where ${IS_UNPUBLISHED}`,
+    sql`select (select count(*) from dead_letters as letter where ${IS_UNPUBLISHED}) + (
+      select count(*) from catalogue_dead_letters as letter where not exists (select from catalogue_messages where id = letter.event_id)
+    ) as unpublished`,
   )
   return rows[0]?.unpublished ?? 0
 }

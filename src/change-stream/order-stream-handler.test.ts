@@ -15,10 +15,12 @@ import {
 } from '../../test/stream-harness.ts'
 import { type OrderEvent, type OrderRecord, toOrderEvent } from '../orders/events.ts'
 import { ORDER_STATUSES } from '../orders/order-status.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
-import type { ChangeStream } from './change-stream.ts'
-import { createOrderStreamHandler, mayBeMissing, toMessages } from './order-stream-handler.ts'
+import type { WatchedStream } from './change-stream.ts'
+import { createOrderStreamHandler, toMessages } from './order-stream-handler.ts'
+import { mayBeMissing } from './stream-handler.ts'
 
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
 
@@ -44,7 +46,7 @@ function makeRecord(overrides: Partial<OrderRecord> = {}): OrderRecord {
 }
 
 /** Runs the handler between the slot and the topic. */
-async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): Promise<ChangeStream> {
+async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): Promise<WatchedStream> {
   const stream = createOrderStreamHandler({ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger: silent })
   onCleanup(t, () => stream.stop())
   await stream.start()
@@ -53,7 +55,7 @@ async function startHandler(t: TestContext, db: StreamDatabase, topic: Topic): P
 
 /** A topic that calls `afterPublish` after each publish, before it returns to the caller. */
 function watchedTopic(db: StreamDatabase, afterPublish: (messages: readonly OutgoingMessage[]) => Promise<void>): Topic {
-  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   return {
     ...topic,
     async publish(messages) {
@@ -180,7 +182,7 @@ test('a crash between publish and confirm makes no second message, and repeats t
     }),
   )
   await crashed.promise
-  const newest = await createPostgresTopic({ pool: db.pool, url: db.url, logger: silent }).newestPosition()
+  const newest = await createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }).newestPosition()
   assert.ok((await confirmedPosition(db)) < BigInt(`0x${newest?.split('/')[1]}`))
 
   const published: string[] = []

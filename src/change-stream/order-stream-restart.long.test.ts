@@ -12,9 +12,10 @@ import type { DataFolder } from '../db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../topic/topic.ts'
-import type { ChangeStream } from './change-stream.ts'
+import type { WatchedStream } from './change-stream.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 import { ensureReplicationSlot } from './replication-slot.ts'
 
@@ -24,7 +25,7 @@ interface Slot {
   slotName: string
 }
 
-async function startHandler(t: TestContext, { url, pool, slotName }: Slot, topic: Topic): Promise<ChangeStream> {
+async function startHandler(t: TestContext, { url, pool, slotName }: Slot, topic: Topic): Promise<WatchedStream> {
   const stream = createOrderStreamHandler({ url, pool, slotName, topic, logger: silent })
   onCleanup(t, () => stream.stop())
   await stream.start()
@@ -67,7 +68,7 @@ async function storedOrders(pool: Pool): Promise<string[]> {
 test('a handler that gets the slot back asks the topic for the newest position that another handler published', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
-  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const first = listening(topic)
   const holder = await startHandler(t, db, first.topic)
   const [before = ''] = await insertOrders(db.pool, 1)
@@ -106,7 +107,7 @@ test('a handler that gets the slot back asks the topic for the newest position t
 
 test('a promoted standby continues at a lower position than its primary reached, and none of its commits is skipped', async (t) => {
   const { pool: topicPool, url: topicUrl } = await createTestDatabase(t)
-  const topic = listening(createPostgresTopic({ pool: topicPool, url: topicUrl, logger: silent })).topic
+  const topic = listening(createPostgresTopic(ORDERS, { pool: topicPool, url: topicUrl, logger: silent })).topic
   const primary = await startServer(t, makeDataFolder(t))
   await migrate(primary.url)
   const slotName = 'storefront_orders'

@@ -4,6 +4,7 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
 import { insertOrders, makeStreamDatabase } from '../../test/stream-harness.ts'
 import { openReplication } from './replication-connection.ts'
+import { PUBLICATION } from './replication-slot.ts'
 
 test('receives times in UTC and loses the slot after a silence, whatever options the address has', async (t) => {
   const db = await makeStreamDatabase(t)
@@ -16,7 +17,7 @@ test('receives times in UTC and loses the slot after a silence, whatever options
     (message) => {
       if (message.kind === 'pgoutput') texts.push(message.message.toString('latin1'))
     },
-    { patienceSeconds: 1 },
+    { publication: PUBLICATION, patienceSeconds: 1 },
   )
   onCleanup(t, () => connection.close())
   await eventually(async () => texts.some((text) => /\d\d:\d\d:\d\d(\.\d+)?\+00/.test(text)), { what: 'the order, its times in UTC' })

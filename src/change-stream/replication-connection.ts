@@ -5,7 +5,6 @@ import { abandonClient, connectUnlessAborted } from '../db/pool.ts'
 import { withSessionSettings } from '../db/session-settings.ts'
 import { identifier, literal, sql } from '../db/sql.ts'
 import type { Lsn } from './pgoutput.ts'
-import { PUBLICATION } from './replication-slot.ts'
 
 /** One message of the stream: a pgoutput message, or the server's keep-alive. */
 export type StreamMessage = { kind: 'pgoutput'; message: Buffer } | { kind: 'keepalive'; walEnd: Lsn; replyRequested: boolean }
@@ -41,6 +40,8 @@ export interface ReplicationConnection {
 }
 
 export interface ReplicationOptions {
+  /** Names the tables whose changes are sent. */
+  publication: string
   /** PostgreSQL ends the stream and frees the slot after this long without a sign of life from the reader; default 8. */
   patienceSeconds?: number | undefined
   /** When it aborts, opening fails at once, and closing waits at most two seconds for the server. */
@@ -55,7 +56,7 @@ export async function openReplication(
   url: string,
   slotName: string,
   onMessage: (message: StreamMessage) => void,
-  { patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions = {},
+  { publication, patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions,
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
     // `PgoutputReader` parses times in UTC fastest.
@@ -81,7 +82,7 @@ export async function openReplication(
       else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
     })
     const started = new Promise<void>((resolve) => wire.once('replicationStart', () => resolve()))
-    const options = sql`proto_version '1', publication_names ${literal(PUBLICATION)}`
+    const options = sql`proto_version '1', publication_names ${literal(publication)}`
     const streaming = client.query(sql`START_REPLICATION SLOT ${identifier(slotName)} LOGICAL 0/0 (${options})`.text)
     streaming.then(() => fail(new Error('the server ended the stream')), fail)
     await Promise.race([started, broken])

@@ -1,8 +1,10 @@
 import { hash } from 'node:crypto'
 import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { DUPLICATE_OBJECT, sqlState } from '../db/sql-state.ts'
 
 export const PUBLICATION = 'storefront_orders'
+export const CATALOGUE_PUBLICATION = 'storefront_catalogue'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
@@ -10,19 +12,25 @@ const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
 /**
- * The name of a database's slot. Slot names are shared by the whole server, so it contains the database's name. A database name that a
- * slot cannot have (capitals, other characters, more than 56 of them) gets a hash; no plain name ends in hexadecimal digits.
+ * The name of a database's slot for the changes of `what`. Slot names are shared by the whole server, so it contains the database's name. A
+ * database name that a slot cannot have (capitals, other characters, too many of them) gets a hash; no plain name ends in hexadecimal digits.
  */
-export function slotNameFor(database: string): string {
-  const plain = `${database}_orders`
+export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'orders'): string {
+  const plain = `${database}_${what}`
   if (/^[a-z0-9_]+$/.test(database) && plain.length <= MAX_NAME_LENGTH) return plain
   const readable = database.toLowerCase().replace(/[^a-z0-9_]/g, '_')
-  const suffix = `_orders_${hash('sha256', database).slice(0, HASH_LENGTH)}`
+  const suffix = `_${what}_${hash('sha256', database).slice(0, HASH_LENGTH)}`
   return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
 }
 
+/** Whether a database has nothing yet that a slot could have delivered. */
+const FRESH = {
+  orders: sql`not exists (select from orders) and not exists (select from topic_messages)`,
+  catalogue: sql`not exists (select from product_events) and not exists (select from catalogue_messages)`,
+}
+
 /**
- * Creates the permanent slot of the order stream before the first order. A slot that is missing later is `lost` and never recreated
+ * Creates the permanent slot of a stream before the first row that it reads. A slot that is missing later is `lost` and never recreated
  * here, because the stream would silently skip the changes in between: an operator runs `storefront replay`. `withReplication` connects
  * as a role that may replicate, where `db` may not.
  */
@@ -30,13 +38,13 @@ export async function ensureReplicationSlot(
   db: Queryable,
   slotName: string,
   withReplication: (create: (db: Queryable) => Promise<void>) => Promise<void> = (create) => create(db),
+  what: keyof typeof FRESH = 'orders',
 ): Promise<SlotState> {
   if ((await findLostReason(db, slotName)) === null) return 'ready'
   const { rows } = await db.query<{ fresh: boolean }>(
-    `select not exists (select from orders) and not exists (select from topic_messages)
-      and not exists (select from slot_refills where slot_name = $1)
-      and not exists (select from pg_replication_slots where slot_name = $1) as fresh`,
-    [slotName],
+    sql`select ${FRESH[what]}
+      and not exists (select from slot_refills where slot_name = ${slotName})
+      and not exists (select from pg_replication_slots where slot_name = ${slotName}) as fresh`,
   )
   // Another process may have created it since the first check.
   if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'

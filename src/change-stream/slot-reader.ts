@@ -1,35 +1,49 @@
 import type { Logger } from 'pino'
-import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
-import { type Lsn, PgoutputReader, readCommitPosition } from './pgoutput.ts'
+import type { OrderRecord } from '../orders/events.ts'
+import { type Lsn, PgoutputReader, type RowShape, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
 
-/** A change of one order: the row after it, and the columns that an event needs of the row before it, null for a new order. */
-export interface OrderChange {
-  record: OrderRecord
-  previous: Pick<OrderRecord, 'status' | 'version'> | null
+/** Which rows a stream reads: those of one table, of a publication. */
+export interface StreamSource<Row, Previous extends keyof Row> {
+  publication: string
+  shape: RowShape<Row, Previous>
 }
 
-/** A committed transaction that changed orders, or a part of a large one, in order. */
-export interface Commit {
+/** A change of one row: the row after it, and the columns that an event needs of the row before it, null for a new row. */
+export interface RowChange<Row, Previous extends keyof Row> {
+  record: Row
+  previous: Pick<Row, Previous> | null
+}
+
+/** A change of one order. */
+export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
+
+/** A committed transaction that changed rows of the table, or a part of a large one, in order. */
+export interface Commit<Change = OrderChange> {
   /**
    * `<system id>.<timeline>/<16 hex digits>`: the log, and the end of the commit in it, as text that sorts within one log. Of a large
    * transaction, every part but the last has a position before that end.
    */
   position: string
-  changes: OrderChange[]
+  changes: Change[]
 }
 
-export interface ChangeStreamOptions extends ReplicationOptions {
+export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Omit<ReplicationOptions, 'publication'> {
+  source: StreamSource<Row, Previous>
   /** Address of the database. */
   url: string
   slotName: string
   /** Returns when everything in `commits` is stored. When it throws, the stream restarts from the confirmed position. */
-  onCommits: (commits: Commit[]) => Promise<void>
+  onCommits: (commits: Commit<RowChange<Row, Previous>>[]) => Promise<void>
   /**
    * Called each time the slot has been opened, before anything is delivered or confirmed: another process may have read it in between.
    * When it throws, the slot is closed and opened again later.
    */
   onOpened?: () => void | Promise<void>
+  /**
+   * Called before each attempt to open the slot, to create one that is missing. When it throws, the attempt has failed.
+   */
+  beforeOpening?: (signal: AbortSignal) => Promise<void>
   logger: Logger
 }
 
@@ -48,26 +62,22 @@ const MAX_WAITING_BYTES = 16 * 1024 * 1024
 const MAX_PART_CHANGES = 10_000
 const MAX_PART_BYTES = 16 * 1024 * 1024
 
-export interface SlotReaderOptions extends ChangeStreamOptions {
+export interface SlotReaderOptions<Row, Previous extends keyof Row> extends ChangeStreamOptions<Row, Previous> {
   /** `position` as in a commit. */
   onConfirmed: (position: string) => void
 }
 
 /** One connection to the slot, from its opening to its end. */
-export class SlotReader {
-  readonly #options: SlotReaderOptions
-  readonly #pgoutput = new PgoutputReader<OrderRecord, 'status' | 'version'>({
-    table: 'orders',
-    columns: ORDER_COLUMNS,
-    previousColumns: ['status', 'version'],
-  })
+export class SlotReader<Row extends object, Previous extends keyof Row> {
+  readonly #options: SlotReaderOptions<Row, Previous>
+  readonly #pgoutput: PgoutputReader<Row, Previous>
   readonly #failure = Promise.withResolvers<never>()
   #connection: ReplicationConnection | null = null
-  #open: OrderChange[] = []
+  #open: RowChange<Row, Previous>[] = []
   #openBytes = 0
   /** Position of the parts of the transaction that is being read. */
   #commitPosition: Lsn = 0n
-  #waiting: { end: Lsn; changes: OrderChange[]; isPart: boolean }[] = []
+  #waiting: { end: Lsn; changes: RowChange<Row, Previous>[]; isPart: boolean }[] = []
   #waitingChanges = 0
   #waitingBytes = 0
   #inTransaction = false
@@ -78,14 +88,21 @@ export class SlotReader {
   hasProgressed = false
   ended: Promise<void> = Promise.resolve()
 
-  private constructor(options: SlotReaderOptions) {
+  private constructor(options: SlotReaderOptions<Row, Previous>) {
     this.#options = options
+    this.#pgoutput = new PgoutputReader(options.source.shape)
     this.#failure.promise.catch(() => {})
   }
 
-  static async open(options: SlotReaderOptions): Promise<SlotReader> {
+  static async open<Row extends object, Previous extends keyof Row>(
+    options: SlotReaderOptions<Row, Previous>,
+  ): Promise<SlotReader<Row, Previous>> {
     const reader = new SlotReader(options)
-    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message), options)
+    const { publication } = options.source
+    const connection = await openReplication(options.url, options.slotName, (message) => reader.#receive(message), {
+      ...options,
+      publication,
+    })
     try {
       connection.pause()
       await unlessAborted(Promise.resolve(options.onOpened?.()), options.signal)
@@ -167,7 +184,7 @@ export class SlotReader {
     this.#drainSoon()
   }
 
-  /** With nothing in flight, the WAL up to `walEnd` contains no change of an order: confirming it lets a busy server remove it. */
+  /** With nothing in flight, the WAL up to `walEnd` contains no change of the table: confirming it lets a busy server remove it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
     if (isIdle && !this.#stopping && walEnd > this.#confirmed) this.#advance(walEnd)

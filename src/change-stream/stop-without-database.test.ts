@@ -6,8 +6,10 @@ import { eventually, promptly } from '../../test/eventually.ts'
 import { makeStreamDatabase, silent } from '../../test/stream-harness.ts'
 import { connectClient } from '../db/pool.ts'
 import { withReconnect } from '../db/with-reconnect.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ChangeStream } from './change-stream.ts'
+import { ORDER_SOURCE } from './order-source.ts'
 
 /** Far below the connect timeout of 30 s, and above the 2 s that closing waits for a connected server. */
 const WITHIN_MS = 4_000
@@ -22,9 +24,9 @@ interface Stoppable {
 /** Each, started on this wire. */
 const KINDS = {
   'a change stream': (url: string, db: StreamDatabase) =>
-    new ChangeStream({ url, slotName: db.slotName, onCommits: async () => {}, logger: silent }),
+    new ChangeStream({ source: ORDER_SOURCE, url, slotName: db.slotName, onCommits: async () => {}, logger: silent }),
   'a subscriber': (url: string, db: StreamDatabase) =>
-    createPostgresTopic({ pool: db.pool, url, logger: silent }).subscribe('mail', async () => {}),
+    createPostgresTopic(ORDERS, { pool: db.pool, url, logger: silent }).subscribe('mail', async () => {}),
   'a listener': (url: string) => makeListener(url),
 }
 

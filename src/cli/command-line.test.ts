@@ -20,7 +20,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'TYPE,…|all': { right: 'all' },
   TIME: { right: '2026-03-01', wrong: 'yesterday' },
   'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
-  'email|webhook|lake': { right: 'email', wrong: 'nobody' },
+  'email|webhook|catalogue-webhook|lake': { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
   HOURS: { right: '0', wrong: '87601' },
   'SCOPE,…': { right: 'orders:read, stock:write', wrong: 'orders:read,access:write' },
@@ -122,6 +122,7 @@ test('refuses contradictory options', () => {
     [['webhook', 'redeliver', 'id'], /one of the two\n/],
     [['webhook', 'redeliver', '--all-failed'], /^webhook redeliver lacks an argument: ID\n/],
     [['replay', '--subscriber', 'email', '--order', id], /leave out --order or --subscriber\n/],
+    [['replay', '--subscriber', 'catalogue-webhook', '--order', id], /leave out --order or --subscriber\n/],
     [['replay', '--subscriber', 'lake', '--since', '2026-03-01'], /leave out --since\n/],
     [['replay', '--restored', '--order', id], /leave out --since, --order and --subscriber\n/],
   ] as const) {
@@ -131,7 +132,11 @@ test('refuses contradictory options', () => {
 
 test('refuses values that are wrong by themselves: names, days that no month has, negative numbers, arguments without text', () => {
   for (const [args, message] of [
-    [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, lake\n/],
+    [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, catalogue-webhook, lake; /],
+    [
+      ['replay', '--subscriber', 'catalogue-lake'],
+      /; catalogue-lake cannot be rewound: files that it lacks come from a backup of the lake\n/,
+    ],
     [['replay', '--since', '2026-02-30'], /^--since must be a time such as 2026-03-01T12:00:00Z\n/],
     [['replay', '--since', '2026-02-30T12:00:00Z'], /^--since must be a time/],
     [['replay', '--since', '2026-02-28T25:00:00Z'], /^--since must be a time/],

@@ -26,7 +26,7 @@ import {
 } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
-const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
+const SUBSCRIBERS = ['email', 'webhook', 'catalogue-webhook', 'lake'] as const
 const ALL_FAILED = 'all-failed'
 
 /** Every command, in the order of the help. */
@@ -131,7 +131,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'lake query',
     arguments: [{ name: '"select …"' }],
     options: { 'allow-files': flag('lets the SQL read and write every file that you may'), json },
-    help: "runs SQL (DuckDB's) over the views `order_events`, `orders` and `activities`; it reads the lake and no other file unless `--allow-files`",
+    help: "runs SQL (DuckDB's) over the views `order_events`, `orders`, `catalogue_events`, `products`, `prices`, `stock_events` and `activities`; it reads the lake and no other file unless `--allow-files`",
     needs: 'lake',
     run: async (context, { 'allow-files': allowFiles, json }, text = '') =>
       (await import('./lake-commands.ts')).runQuery(context, text, { allowFiles, json }),
@@ -139,12 +139,12 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'lake compact',
     options: { date: day },
-    help: "merges the lake's small files of each day before today, or of one day",
+    help: "merges the lake's small files of each day before today, or of one day, those of orders and those of the catalogue",
     run: async (context, { date }) => (await import('./lake-commands.ts')).compact(context, date),
   }),
   defineCommand({
     name: 'lake tables',
-    help: "brings the lake's Iceberg tables up to date: `order_events` with every file, `orders` and `order_lines` written again",
+    help: "brings the lake's Iceberg tables up to date: `order_events` and `catalogue_events` with every file; `orders`, `order_lines`, `products`, `prices` and `stock_events` written again",
     needs: 'lake',
     run: async (context) => (await import('./lake-commands.ts')).updateTables(context),
   }),
@@ -156,7 +156,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'lake repair',
-    help: 'sets aside damaged files of the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
+    help: 'sets aside damaged files of orders in the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
   defineCommand({
@@ -177,8 +177,8 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'webhook add',
     arguments: [{ name: 'URL' }],
-    options: { events: text('TYPE,…|all', 'only events of these types; all unless given') },
-    help: 'posts order events to a URL from now on; prints the secret that signs them, once',
+    options: { events: text('TYPE,…|all', 'only events of these types; all of orders unless given') },
+    help: 'posts events to a URL from now on; prints the secret that signs them, once',
     run: async (context, { events }, url = '') => (await import('./webhook-commands.ts')).add(context, url, events),
   }),
   defineCommand({
@@ -224,7 +224,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'verify',
     options: { json, run: runId },
-    help: 'compares orders, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
+    help: 'compares orders, catalogue, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
     run: async (context, { json, run }) => (await import('./pipeline-commands.ts')).verifyStore(context, json, run),
   }),
   defineCommand({
@@ -232,11 +232,15 @@ export const COMMANDS: readonly Command[] = [
     options: {
       since,
       order: orderId,
-      subscriber: oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
+      subscriber: {
+        ...oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
+        // Its position is in its files.
+        must: `be one of ${SUBSCRIBERS.join(', ')}; catalogue-lake cannot be rewound: files that it lacks come from a backup of the lake`,
+      },
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
       run: runId,
     },
-    help: 'publishes order changes that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
+    help: 'publishes changes of orders and the catalogue that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
     findContradiction({ since, order, subscriber, restored }) {
       if (restored && (since !== undefined || order !== undefined || subscriber !== undefined))
         return '--restored compares everything; leave out --since, --order and --subscriber'
@@ -364,7 +368,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'asyncapi',
     options: { write: text('FOLDER', 'writes it, and a JSON Schema for each event, into this folder') },
-    help: 'prints the AsyncAPI document of the order events, or writes it with a JSON Schema per event',
+    help: 'prints the AsyncAPI document of the events, or writes it with a JSON Schema per event',
     needs: 'nothing',
     run: async ({ terminal }, { write }) => (await import('./document-commands.ts')).printAsyncApi(terminal, write ?? null),
   }),

@@ -22,12 +22,12 @@ export async function printOpenApi(terminal: Terminal): Promise<number> {
 /** Prints the AsyncAPI document of the order events, or writes it, with a JSON Schema for each event, into a folder. */
 export async function printAsyncApi(terminal: Terminal, folder: string | null): Promise<number> {
   const { makeFolder } = await import('../db/embedded/data-folder.ts')
-  const { orderEventDocument, orderEventFiles } = await import('../orders/event-document.ts')
+  const { eventDocument, eventFiles } = await import('./event-document.ts')
   if (folder === null) {
-    terminal.out(JSON.stringify(orderEventDocument(), null, 2))
+    terminal.out(JSON.stringify(eventDocument(), null, 2))
     return 0
   }
-  for (const [name, document] of Object.entries(orderEventFiles())) {
+  for (const [name, document] of Object.entries(eventFiles())) {
     const file = join(folder, name)
     makeFolder(dirname(file), 0o777)
     await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)

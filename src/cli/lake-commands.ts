@@ -1,6 +1,6 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
-import { commitOrderEvents } from '../lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../lake/iceberg/commit-order-events.ts'
 import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
 import { endLostSnapshots, expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
 import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'
@@ -61,12 +61,13 @@ const KEEP_HOURS = 120
 const HOUR_MS = 3_600_000
 
 /** Status 1 when a file of the lake is damaged, which the table then lacks. */
-export async function updateTables({ lake, terminal }: Contexts['lake']): Promise<number> {
-  const { snapshots, damaged } = await commitOrderEvents(lake, { checksFiles: true })
+export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'lake' | 'terminal'>): Promise<number> {
+  const { snapshots, damaged } = await commitEvents(lake, { checksFiles: true })
+  // Before the tables are written again, which one of these may stop.
+  for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}`)
   const written = await writeDerivedTables(lake, { checksFiles: true })
   for (const table of CATALOGUE_TABLES) await endLostSnapshots(lake, table)
-  for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}; run storefront lake repair`)
-  terminal.out(`${snapshots} new snapshots of order_events, ${written} tables written again`)
+  terminal.out(`${snapshots} new snapshots of events, ${written} tables written again`)
   return damaged.size === 0 ? 0 : 1
 }
 

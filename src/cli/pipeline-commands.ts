@@ -1,18 +1,21 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
-import { createTopic } from '../app/create-topic.ts'
+import { createPartition, createTopic } from '../app/create-topic.ts'
 import { ensureIncarnationOf } from '../app/ensure-incarnation.ts'
 import { openLake } from '../app/open-lake.ts'
-import { orderSlotOf } from '../app/prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from '../app/prepare-database.ts'
 import { repairLake } from '../audit/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../audit/replay/replay.ts'
+import { type CatalogueReplayReport, replayCatalogue } from '../audit/replay/replay-catalogue.ts'
 import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
 import { reconcile } from '../audit/restore/reconcile.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { verify } from '../audit/verify/verify.ts'
+import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import { assertReachable } from '../db/assert-suitable.ts'
 import { OperatorError } from '../errors.ts'
 import { DeliveryLog } from '../topic/delivery-log.ts'
 import { isBrokerError } from '../topic/nats/connection.ts'
+import { CATALOGUE } from '../topic/partitions.ts'
 import type { Topic } from '../topic/topic.ts'
 import type { Contexts } from './command.ts'
 import { isUntrusted } from './explain-error.ts'
@@ -22,10 +25,11 @@ import { type AuditRecord, summarizeReport, withRecord } from './record-audit.ts
 
 // Not 2, the status of a wrong command line.
 const EXIT_UNDECIDED = 3
+const MAX_LINES = 100
 
 const now = () => new Date()
 
-/** Compares orders, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
+/** Compares orders, catalogue, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
 export async function verifyStore(context: Contexts['database'], json: boolean, runId?: string): Promise<number> {
   const command = json ? 'storefront verify --json' : 'storefront verify'
   return withRecord(context, { kind: 'verify', command, id: runId }, (record) => compareStore(context, json, record))
@@ -39,11 +43,12 @@ async function compareStore(
   const { config, pool } = context
   const { stream: streamUrl } = context.addresses
   await assertReachable(context.addresses, ['stream'])
-  return withTopic(context, async (topic) => {
+  return withTopics(context, async (topic, catalogueTopic) => {
     const { lakeFlushSeconds, lakeTableSeconds } = config
     const slotName = orderSlotOf(streamUrl)
-    const options = { pool, streamUrl, topic, slotName, lake: await openLake(config), lakeFlushSeconds, lakeTableSeconds, now }
-    const report = await withSteps('Comparing orders, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
+    const catalogue = { topic: catalogueTopic, slotName: catalogueSlotOf(streamUrl) }
+    const options = { pool, streamUrl, topic, slotName, catalogue, lake: await openLake(config), lakeFlushSeconds, lakeTableSeconds, now }
+    const report = await withSteps('Comparing orders, catalogue, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
     setResult(summarizeReport(report))
     terminal.out(json ? JSON.stringify(report) : formatReport(report))
     if (report.findings.length > 0) return 1
@@ -104,9 +109,13 @@ async function replayWith(
     await recordActivity(pool, doingOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
   }
   if (subscriber === 'lake') return repairWith(context, withSteps, setResult)
-  return withTopic(context, async (topic) => {
+  return withTopics(context, async (topic, catalogueTopic) => {
     if (subscriber !== undefined) {
-      const { from, to } = await rewindSubscriber({ pool, url, topic, name: subscriber, since })
+      const isOfCatalogue = subscriber.startsWith('catalogue-')
+      const wanted = { pool, url, name: subscriber, since }
+      const { from, to } = await (isOfCatalogue
+        ? rewindSubscriber({ ...wanted, topic: catalogueTopic })
+        : rewindSubscriber({ ...wanted, topic }))
       setResult({ subscriber, from, to })
       terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
       return 0
@@ -115,8 +124,16 @@ async function replayWith(
     const report = await withSteps('Comparing orders and topic', (onStep) => replay({ ...options, onStep }))
     setResult(summarizeReplay(report))
     for (const line of describeReplay(report)) terminal.out(line)
-    if (since === undefined && orderId === undefined) await reconcileAfterRestore(context, topic)
-    return report.unknown.length === 0 &&
+    const isWhole = since === undefined && orderId === undefined
+    const catalogue = isWhole
+      ? await withSteps('Comparing the catalogue and its events', (onStep) =>
+          replayCatalogue({ pool, topic: catalogueTopic, logger: context.logger, onStep }),
+        )
+      : null
+    if (catalogue !== null) for (const line of describeCatalogueReplay(catalogue)) terminal.out(line)
+    if (isWhole) await reconcileAfterRestore(context, topic, catalogueTopic)
+    return (catalogue?.dropped.length ?? 0) === 0 &&
+      report.unknown.length === 0 &&
       report.dropped.length === 0 &&
       report.corrupt === 0 &&
       (report.slotLost === null || report.isSlotRenewed)
@@ -155,13 +172,37 @@ async function repairWith(
 }
 
 /** The last step after a restore: prints the lost orders, whose customers should be informed. */
-async function reconcileAfterRestore({ config, pool, addresses, terminal }: Contexts['database'], topic: Topic): Promise<void> {
+async function reconcileAfterRestore(
+  { config, pool, addresses, terminal }: Contexts['database'],
+  topic: Topic,
+  catalogueTopic: Topic<CatalogueEvent>,
+): Promise<void> {
   const lake = await openLake(config)
-  const report = await reconcile({ pool, url: addresses.api, topic, lake, now }).finally(() => lake.close())
+  const report = await reconcile({ pool, url: addresses.api, topic, catalogueTopic, lake, now }).finally(() => lake.close())
   if (report === null) return
   terminal.out(`compared topic and lake with the restored database: ${report.lostEvents} events from the lost period are kept`)
   for (const { id, number } of report.lostOrders) terminal.out(`order ${number} is lost: it was placed after the backup (${id})`)
   for (const id of report.changedOrders) terminal.out(`order ${id} has lost changes that were made after the backup`)
+  for (const id of report.lostProducts) terminal.out(`product ${id} is lost: it was made after the backup`)
+  for (const id of report.restatedProducts)
+    terminal.out(`product ${id} has lost changes that were made after the backup, and is published as it is now`)
+}
+
+/** As `withTopic`, with the partition of the catalogue. */
+function withTopics(
+  context: Contexts['database'],
+  work: (topic: Topic, catalogueTopic: Topic<CatalogueEvent>) => Promise<number>,
+): Promise<number> {
+  return withTopic(context, async (topic) => {
+    const { config, pool, addresses, logger } = context
+    const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url: addresses.api, logger })
+    try {
+      await catalogueTopic.start()
+      return await work(topic, catalogueTopic)
+    } finally {
+      await catalogueTopic.stop()
+    }
+  })
 }
 
 async function withTopic(
@@ -214,5 +255,12 @@ function describeReplay(report: ReplayReport): string[] {
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not contain it`)
   if (corrupt > 0) lines.push(`${corrupt} messages of the topic are corrupt and block these events: see storefront verify`)
+  return lines
+}
+
+function describeCatalogueReplay({ recorded, published, dropped }: CatalogueReplayReport): string[] {
+  const lines = [`published ${published} events of the catalogue that the topic lacked`]
+  if (recorded > 0) lines.unshift(`recorded ${recorded} events of products that had changed without one`)
+  for (const id of dropped.slice(0, MAX_LINES)) lines.push(`the topic does not have the event ${id}: see storefront verify`)
   return lines
 }

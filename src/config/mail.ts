@@ -1,5 +1,5 @@
 import { findLocale } from '../currency.ts'
-import { isLanguage, LANGUAGES, type Language, languageOf } from '../language.ts'
+import { isLanguage, isLanguageTag, LANGUAGES, type Language, languageOf } from '../language.ts'
 import type { Settings } from './settings.ts'
 
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
@@ -33,4 +33,12 @@ export function readDefaultLanguage({ setting }: Settings, mailLocale: string | 
   const parse = (value: string) => (isLanguage(value) ? value : undefined)
   const unset = { value: derived ?? 'en', documented: 'the language of MAIL_LOCALE, or en', from: derived && 'MAIL_LOCALE' } as const
   return setting<Language>('DEFAULT_LANGUAGE', { mustBe: `one of ${LANGUAGES.join(', ')}`, parse }, unset)
+}
+
+/** The language of products' own texts. */
+export function readCatalogueLanguage({ setting, isSet }: Settings, defaultLanguage: Language): string {
+  const parse = (value: string) => (isLanguageTag(value) ? value : undefined)
+  const from = isSet('DEFAULT_LANGUAGE') ? 'DEFAULT_LANGUAGE' : null
+  const unset = { value: defaultLanguage, documented: 'that of DEFAULT_LANGUAGE', from }
+  return setting<string>('CATALOGUE_LANGUAGE', { mustBe: 'a language tag in canonical form such as en, pt-BR or zh-Hant', parse }, unset)
 }

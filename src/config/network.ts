@@ -41,6 +41,25 @@ function isOrigin(text: string): boolean {
   return origin === text || (origin === 'null' && !text.startsWith('http'))
 }
 
+const SLUG = '{slug}'
+const LANG = '{lang}'
+
+/** `SHOP_PRODUCT_URL`. */
+export function readProductUrl({ setting }: Settings): string | null {
+  const parse = (value: string) => (isProductUrl(value) ? value : undefined)
+  const mustBe = `a URL that starts with https:// or http://, with ${SLUG} and perhaps ${LANG} behind the host and without credentials`
+  return setting('SHOP_PRODUCT_URL', { mustBe, parse, secrecy: 'url' }, { value: null, documented: '' })
+}
+
+function isProductUrl(text: string): boolean {
+  const filled = text.replaceAll(SLUG, 'slug').replaceAll(LANG, 'en')
+  if (!text.includes(SLUG) || /[{}\s\p{Cc}<>"]/u.test(filled) || !/^https?:\/\//i.test(filled) || !URL.canParse(filled)) return false
+  const { origin, username, password } = new URL(filled)
+  // The host ends before the first slash, question mark or number sign behind the scheme.
+  const host = /^https?:\/\/[^/?#\\]+/i.exec(text)?.[0] ?? text
+  return username + password === '' && origin !== 'null' && !host.includes('{')
+}
+
 const CACHES = ['varnish:', 'fastly:', 'cloudflare:']
 
 /** `CDN_PURGE_URL`. The values may contain a token. */

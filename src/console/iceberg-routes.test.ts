@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after, type TestContext, test } from 'node:test'
 import { IcebergError, IcebergRestCatalog } from 'iceberg-js'
 import { makeKey } from '../../test/api-keys.ts'
+import { writeCatalogue } from '../../test/catalogue-lake.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { assertProblem } from '../../test/problem.ts'
+import { startS3Server } from '../../test/s3-server.ts'
 import { startStore } from '../../test/store.ts'
-import { commitOrderEvents } from '../lake/iceberg/commit-order-events.ts'
+import { openLake } from '../app/open-lake.ts'
+import { readConfig } from '../config.ts'
+import { commitEvents } from '../lake/iceberg/commit-order-events.ts'
+import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'
 import { writeDerivedTables } from '../lake/iceberg/write-derived-tables.ts'
+import type { LakeStore } from '../lake/lake-store.ts'
 import { LocalLakeStore } from '../lake/local-store.ts'
 
 const store = await startStore({ after })
@@ -15,20 +21,20 @@ const lake = new LocalLakeStore(join(store.config.dataDir, 'lake'))
 const { key } = await makeKey(store, ['figures:read'])
 
 /** An independent client, which speaks to the store without a network. */
-function catalogueFor(token: string): IcebergRestCatalog {
+function catalogueFor(token: string, { server } = store): IcebergRestCatalog {
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const headers = Object.fromEntries(new Headers(init?.headers))
     const { pathname, search } = new URL(String(input))
     const method = (init?.method ?? 'GET') as 'GET' | 'HEAD'
-    const answer = await store.server.inject({ method, url: `${pathname}${search}`, headers })
+    const answer = await server.inject({ method, url: `${pathname}${search}`, headers })
     const isEmpty = answer.statusCode === 304 || answer.statusCode === 204
     return new Response(isEmpty ? null : answer.body, { status: answer.statusCode, headers: answer.headers as Record<string, string> })
   }
   return new IcebergRestCatalog({ baseUrl: 'http://shop.example/iceberg', auth: { type: 'bearer', token }, fetch })
 }
 
-test('iceberg-js walks the catalogue from its configuration to the metadata of each table', async (t) => {
-  const catalogue = catalogueFor(key)
+/** Walks from the configuration to the metadata of each table, and writes the tables on the way. */
+async function walk(t: TestContext, catalogue: IcebergRestCatalog, store: LakeStore): Promise<void> {
   assert.ok((await catalogue.loadConfig()).endpoints?.includes('GET /v1/{prefix}/namespaces'))
   const { namespaces } = await catalogue.listNamespaces()
   assert.deepEqual(namespaces, [{ namespace: ['storefront'] }])
@@ -37,27 +43,63 @@ test('iceberg-js walks the catalogue from its configuration to the metadata of e
   assert.deepEqual(await catalogue.loadNamespaceMetadata(namespace), { properties: {} })
   assert.deepEqual((await catalogue.listTables(namespace)).identifiers, [], 'nothing was written')
 
-  await writeFiles(t, lake, [3, 2])
-  await commitOrderEvents(lake)
-  await writeDerivedTables(lake)
+  await writeFiles(t, store, [3, 2])
+  await writeCatalogue(t, store)
+  await commitEvents(store)
+  await writeDerivedTables(store)
   const { identifiers } = await catalogue.listTables(namespace)
-  assert.deepEqual(
-    identifiers.map(({ name }) => name),
-    ['order_events', 'orders', 'order_lines'],
-  )
+  assert.deepEqual(identifiers.map(({ name }) => name).toSorted(), [
+    'catalogue_events',
+    'order_events',
+    'order_lines',
+    'orders',
+    'prices',
+    'products',
+    'stock_events',
+  ])
+  const rows: Record<string, number> = {}
   for (const table of identifiers) {
     const loaded = await catalogue.loadTableResult(table)
-    assert.equal(loaded?.['metadata-location'], `file://${lake.locate(`iceberg/${table.name}/metadata/v1.metadata.json`)}`)
-    assert.equal(loaded?.metadata['format-version'], 2)
-    assert.equal(loaded?.metadata.snapshots?.length, 1)
+    assert.equal(loaded?.['metadata-location'], locationOf(store, `iceberg/${table.name}/metadata/v1.metadata.json`))
+    const { metadata } = loaded
+    assert.equal(metadata['format-version'], 2)
+    assert.equal(metadata.location, locationOf(store, `iceberg/${table.name}`))
+    const [snapshot, ...others] = metadata.snapshots ?? []
+    assert.deepEqual([snapshot?.['snapshot-id'], others], [metadata['current-snapshot-id'], []])
+    rows[table.name] = Number(snapshot?.summary?.['total-records'])
+    const columns = metadata.schemas.find((schema) => schema['schema-id'] === metadata['current-schema-id'])?.fields
+    assert.deepEqual(
+      columns?.map(({ name }) => name),
+      Object.keys(CATALOGUE_TABLES.find(({ name }) => name === table.name)?.columns ?? {}),
+    )
     assert.equal(await catalogue.loadTable(table, { ifNoneMatch: loaded?.etag ?? '' }), null, 'nothing has changed')
     assert.equal(await catalogue.tableExists(table), true)
   }
-  await writeFiles(t, lake, [1], { from: 6 })
-  await commitOrderEvents(lake)
+  assert.deepEqual(rows, { order_events: 5, orders: 5, order_lines: 5, catalogue_events: 9, products: 6, prices: 8, stock_events: 1 })
+  await writeFiles(t, store, [1], { from: 6 })
+  await commitEvents(store)
   const events = { namespace: ['storefront'], name: 'order_events' }
   assert.equal((await catalogue.loadTable(events)).snapshots?.length, 2)
   assert.equal((await catalogue.loadTable(events, { snapshots: 'refs' }))?.snapshots?.length, 1)
+}
+
+function locationOf(store: LakeStore, name: string): string {
+  const located = store.locate(name)
+  return located.startsWith('s3://') ? located : `file://${located}`
+}
+
+test('iceberg-js walks the catalogue of a lake in a folder to the metadata of each table', (t) => walk(t, catalogueFor(key), lake))
+
+test('iceberg-js walks the catalogue of a lake in a bucket to the metadata of each table', async (t) => {
+  const server = await startS3Server(t, { pageSize: 3 })
+  Object.assign(process.env, server.env)
+  const { lakeBucket } = readConfig({ ...server.env, LAKE_URL: `s3://${server.bucket}/shop` })
+  const remote = await startStore(t, { lakeBucket })
+  const inBucket = await openLake(remote.config)
+  t.after(() => inBucket.close())
+  assert.equal(inBucket.locate('x'), `s3://${server.bucket}/shop/x`)
+  const made = await makeKey(remote, ['figures:read'])
+  await walk(t, catalogueFor(made.key, remote), inBucket)
 })
 
 test('answers 404 for what is not there, as the protocol says', async () => {
@@ -65,7 +107,7 @@ test('answers 404 for what is not there, as the protocol says', async () => {
   assert.equal(await catalogue.tableExists({ namespace: ['storefront'], name: '../orders' }), false)
   assert.equal(await catalogue.namespaceExists({ namespace: ['other'] }), false)
   const missing = (error: unknown) => error instanceof IcebergError && error.status === 404
-  await assert.rejects(catalogue.loadTable({ namespace: ['storefront'], name: 'prices' }), missing)
+  await assert.rejects(catalogue.loadTable({ namespace: ['storefront'], name: 'returns' }), missing)
   const answer = await store.call('GET', '/iceberg/v1/namespaces/other/tables', { token: key })
   assertProblem(answer, 404, 'not_found')
   assert.deepEqual(answer.json.error, { message: 'There is no such namespace.', type: 'NoSuchNamespaceException', code: 404 })

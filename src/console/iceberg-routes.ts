@@ -55,7 +55,9 @@ const Table = Type.Object(
 const InNamespace = Type.Object({ namespace: Type.String({ description: `\`${NAMESPACE}\`.` }) })
 const OfTable = Type.Object({
   ...InNamespace.properties,
-  table: Type.String({ description: '`order_events`, `orders` or `order_lines`.' }),
+  table: Type.String({
+    description: '`order_events`, `orders`, `order_lines`, `catalogue_events`, `products`, `prices` or `stock_events`.',
+  }),
 })
 
 /** The lake's tables as a read-only catalogue. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */

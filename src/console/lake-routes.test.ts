@@ -77,7 +77,10 @@ test("gives DuckDB's reason in one line, with no path of the machine", async () 
     ['selec 1', /^Parser Error: syntax error at or near "selec"$/],
     ['select nothing from orders', /^Binder Error: Referenced column "nothing" not found/],
     ["select 'x'::integer", /^Conversion Error: /],
-    ["select * from '/etc/passwd'", /^\/etc\/passwd is refused: a query reads order_events and orders$/],
+    [
+      "select * from '/etc/passwd'",
+      /^\/etc\/passwd is refused: a query reads order_events, orders, catalogue_events, products, prices, stock_events$/,
+    ],
   ] as const) {
     const refusal = await send({ sql })
     assert.deepEqual([refusal.status, refusal.json.code], [422, 'query_refused'], sql)
@@ -165,6 +168,10 @@ test('lists the tables and columns that a query reads', async () => {
     [
       ['order_events', 'sequence'],
       ['orders', 'order_id'],
+      ['catalogue_events', 'sequence'],
+      ['products', 'product_id'],
+      ['prices', 'product_id'],
+      ['stock_events', 'sequence'],
       ['activities', 'id'],
     ],
   )

@@ -23,7 +23,7 @@ const WebhookSchema = Type.Object(
   {
     id: Type.String({ format: 'uuid' }),
     url: Type.String({ description: 'Without its query, where receivers keep their tokens.' }),
-    event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type.' }),
+    event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type of order event.' }),
     state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
     since: NullableTime('When it began to fail or was disabled.'),
     reason: NullableText('Why it was disabled.'),

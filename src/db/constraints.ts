@@ -3,11 +3,17 @@ import { sqlState } from './sql-state.ts'
 
 /** Named constraints that a client's request can violate, and the refusal for each. No other file has their names. */
 const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
+  categories_depth_in_range: { code: 'category_misplaced', message: 'The tree of categories has ten levels at most.' },
+  categories_name_unique: { code: 'category_name_taken', message: 'The parent has a category with this name already.' },
+  categories_no_cycle: { code: 'category_misplaced', message: 'A category cannot be below itself.' },
+  categories_parent_id_fkey: { code: 'category_not_empty', message: 'The category has others below it. Move or delete them first.' },
+  categories_slug_unique: { code: 'slug_taken', message: 'Another category has the slug.' },
   orders_client_reference_unique: {
     code: 'client_reference_taken',
     message: 'You have placed an order with this client_reference already.',
   },
   passkeys_credential_id_unique: { code: 'passkey_taken', message: 'This passkey is registered already, for this account or another one.' },
+  product_categories_category_id_fkey: { code: 'category_not_empty', message: 'The category has products. Give them another one first.' },
   product_slugs_slug_unique: { code: 'slug_taken', message: 'The slug is or was that of another product, which may be archived.' },
   products_sku_unique: { code: 'sku_taken', message: 'A product with this sku exists already; it may be archived.' },
   users_last_admin: { code: 'last_admin', message: 'The store would have no admin.' },

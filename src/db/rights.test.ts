@@ -42,7 +42,12 @@ test('the API and the stream connect as roles that are no superusers and own not
     )
     const all = { rolsuper: false, rolreplication: isReplicating, rolcreatedb: false, rolcreaterole: false, rolbypassrls: false }
     assert.deepEqual(rows, [all])
-    const owned = await pool.query('select from pg_shdepend where refobjid = $1::regrole and deptype = $2', [roleOf(url), 'o'])
+    // Other tests have temporary tables in their databases.
+    const owned = await pool.query(
+      `select from pg_shdepend
+      where refobjid = $1::regrole and deptype = 'o' and dbid = (select oid from pg_database where datname = current_database())`,
+      [roleOf(url)],
+    )
     assert.equal(owned.rowCount, 0)
   }
 })
@@ -142,4 +147,22 @@ test('the pool of a running store is no superuser', async (t) => {
     where datname = current_database() and application_name like 'storefront%'`,
   )
   assert.deepEqual(rows, [{ role: roleOf(store.addresses.api), rolsuper: false }])
+})
+
+test("a table in the caller's temporary schema replaces none of the store in a function with the owner's rights", async (t) => {
+  const { pool, addresses } = await createTestDatabase(t)
+  const { rows } = await pool.query<{ name: string }>(
+    `select proname as name
+    from pg_proc
+    where prosecdef and pronamespace = to_regnamespace(current_schema())
+      and not exists (select from unnest(proconfig) as setting where setting like 'search_path=%, pg_temp')`,
+  )
+  assert.deepEqual(rows, [])
+  const api = await connect(t, addresses.api)
+  await api.query(
+    `create function pg_temp.see() returns boolean language plpgsql as $$ begin raise exception 'runs as %', current_user; end $$`,
+  )
+  await api.query('create temp view products as select * from public.products where pg_temp.see()')
+  await api.query('create temp view inventory as select * from public.inventory where pg_temp.see()')
+  await api.query(`select restate_products(array[gen_random_uuid()]), record_stock_events(array[gen_random_uuid()])`)
 })

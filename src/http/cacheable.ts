@@ -11,8 +11,8 @@ export interface CacheLifetimes {
   sharedSeconds: number
 }
 
-const STALE_WHILE_REVALIDATE_SECONDS = 60
-const STALE_IF_ERROR_SECONDS = 86_400
+/** In seconds. */
+const STALE = 'stale-while-revalidate=60, stale-if-error=86400'
 
 export interface AnswerOptions {
   /** Opaque, of letters, digits, `-` and `_`. */
@@ -24,7 +24,15 @@ export interface AnswerOptions {
   link?: string | undefined
   /** The address that the answer leads to: 301 instead of 200. */
   location?: string | undefined
+  language?: AnswerLanguage | null | undefined
   lifetimes: CacheLifetimes
+}
+
+/** The language of an answer, and whether the request's `Accept-Language` has chosen it. */
+export interface AnswerLanguage {
+  /** BCP 47. */
+  tag: string
+  isNegotiated: boolean
 }
 
 const SUFFIXES = { identity: '', gzip: '-gz', br: '-br' }
@@ -50,11 +58,11 @@ export class CacheableAnswer {
   readonly #variants = new Map<Encoding, Variant>()
   readonly #isCompressible: boolean
 
-  constructor(body: string, { etag, lastModified, tags, link, location, lifetimes }: AnswerOptions) {
+  constructor(body: string, { etag, lastModified, tags, link, location, language = null, lifetimes }: AnswerOptions) {
     this.#status = location === undefined ? 200 : 301
     this.#etag = etag
     this.#common = [
-      ...cacheHeaders(lifetimes),
+      ...(location === undefined ? cacheHeaders(lifetimes, language) : redirectionHeaders(lifetimes, language)),
       ...['last-modified', lastModified.toUTCString()],
       ...['surrogate-key', tags.join(' '), 'cache-tag', tags.join(',')],
       ...(link === undefined ? [] : ['link', link]),
@@ -95,7 +103,8 @@ export class CacheableAnswer {
     const encoding = this.#choose(asked)
     const variant = this.#variants.get(encoding)
     if (variant === undefined) return null
-    const isUnchanged = isKnown(asked['if-none-match'], this.#etag)
+    // RFC 9110 §13.2.1: conditions do not apply to a redirection.
+    const isUnchanged = this.#status === 200 && isKnown(asked['if-none-match'], this.#etag)
     const status = isUnchanged ? 304 : this.#status
     response.writeHead(status, (isUnchanged ? variant.headersOf304 : variant.headers).concat(headers))
     response.end(isUnchanged ? undefined : variant.bytes)
@@ -115,7 +124,7 @@ export class CacheableAnswer {
   }
 
   #add(encoding: Encoding, bytes: Buffer): void {
-    const headersOf304 = ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`, ...this.#common]
+    const headersOf304 = [...(this.#status === 200 ? ['etag', `"${this.#etag}${SUFFIXES[encoding]}"`] : []), ...this.#common]
     const headers = [
       ...['content-type', 'application/json; charset=utf-8', 'content-length', String(bytes.length)],
       ...(encoding === 'identity' ? [] : ['content-encoding', encoding]),
@@ -126,13 +135,17 @@ export class CacheableAnswer {
 }
 
 /** Sends 304 and returns true when the client has the answer with this entity tag, in any encoding, before the answer is rendered. */
-export function sendNotModified(asked: IncomingHttpHeaders, reply: FastifyReply, etag: string, lifetimes: CacheLifetimes): boolean {
+export function sendNotModified(
+  asked: IncomingHttpHeaders,
+  reply: FastifyReply,
+  { etag, language, lifetimes }: Pick<AnswerOptions, 'etag' | 'language' | 'lifetimes'>,
+): boolean {
   const condition = asked['if-none-match']
   // `*` matches any existing answer, and whether one exists is not known yet.
   if (condition === undefined || condition.includes('*') || !isKnown(condition, etag)) return false
   const known = Object.values(SUFFIXES).find((suffix) => condition.includes(`"${etag}${suffix}"`)) ?? ''
   const headers = takeOver(reply.code(304))
-  reply.raw.writeHead(304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes), ...headers])
+  reply.raw.writeHead(304, ['etag', `"${etag}${known}"`, ...cacheHeaders(lifetimes, language ?? null), ...headers])
   reply.raw.end()
   return true
 }
@@ -142,13 +155,27 @@ export function entityTag(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('base64url').slice(0, 22)
 }
 
-function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes): string[] {
-  const stale = `stale-while-revalidate=${STALE_WHILE_REVALIDATE_SECONDS}, stale-if-error=${STALE_IF_ERROR_SECONDS}`
+/** Headers of an answer that caches may keep, as `writeHead` takes them. */
+export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null = null): string[] {
   return [
-    ...['cache-control', `public, max-age=${browserSeconds}, s-maxage=${sharedSeconds}, ${stale}`],
-    ...['cdn-cache-control', `max-age=${sharedSeconds}, ${stale}`],
-    ...['vary', 'Accept-Encoding'],
+    ...['cache-control', `public, max-age=${browserSeconds}, s-maxage=${sharedSeconds}, ${STALE}`],
+    ...['cdn-cache-control', `max-age=${sharedSeconds}, ${STALE}`],
+    ...languageHeaders(language),
   ]
+}
+
+/** Only caches that are purged may keep it: a browser that kept those of a way there and of the way back would go in circles. */
+function redirectionHeaders({ sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null): string[] {
+  return [
+    ...['cache-control', `public, max-age=0, s-maxage=${sharedSeconds}`],
+    ...['cdn-cache-control', `max-age=${sharedSeconds}, ${STALE}`],
+    ...languageHeaders(language),
+  ]
+}
+
+function languageHeaders(language: AnswerLanguage | null): string[] {
+  const vary = language?.isNegotiated === true ? 'Accept-Encoding, Accept-Language' : 'Accept-Encoding'
+  return ['vary', vary, ...(language === null ? [] : ['content-language', language.tag])]
 }
 
 /** Takes the reply from Fastify, which would process each header and the body again. Returns the headers set so far. */

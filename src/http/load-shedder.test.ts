@@ -5,7 +5,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { exchange } from '../../test/raw-http.ts'
-import { FEW_CONNECTIONS, FEW_REQUESTS, LoadShedder, type PressureSignal, SHED_CLASSES, type ShedClass, TICK_MS } from './load-shedder.ts'
+import {
+  FEW_CONNECTIONS,
+  FEW_REQUESTS,
+  type LoadClass,
+  LoadShedder,
+  overloaded,
+  type PressureSignal,
+  SHED_CLASSES,
+  TICK_MS,
+} from './load-shedder.ts'
 import { createHttpServer } from './server.ts'
 
 const MANY = FEW_CONNECTIONS + 1
@@ -17,8 +26,8 @@ function stepOneClass(shedder: LoadShedder, connections = MANY): void {
 
 /** A server whose shedder moves only by `step`, with a route of each class, and what it refused. */
 async function createServer(signals: PressureSignal[]) {
-  const shed: ShedClass[] = []
-  const shedder = new LoadShedder({ signals, onShed: (loadClass) => shed.push(loadClass) })
+  const shed: LoadClass[] = []
+  const shedder = new LoadShedder({ signals })
   let authenticated = 0
   const authenticate = () => {
     authenticated += 1
@@ -30,10 +39,14 @@ async function createServer(signals: PressureSignal[]) {
     corsOrigins: '*',
     authenticate,
     shedder,
+    onOverloaded: (loadClass) => shed.push(loadClass),
   })
   server.get('/search', { config: { access: 'public', loadClass: ({ q }) => (q === undefined ? 'lists' : 'search') } }, async () => 'found')
   server.post('/orders', { config: { access: 'public' } }, async () => 'placed')
   server.get('/health', { config: { access: 'public', loadClass: 'essential' } }, async () => 'ok')
+  server.get('/full', { config: { access: 'public' } }, async () => {
+    throw overloaded('lists', 'A queue is full.')
+  })
   server.get('/mine', { config: { access: 'caller' } }, async () => 'mine')
   server.get('/admin', { config: { access: 'orders:read' } }, async () => 'all')
   after(() => server.close())
@@ -63,6 +76,12 @@ test('refuses searches first, then lists, orders last, and never what is essenti
   pressure = 0
   for (const _ of SHED_CLASSES) stepOneClass(shedder)
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
+})
+
+test('a refusal by a full queue is counted as well', async () => {
+  const { server, shed } = await createServer([])
+  assert.equal((await server.inject('/full')).statusCode, 503)
+  assert.deepEqual(shed, ['lists'])
 })
 
 test('refuses a share of a class while the pressure is at its limit', async () => {

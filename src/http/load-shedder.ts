@@ -26,7 +26,6 @@ export interface PressureSignal {
 
 export interface LoadShedderOptions {
   signals?: readonly PressureSignal[]
-  onShed?: ((loadClass: ShedClass) => void) | undefined
 }
 
 export const TICK_MS = 25
@@ -47,14 +46,12 @@ const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 
  */
 export class LoadShedder {
   readonly #signals: readonly PressureSignal[]
-  readonly #onShed: (loadClass: ShedClass) => void
   #level = 0
   /** Requests since the last step. */
   #requests = 0
 
-  constructor({ signals = [], onShed = () => {} }: LoadShedderOptions = {}) {
+  constructor({ signals = [] }: LoadShedderOptions = {}) {
     this.#signals = signals
-    this.#onShed = onShed
   }
 
   /** Measures while the server listens. */
@@ -96,7 +93,6 @@ export class LoadShedder {
     if (this.#level === 0) return undefined
     const loadClass = loadClassOf(request)
     if (loadClass === 'essential' || Math.random() >= this.#level - SHED_CLASSES.indexOf(loadClass)) return undefined
-    this.#onShed(loadClass)
     return overloaded(loadClass, 'The store has more requests at this moment than it can answer.')
   }
 }
@@ -108,7 +104,8 @@ export function overloaded(loadClass: ShedClass, message: string): AppError {
   return new AppError('overloaded', message, { headers: { 'retry-after': String(seconds) } })
 }
 
-function loadClassOf(request: FastifyRequest): LoadClass {
+/** What kind of load the route of a request is. */
+export function loadClassOf(request: FastifyRequest): LoadClass {
   const { loadClass, access } = request.routeOptions.config
   if (typeof loadClass === 'function') return loadClass(request.query as Record<string, unknown>)
   return loadClass ?? (isScope(access ?? '') ? 'essential' : request.method === 'GET' || request.method === 'HEAD' ? 'lists' : 'orders')

@@ -60,7 +60,7 @@ const TAGS = [
 ]
 
 /** Calls that read their lines themselves have no schema of the body: it would be checked. */
-const LINES = { type: 'string', description: 'One JSON object a line.' }
+const LINES = { type: 'string', description: 'One JSON object a line; as CSV one record a line, after the names of the columns.' }
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
   return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined

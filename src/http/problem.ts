@@ -5,6 +5,7 @@ import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { type Language, preferredLanguage } from '../language.ts'
+import { type LoadClass, loadClassOf } from './load-shedder.ts'
 import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
 import { traceIdOfRequest } from './trace-context.ts'
@@ -42,6 +43,10 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   adjustment_reference_taken: { status: 409, title: 'The reference belongs to another adjustment' },
   slug_taken: { status: 409, title: 'The slug is taken' },
   sku_taken: { status: 409, title: 'The sku is taken' },
+  category_misplaced: { status: 409, title: 'The category cannot be there' },
+  category_name_taken: { status: 409, title: 'The name is taken' },
+  category_not_empty: { status: 409, title: 'The category is not empty' },
+  too_many_categories: { status: 409, title: 'There are too many categories' },
   total_negative: { status: 409, title: 'The total would be negative' },
   too_many_changes: { status: 409, title: 'The order has too many changes' },
   order_erased: { status: 409, title: 'The personal data of the order are erased' },
@@ -68,6 +73,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   invalid_second_factor: { status: 422, title: 'The proof of identity is not valid' },
   unknown_product: { status: 422, title: 'A product does not exist' },
   mixed_currencies: { status: 422, title: 'The order mixes currencies' },
+  currency_not_available: { status: 422, title: 'Not sold in this currency' },
   total_too_large: { status: 422, title: 'The total is too large' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
   query_refused: { status: 422, title: 'The query cannot be answered' },
@@ -186,6 +192,7 @@ export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>
 export interface ProblemContext {
   baseUrl: string
   refusals: RefusalLog
+  onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
 /** Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is sampled. */
@@ -193,7 +200,7 @@ export function sendError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  { baseUrl, refusals }: ProblemContext,
+  { baseUrl, refusals, onOverloaded }: ProblemContext,
 ): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status } = PROBLEMS[known.code]
@@ -201,6 +208,7 @@ export function sendError(
   const traceId = traceIdOfRequest(request.raw)
   if (status === 503) refusals.add(error, { request_id: request.id, trace_id: traceId })
   else if (status >= 500) request.log.error({ trace_id: traceId, err: loggableError(error), code: known.code }, 'request failed')
+  if (known.code === 'overloaded') onOverloaded?.(loadClassOf(request))
   const { errors, members, headers } = known.details
   const problem = {
     type: `${baseUrl}/problems/${known.code}`,

@@ -4,7 +4,7 @@ export const SCOPES = {
   'orders:move': 'Move orders: confirm, ship, deliver, cancel, return, in whole or in part, and write internal notes.',
   'orders:adjust': 'Set what is charged besides the lines, and the state of the payment.',
   'products:write': 'Create, change, archive and import products.',
-  'stock:read': 'Read stock and its adjustments.',
+  'stock:read': 'Read stock and its adjustments, and the prices of products over time.',
   'stock:write': 'Set and adjust stock.',
   'customers:read': 'Read accounts of customers and what they ordered.',
   'customers:write': 'Block, unblock and erase accounts of customers.',

@@ -12,7 +12,7 @@ import { type CorsOrigins, createCors } from './cors.ts'
 import { findHostFault, toOriginForm } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import { limitChunks } from './limit-chunks.ts'
-import type { LoadShedder } from './load-shedder.ts'
+import type { LoadClass, LoadShedder } from './load-shedder.ts'
 import { openApiOptions } from './openapi.ts'
 import { isBodyOptional } from './optional-body.ts'
 import { Problem, sendError } from './problem.ts'
@@ -41,6 +41,8 @@ export interface HttpServerOptions {
   tracing?: RequestTracing
   /** What an overloaded process refuses; nothing by default. */
   shedder?: LoadShedder
+  /** Called for each answer with the code `overloaded`. */
+  onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
 /** Called after each answer with the route's pattern, undefined for an unknown address, and the time it took. */
@@ -63,7 +65,11 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 /** The HTTP shell, without a route: parsing, validation, problems, request ids, the log line of each request. */
 export async function createHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   const cors = createCors(options.corsOrigins ?? null)
-  const problems = { baseUrl: options.baseUrl, refusals: new RefusalLog(options.logger as FastifyBaseLogger) }
+  const problems = {
+    baseUrl: options.baseUrl,
+    refusals: new RefusalLog(options.logger as FastifyBaseLogger),
+    onOverloaded: options.onOverloaded,
+  }
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),

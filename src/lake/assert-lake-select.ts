@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { LAKE_TABLES } from './lake-tables.ts'
 
 /** Functions that return rows and read only their arguments. Every other one is refused, also those that do not exist yet. */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set(['unnest', 'range', 'generate_series', 'json_each', 'json_tree'])
@@ -11,7 +12,7 @@ const CATALOGUE_MACROS: ReadonlySet<string> = new Set(['pg_get_viewdef', 'pg_get
 /** The parser itself names the schema main, for a list or a struct. */
 const FUNCTION_SCHEMAS: ReadonlySet<unknown> = new Set([undefined, '', 'main'])
 
-const VIEWS: ReadonlySet<string> = new Set(['order_events', 'orders'])
+const VIEWS: ReadonlySet<string> = new Set(LAKE_TABLES.map(({ name }) => name))
 /** A name that is neither a file nor one of DuckDB's own views. */
 const SAFE_NAME = /^(?!(?:duckdb|pragma|sqlite|pg)_)[\p{L}_][\p{L}\p{N}_ -]*$/iu
 
@@ -48,7 +49,7 @@ function assertAllowed(node: Node, names: ReadonlySet<string>): void {
     case 'BASE_TABLE': {
       const path = [node.catalog_name, node.schema_name, node.table_name].filter((part) => part !== '').map(String)
       if (path.length === 1 && names.has(String(path[0]).toLowerCase())) return
-      throw new Error(`${path.join('.')} is refused: a query reads order_events and orders`)
+      throw new Error(`${path.join('.')} is refused: a query reads ${[...VIEWS].join(', ')}`)
     }
     case 'TABLE_FUNCTION': {
       const name = String((node.function as Node).function_name).toLowerCase()

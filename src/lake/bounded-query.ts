@@ -5,7 +5,7 @@ import { withDuckDB } from './lake-database.ts'
 import { extractStatements } from './lake-query.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { createActivityView, createViews } from './lake-views.ts'
-import { readAllFiles, readLakeFiles } from './list-files.ts'
+import { type LakePaths, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
 export interface QueryBounds {
@@ -37,10 +37,11 @@ export function queryWithin(
   { mayReadActivities = false } = {},
 ): Promise<BoundedResult> {
   const settings = { threads: '1', memory_limit: bounds.memory, max_temp_directory_size: bounds.spill }
-  const run = (files: LakeFile[], orders: string[], activities: string[] = []) => {
-    const paths = [...orders, ...activities]
+  const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
+    const paths = [...orders, ...catalogue, ...activities]
     const query = async (connection: DuckDBConnection) => {
-      await createViews(connection, orders)
+      await createViews(connection, 'orders', orders)
+      await createViews(connection, 'catalogue', catalogue)
       if (mayReadActivities) await createActivityView(connection, activities)
       await confineToFiles(connection, paths)
       return readRows(await runSelect(connection, text, mayReadActivities), bounds)
@@ -49,7 +50,7 @@ export function queryWithin(
       throw new QueryRefused(hidePaths(toOneLine(error), store, files, paths, bounds), { cause: error })
     })
   }
-  return mayReadActivities ? readAllFiles(store, run) : readLakeFiles(store, run)
+  return readAllFiles(store, { withActivities: mayReadActivities }, run)
 }
 
 async function runSelect(connection: DuckDBConnection, text: string, mayReadActivities: boolean): Promise<DuckDBResult> {

@@ -192,7 +192,7 @@ function together(makeLake: MakeLake): void {
         return [...before.slice(0, 1), ...later.filter(({ name }) => name > range(1, 6, 1))]
       },
     })
-    assert.deepEqual(await readLakeFiles(torn, async (files) => files.map(({ name }) => name)), [range(1, 6, 1)])
+    assert.deepEqual(await readLakeFiles(torn, 'orders', async (files) => files.map(({ name }) => name)), [range(1, 6, 1)])
     assert.deepEqual(await readEvents(store), events)
   })
 

@@ -1,9 +1,10 @@
 import { join } from 'node:path'
 import { sql } from '../db/sql.ts'
 import { deleteSuperseded } from './delete-superseded.ts'
+import { remedyFor } from './find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { parquetRows, withDuckDB } from './lake-database.ts'
-import { type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
+import { DATASET_NAMES, type DatasetName, type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake, nameFiles } from './list-files.ts'
 import { copyToParquet } from './parquet-writer.ts'
@@ -30,55 +31,55 @@ export interface CompactReport {
 }
 
 type Sized = LakeFile & FileRange
+type DayOptions = Omit<CompactOptions, 'isWanted'> & { dataset: DatasetName }
 
 const MAX_FILE_BYTES = 128 * 1024 * 1024
 const MAX_ATTEMPTS = 3
 
 /**
- * Merges the small files of each day. The range of a merged file covers the ranges of its sources, and its level is
+ * Merges the small files of each day, those of orders and those of the catalogue. The range of a merged file covers the ranges of its sources, and its level is
  * higher: from the moment it is visible, readers skip the sources, which are then deleted. See decision 0052.
  */
-export async function compactLake({ store, isWanted, ...options }: CompactOptions): Promise<CompactReport> {
+export async function compactLake({ isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, deleted: 0, failures: [] }
-  const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
-  for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) {
-    try {
-      // Files that a killed run has left would otherwise lie in the range of the next merged file.
-      if (!(await clearDay(store, day, options, report))) continue
-      report.merged += await mergeDay(store, day, options)
-      await clearDay(store, day, options, report)
-    } catch (error) {
-      report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
-    }
+  for (const dataset of DATASET_NAMES) {
+    const days = new Set((await listLake(options.store, dataset)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
+    for (const day of [...days].filter((day) => day !== '' && isWanted(day)).sort()) await compactDay(day, { ...options, dataset }, report)
   }
   return report
 }
 
+async function compactDay(day: string, options: DayOptions, report: CompactReport): Promise<void> {
+  try {
+    // Files that a killed run has left would otherwise lie in the range of the next merged file.
+    if (!(await clearDay(day, options, report))) return
+    report.merged += await mergeDay(day, options)
+    await clearDay(day, options, report)
+  } catch (error) {
+    report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
+  }
+}
+
 /** False when a file supersedes others by its name alone: the day stays unchanged. */
-async function clearDay(
-  store: LakeStore,
-  day: string,
-  { beforeDelete }: Pick<CompactOptions, 'beforeDelete'>,
-  report: CompactReport,
-): Promise<boolean> {
-  const { deleted, faults } = await deleteSuperseded(store, day, beforeDelete)
+async function clearDay(day: string, { store, dataset, beforeDelete }: DayOptions, report: CompactReport): Promise<boolean> {
+  const { deleted, faults } = await deleteSuperseded(store, dataset, day, beforeDelete)
   report.deleted += deleted
-  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; run storefront lake repair`)
+  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; ${remedyFor(dataset)}`)
   return faults.length === 0
 }
 
-async function mergeDay(store: LakeStore, day: string, options: Omit<CompactOptions, 'store' | 'isWanted'>): Promise<number> {
+async function mergeDay(day: string, options: DayOptions): Promise<number> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
-    const groups = groupFiles(await listDay(store, day), MAX_FILE_BYTES)
-    for (const group of groups) await merge(store, day, group, options)
+    const groups = groupFiles(await listDay(options, day), MAX_FILE_BYTES)
+    for (const group of groups) await merge(day, group, options)
     return groups.length
   })
 }
 
-async function merge(store: LakeStore, day: string, group: Sized[], { assertAlone, onMerged }: Omit<CompactOptions, 'store' | 'isWanted'>) {
+async function merge(day: string, group: Sized[], { store, dataset, assertAlone, onMerged }: DayOptions) {
   const first = Math.min(...group.map((file) => file.first))
   const last = Math.max(...group.map((file) => file.last))
-  const name = nameOf({ ingestDate: day, first, last, level: Math.max(...group.map((file) => file.level)) + 1 })
+  const name = nameOf({ dataset, ingestDate: day, first, last, level: Math.max(...group.map((file) => file.level)) + 1 })
   await store.withWorkspace(async (folder) => {
     const path = join(folder, 'file')
     const rows = await store.withCopies(group, (paths) =>
@@ -87,7 +88,7 @@ async function merge(store: LakeStore, day: string, group: Sized[], { assertAlon
       }),
     )
     // Readers would skip a file that was added to the range meanwhile, although its rows are not in this one.
-    const now = (await listDay(store, day)).filter((file) => file.first <= last && file.last >= first)
+    const now = (await listDay({ store, dataset }, day)).filter((file) => file.first <= last && file.last >= first)
     const isUnchanged = now.length === group.length && now.every((file, index) => file.tag === group[index]?.tag)
     if (!isUnchanged) throw new LakeFileGone(`the files of ${day} have changed`)
     await assertAlone()
@@ -120,8 +121,8 @@ export function groupFiles(files: readonly Sized[], maxBytes: number): Sized[][]
   return groups.filter((group) => group.length > 1)
 }
 
-async function listDay(store: LakeStore, day: string): Promise<Sized[]> {
-  const all = (await listLake(store, `orders/ingest_date=${day}/`)).flatMap((file) => {
+async function listDay({ store, dataset }: Pick<DayOptions, 'store' | 'dataset'>, day: string): Promise<Sized[]> {
+  const all = (await listLake(store, dataset, `${dataset}/ingest_date=${day}/`)).flatMap((file) => {
     const range = parseName(file.name)
     return range?.ingestDate === day ? [{ ...file, ...range }] : []
   })

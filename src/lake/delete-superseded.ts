@@ -1,7 +1,7 @@
 import { sql } from '../db/sql.ts'
 import { findDamage } from './find-damage.ts'
 import { ifDamaged, parquetRows } from './lake-database.ts'
-import { groupSuperseded, parseName } from './lake-names.ts'
+import { type DatasetName, groupSuperseded, parseName } from './lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake } from './list-files.ts'
 import { queryDuckDB } from './query-duckdb.ts'
@@ -22,17 +22,22 @@ export interface SupersedingFault {
 }
 
 /**
- * Deletes the superseded files of a day. The names only suggest them: the superseding file is read first, and must be
+ * Deletes the superseded files of a day of a dataset. The names only suggest them: the superseding file is read first, and must be
  * undamaged, written under its own name, and contain every event of the file that is deleted. `beforeDelete` is called
  * when there are such files; nothing is deleted when it throws.
  */
-export async function deleteSuperseded(store: LakeStore, day: string, beforeDelete = async () => {}): Promise<DeleteReport> {
+export async function deleteSuperseded(
+  store: LakeStore,
+  dataset: DatasetName,
+  day: string,
+  beforeDelete = async () => {},
+): Promise<DeleteReport> {
   // Another process may delete too.
-  return repeatWhenGone(MAX_ATTEMPTS, () => deleteListed(store, day, beforeDelete))
+  return repeatWhenGone(MAX_ATTEMPTS, () => deleteListed(store, dataset, day, beforeDelete))
 }
 
-async function deleteListed(store: LakeStore, day: string, beforeDelete: () => Promise<void>): Promise<DeleteReport> {
-  const files = (await listLake(store, `orders/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
+async function deleteListed(store: LakeStore, dataset: DatasetName, day: string, beforeDelete: () => Promise<void>): Promise<DeleteReport> {
+  const files = (await listLake(store, dataset, `${dataset}/ingest_date=${day}/`)).filter(({ name }) => parseName(name)?.ingestDate === day)
   const covered = new Set<string>()
   const faults: SupersedingFault[] = []
   for (const [file, superseded] of groupSuperseded(files)) {

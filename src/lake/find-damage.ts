@@ -1,6 +1,7 @@
 import { sql } from '../db/sql.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { isFaultOfMachine, parquetRows } from './lake-database.ts'
+import type { DatasetName } from './lake-names.ts'
 import { readParquetName } from './parquet-writer.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
@@ -17,6 +18,11 @@ export async function findDamage(path: string, name: string): Promise<string | n
     if (isFaultOfMachine(error)) throw error
     return `it cannot be read: ${(error as Error).message.split('\n')[0]?.replaceAll(path, 'the file')}`
   }
+}
+
+/** How to repair a damaged file: `lake repair` writes those of orders again, from the topic or from orders. */
+export function remedyFor(dataset: DatasetName): string {
+  return dataset === 'orders' ? 'run storefront lake repair' : 'take it from a backup of the lake'
 }
 
 /** Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read. */

@@ -1,6 +1,7 @@
 import type { DuckDBValue } from '@duckdb/node-api'
 import { commaList, noSql, type Sql, sql } from '../db/sql.ts'
 import { ifDamaged, isFaultOfMachine, makeSpillPath, parquetRows, withDuckDB } from './lake-database.ts'
+import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 import { readLakeFiles } from './list-files.ts'
 import { selectRows } from './query-duckdb.ts'
@@ -9,13 +10,14 @@ import { selectRows } from './query-duckdb.ts'
 const CLOCK_SKEW_MS = 15 * 60_000
 
 /**
- * An upper bound of the event times in the lake, in milliseconds since 1970; null for an empty lake. A file contains no
+ * An upper bound of the event times in a dataset of the lake, in milliseconds since 1970; null for an empty lake. A file contains no
  * event that is newer than itself, so only the files of the last minutes are read.
  */
-export async function findNewestEventTime(store: LakeStore): Promise<number | null> {
+export async function findNewestEventTime(store: LakeStore, dataset: DatasetName): Promise<number | null> {
   let newest: number | null = null
   const times = await readLakeFiles(
     store,
+    dataset,
     (_, paths) => selectFrom(paths, sql`select epoch_ms(max(event_time))`, noSql),
     (files) => {
       const newestFile = files.reduce((time, { storedAt }) => Math.max(time, storedAt), 0)
@@ -26,12 +28,17 @@ export async function findNewestEventTime(store: LakeStore): Promise<number | nu
   return times.reduce<number | null>((latest, time) => (time === null ? latest : Math.max(latest ?? 0, Number(time))), newest)
 }
 
-/** Those of these events that the lake has. Files from before the oldest of them are not read. */
-export async function findStored(store: LakeStore, events: readonly { eventId: string; eventTime: number }[]): Promise<Set<string>> {
+/** Those of these events that a dataset of the lake has. Files from before the oldest of them are not read. */
+export async function findStored(
+  store: LakeStore,
+  dataset: DatasetName,
+  events: readonly { eventId: string; eventTime: number }[],
+): Promise<Set<string>> {
   const oldest = events.reduce((time, event) => Math.min(time, event.eventTime), Number.POSITIVE_INFINITY)
   const wanted = sql`where event_id in (select unnest([${commaList(events.map(({ eventId }) => eventId))}]))`
   const found = await readLakeFiles(
     store,
+    dataset,
     (_, paths) => selectFrom(paths, sql`select distinct event_id`, wanted),
     (files) => files.filter(({ storedAt }) => storedAt >= oldest - CLOCK_SKEW_MS),
   )

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import { sql } from '../db/sql.ts'
 import { findOtherName } from './find-damage.ts'
 import { isFaultOfMachine, parquetRows } from './lake-database.ts'
-import { parseName } from './lake-names.ts'
+import { type DatasetName, parseName } from './lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 import { listLake } from './list-files.ts'
 import { queryDuckDB } from './query-duckdb.ts'
@@ -10,12 +10,16 @@ import { queryDuckDB } from './query-duckdb.ts'
 const MAX_ATTEMPTS = 10
 
 /**
- * The greatest sequence in the lake's files, 0 for none; of those whose name is greater than `after`. `known`: the end
+ * The greatest sequence in the files of a dataset, 0 for none; of those whose name is greater than `after`. `known`: the end
  * when it was last found, up to which nothing is read again. Readers and writers of the lake have to agree on its end,
  * so all of them ask here (decision 0176).
  */
-export async function findLakeEnd(store: LakeStore, { after, known = 0 }: { after?: string; known?: number } = {}): Promise<number> {
-  return repeatWhenGone(MAX_ATTEMPTS, async () => findEndOf(store, await listLake(store, after), known))
+export async function findLakeEnd(
+  store: LakeStore,
+  dataset: DatasetName = 'orders',
+  { after, known = 0 }: { after?: string; known?: number } = {},
+): Promise<number> {
+  return repeatWhenGone(MAX_ATTEMPTS, async () => findEndOf(store, await listLake(store, dataset, after), known))
 }
 
 /** The end of listed files, also superseded ones: the file that supersedes them may be a stray. Throws LakeFileGone. */

@@ -3,13 +3,15 @@ import { OperatorError } from '../errors.ts'
 import { epochOf, type Fence } from '../topic/topic.ts'
 import { findNewestEventTime, findStored } from './find-stored.ts'
 import { checkChecksum } from './lake-checksum.ts'
+import type { LakeDataset } from './lake-dataset.ts'
 import { findEndOf, findLakeEnd, hasMagic } from './lake-end.ts'
 import { nameOf, padSequence, parseName } from './lake-names.ts'
 import { LakeFileGone, type LakeStore } from './lake-store.ts'
 import { readParquetName, writeParquet } from './parquet-writer.ts'
 
-const CLAIM_FOLDER = '.pending/'
-const CLAIM = /^\.pending\/after-(\d{16})\.parquet$/
+// Claims of orders have no name of their dataset: the release before shall find them.
+const CLAIMS = { orders: '.pending/after-', catalogue: '.pending/catalogue-after-' }
+const CLAIM = /^\.pending\/(?:catalogue-)?after-(\d{16})\.parquet$/
 const DAY_MS = 86_400_000
 
 /** Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See decision 0172. */
@@ -20,6 +22,8 @@ export class LakeAhead extends OperatorError {
     super(`the lake has sequence ${newest} of another database, and this one has published up to ${published}: stop the outdated store`)
   }
 }
+
+type Dataset = Pick<LakeDataset<never>, 'name' | 'columns'>
 
 /** A row that will be written to a file. */
 export interface PendingRow {
@@ -33,12 +37,14 @@ export interface PendingRow {
 }
 
 /**
- * Writes the lake's files in order of sequence. A writer first stores its complete file as a claim, whose name contains
+ * Writes the files of a dataset of the lake in order of sequence. A writer first stores its complete file as a claim, whose name contains
  * the end of the lake: only one claim can follow each end. Any process may then publish the claimed file. So a writer
  * that lost its subscription can only do what its successor does as well. See decision 0051.
  */
 export class LakeFiles {
   readonly #store: LakeStore
+  readonly #dataset: Dataset
+  readonly #claims: string
   readonly #onWritten: (rows: number) => void
   readonly #onSetAside: (path: string) => void
   /** The end of the lake, as far as this process knows. */
@@ -46,8 +52,15 @@ export class LakeFiles {
   /** Undefined until it is read; null for an empty lake. */
   #newestEventTime: number | null | undefined
 
-  constructor(store: LakeStore, onWritten: (rows: number) => void = () => {}, onSetAside: (path: string) => void = () => {}) {
+  constructor(
+    store: LakeStore,
+    dataset: Dataset,
+    onWritten: (rows: number) => void = () => {},
+    onSetAside: (path: string) => void = () => {},
+  ) {
     this.#store = store
+    this.#dataset = dataset
+    this.#claims = CLAIMS[dataset.name]
     this.#onWritten = onWritten
     this.#onSetAside = onSetAside
   }
@@ -56,8 +69,8 @@ export class LakeFiles {
   async newestSequence(): Promise<number> {
     // Another process may have been the active one meanwhile.
     this.#newestEventTime = undefined
-    this.#newest = await findLakeEnd(this.#store)
-    for (const { name } of await this.#store.list(CLAIM_FOLDER)) {
+    this.#newest = await findLakeEnd(this.#store, this.#dataset.name)
+    for (const { name } of await this.#store.list(this.#claims)) {
       const after = sequenceOf(name)
       if (after < this.#newest) await this.#store.delete(name)
       else if (after === this.#newest) await this.#finish(name)
@@ -78,11 +91,11 @@ export class LakeFiles {
     const rows = await this.#withoutRepeats(pending)
     const [first, last] = [rows[0], rows.at(-1)]
     if (first === undefined || last === undefined) return end.sequence
-    const name = nameOf({ ingestDate: first.ingestDate, first: first.sequence, last: last.sequence })
+    const name = nameOf({ dataset: this.#dataset.name, ingestDate: first.ingestDate, first: first.sequence, last: last.sequence })
     const isStored = await this.#store.withWorkspace(async (folder) => {
       const path = join(folder, 'file')
       const lines = rows.map((row) => row.json)
-      await writeParquet(path, lines, name)
+      await writeParquet(path, lines, name, this.#dataset.columns)
       await fence?.check()
       return this.#append(name, path)
     })
@@ -102,7 +115,7 @@ export class LakeFiles {
 
   /** False when another process has claimed this end of the lake. */
   async #append(name: string, path: string): Promise<boolean> {
-    const claim = `${CLAIM_FOLDER}after-${padSequence(this.#newest)}.parquet`
+    const claim = `${this.#claims}${padSequence(this.#newest)}.parquet`
     if ((await this.#store.put(claim, path)) === 'taken') {
       await this.#finish(claim)
       return false
@@ -115,7 +128,7 @@ export class LakeFiles {
     const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
     if (file !== undefined) {
       const reveal = async ([path = '']: string[]) => {
-        const name = await readUndamagedName(path, sequenceOf(claim))
+        const name = await this.#readUndamagedName(path, sequenceOf(claim))
         if (name !== null) await this.#reveal(claim, name, path)
         return name === null
       }
@@ -126,7 +139,7 @@ export class LakeFiles {
       })
       if (isDamaged) this.#onSetAside(await this.#store.setAside(claim))
     }
-    this.#newest = Math.max(this.#newest, await findLakeEnd(this.#store, { known: this.#newest }))
+    this.#newest = Math.max(this.#newest, await findLakeEnd(this.#store, this.#dataset.name, { known: this.#newest }))
   }
 
   /** Publishes the claim's bytes, at `path`, unless the lake has newer files: then the claim is late and deleted. */
@@ -150,26 +163,26 @@ export class LakeFiles {
 
   /** The end of the files from a day before this date on: a writer's clock may be behind. */
   async #findEnd(ingestDate: string): Promise<number> {
-    const after = `orders/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
-    return findLakeEnd(this.#store, { after, known: this.#newest })
+    const after = `${this.#dataset.name}/ingest_date=${new Date(Date.parse(ingestDate) - DAY_MS).toISOString().slice(0, 10)}`
+    return findLakeEnd(this.#store, this.#dataset.name, { after, known: this.#newest })
+  }
+
+  /** The name in a claim's metadata; null when the file is damaged, of another dataset or does not follow `after`. */
+  async #readUndamagedName(path: string, after: number): Promise<string | null> {
+    if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
+    const name = await readParquetName(path)
+    const parsed = parseName(name ?? '')
+    return parsed?.dataset !== this.#dataset.name || parsed.first <= after ? null : name
   }
 
   /** Only events that are late or delivered again can be in the lake: one newer than all of its events cannot. */
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
-    this.#newestEventTime ??= await findNewestEventTime(this.#store)
+    this.#newestEventTime ??= await findNewestEventTime(this.#store, this.#dataset.name)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
     const suspects = pending.filter((row) => row.eventTime <= newest)
-    const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, suspects)
+    const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, this.#dataset.name, suspects)
     return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
-}
-
-/** The name in a claim's metadata; null when the file is damaged or does not follow `after`. */
-async function readUndamagedName(path: string, after: number): Promise<string | null> {
-  if ((await checkChecksum(path)) === 'wrong' || !(await hasMagic(path))) return null
-  const name = await readParquetName(path)
-  const parsed = parseName(name ?? '')
-  return parsed === null || parsed.first <= after ? null : name
 }
 
 /** The end of the lake that a claim follows; not a number for other files. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nameOf, parseName, splitSuperseded } from './lake-names.ts'
+import { DATASET_NAMES, nameOf, parseName, splitSuperseded } from './lake-names.ts'
 
 const file = (first: number, last: number, level = 0, ingestDate = '2026-03-01') => ({ name: nameOf({ ingestDate, first, last, level }) })
 
@@ -8,8 +8,17 @@ test('names a file by its date, its range and, when it stands for others, its le
   assert.equal(file(1, 20).name, 'orders/ingest_date=2026-03-01/0000000000000001-0000000000000020.parquet')
   assert.equal(file(1, 20, 3).name, 'orders/ingest_date=2026-03-01/0000000000000001-0000000000000020.3.parquet')
   for (const level of [0, 12]) {
-    const range = { folder: 'orders/ingest_date=2026-03-01', ingestDate: '2026-03-01', first: 7, last: Number.MAX_SAFE_INTEGER, level }
-    assert.deepEqual(parseName(nameOf(range)), range)
+    for (const dataset of DATASET_NAMES) {
+      const range = {
+        dataset,
+        folder: `${dataset}/ingest_date=2026-03-01`,
+        ingestDate: '2026-03-01',
+        first: 7,
+        last: Number.MAX_SAFE_INTEGER,
+        level,
+      }
+      assert.deepEqual(parseName(nameOf(range)), range)
+    }
   }
   for (const name of ['orders/x.parquet', '.pending/after-0000000000000001.parquet', `${file(1, 2).name}.corrupt`]) {
     assert.equal(parseName(name), null)

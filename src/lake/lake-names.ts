@@ -1,10 +1,15 @@
-// Names of the lake's files, from the lake's root: orders/ingest_date=YYYY-MM-DD/<first sequence>-<last
+/** Folders of events at the lake's root. */
+export type DatasetName = 'orders' | 'catalogue'
+export const DATASET_NAMES: readonly DatasetName[] = ['orders', 'catalogue']
+
+// Names of the lake's files, from the lake's root: <dataset>/ingest_date=YYYY-MM-DD/<first sequence>-<last
 // sequence>[.<level>].parquet
-const DATA_FILE = /^(orders\/ingest_date=(\d{4}-\d{2}-\d{2}))\/(\d{16})-(\d{16})(?:\.(\d{1,6}))?\.parquet$/
+const DATA_FILE = /^((orders|catalogue)\/ingest_date=(\d{4}-\d{2}-\d{2}))\/(\d{16})-(\d{16})(?:\.(\d{1,6}))?\.parquet$/
 
 /** The parts of a file's name. */
 export interface FileRange {
-  /** `orders/ingest_date=YYYY-MM-DD` */
+  dataset: DatasetName
+  /** `<dataset>/ingest_date=YYYY-MM-DD` */
   folder: string
   /** UTC, `YYYY-MM-DD`. */
   ingestDate: string
@@ -16,13 +21,19 @@ export interface FileRange {
 
 /** Null for names of other files. */
 export function parseName(name: string): FileRange | null {
-  const [, folder = '', ingestDate = '', first, last, level = '0'] = DATA_FILE.exec(name) ?? []
+  const [, folder = '', dataset, ingestDate = '', first, last, level = '0'] = DATA_FILE.exec(name) ?? []
   if (first === undefined) return null
-  return { folder, ingestDate, first: Number(first), last: Number(last), level: Number(level) }
+  return { dataset: dataset as DatasetName, folder, ingestDate, first: Number(first), last: Number(last), level: Number(level) }
 }
 
-export function nameOf({ ingestDate, first, last, level = 0 }: Omit<FileRange, 'folder' | 'level'> & { level?: number }): string {
-  return `orders/ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${level === 0 ? '' : `.${level}`}.parquet`
+export function nameOf({
+  dataset = 'orders',
+  ingestDate,
+  first,
+  last,
+  level = 0,
+}: Pick<FileRange, 'ingestDate' | 'first' | 'last'> & Partial<Pick<FileRange, 'dataset' | 'level'>>): string {
+  return `${dataset}/ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${level === 0 ? '' : `.${level}`}.parquet`
 }
 
 export function padSequence(sequence: number): string {

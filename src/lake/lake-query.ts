@@ -4,7 +4,7 @@ import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinemen
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { createActivityView, createViews } from './lake-views.ts'
-import { nameFiles, readAllFiles } from './list-files.ts'
+import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
@@ -19,16 +19,16 @@ export class LakeQueryError extends OperatorError {
 }
 
 /**
- * Runs SQL (`text`, DuckDB's) over three views of the lake: `order_events`, one row per event with the files' columns and
- * `ingest_date`; `orders`, the newest state of each order; and `activities`. Returns the result of the last statement. With `allowFiles`
+ * Runs SQL (`text`, DuckDB's) over the views of the lake: those of `LAKE_TABLES`, and `activities`. Returns the result of the last statement. With `allowFiles`
  * the SQL may read and write files, attach databases and change DuckDB's settings. Throws LakeQueryError.
  */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
-  const run = (files: LakeFile[], orders: string[], activities: string[]) => {
-    const paths = [...orders, ...activities]
+  const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
+    const paths = [...orders, ...catalogue, ...activities]
     return withDuckDB(makeSpillPath(), async (connection) => {
       try {
-        await createViews(connection, orders)
+        await createViews(connection, 'orders', orders)
+        await createViews(connection, 'catalogue', catalogue)
         await createActivityView(connection, activities)
         if (!allowFiles) await confineToFiles(connection, paths)
         const reader = await runStatements(connection, text, allowFiles)
@@ -43,7 +43,7 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
     })
   }
   try {
-    return await readAllFiles(store, run)
+    return await readAllFiles(store, { withActivities: true }, run)
   } catch (error) {
     if (error instanceof LakeQueryError) throw error
     throw new LakeQueryError(toOneLine(error), { cause: error })

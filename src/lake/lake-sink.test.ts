@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { listFiles, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../test/lake-harness.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
+import { ORDER_DATASET } from './lake-dataset.ts'
 import { LakeSink } from './lake-sink.ts'
 import { LocalLakeStore } from './local-store.ts'
 
@@ -89,7 +90,13 @@ test('writes what is buffered when it stops, and stopping again adds nothing', a
 
 test('can be stopped before it was started', async (t) => {
   const directory = await makeLakeDirectory(t)
-  const sink = new LakeSink({ store: new LocalLakeStore(directory), flushSeconds: 1, flushRows: 1, logger: pino({ level: 'silent' }) })
+  const sink = new LakeSink({
+    dataset: ORDER_DATASET,
+    store: new LocalLakeStore(directory),
+    flushSeconds: 1,
+    flushRows: 1,
+    logger: pino({ level: 'silent' }),
+  })
   await sink.stop()
   await assert.rejects(sink.handle(makeMessages(1), NEVER), /not running/)
   assert.deepEqual(await listFiles(directory), [])

@@ -1,12 +1,14 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { type Fence, FencedOut, type MessageHandler } from '../topic/topic.ts'
+import type { OrderEvent } from '../orders/events.ts'
+import { type Fence, FencedOut, type MessageHandler, type TopicEvent } from '../topic/topic.ts'
+import type { LakeDataset } from './lake-dataset.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
-import { toLakeRow } from './lake-row.ts'
 import type { LakeStore } from './lake-store.ts'
 
-export interface LakeSinkOptions {
+export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
   store: LakeStore
+  dataset: LakeDataset<E>
   /** The longest time that an event waits in memory. */
   flushSeconds: number
   /** The greatest number of rows in a file and in memory. */
@@ -36,11 +38,11 @@ const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
 
 /**
- * Writes order events to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
+ * Writes the events of a dataset to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
  * and the position become visible in one step: subscribe with both `handle` and `lastSequence`.
  */
-export class LakeSink {
-  readonly #options: LakeSinkOptions & { now: () => Date }
+export class LakeSink<E extends TopicEvent = OrderEvent> {
+  readonly #options: LakeSinkOptions<E> & { now: () => Date }
   readonly #files: LakeFiles
   /** In order of sequence. Rows stay here until their file is complete. */
   #buffer: PendingRow[] = []
@@ -61,9 +63,9 @@ export class LakeSink {
   #flushFailure: string | null = null
   #probe: { at: number; failure: Promise<string | null> } | null = null
 
-  constructor(options: LakeSinkOptions) {
+  constructor(options: LakeSinkOptions<E>) {
     this.#options = { now: () => new Date(), ...options }
-    this.#files = new LakeFiles(options.store, options.onFileWritten, (path) => {
+    this.#files = new LakeFiles(options.store, options.dataset, options.onFileWritten, (path) => {
       options.logger.error({ path }, 'a damaged file is set aside; its events are written again from the topic')
     })
   }
@@ -105,7 +107,7 @@ export class LakeSink {
   }
 
   /** Buffers messages that are new. Writes first when the buffer is full, and throws when that fails. */
-  readonly handle: MessageHandler = async (messages, signal, fence) => {
+  readonly handle: MessageHandler<E> = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
     this.#fence = fence ?? null
     const generation = this.#generation
@@ -122,7 +124,7 @@ export class LakeSink {
         if (signal.aborted) return
         turnCharacters = 0
       }
-      const json = JSON.stringify(toLakeRow(message, ingestedAt))
+      const json = JSON.stringify(this.#options.dataset.toRow(message, ingestedAt))
       turnCharacters += json.length
       const { id: eventId, time } = message.event
       this.#push({ sequence: message.sequence, ingestDate, eventId, eventTime: Date.parse(time), json })

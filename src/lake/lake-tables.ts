@@ -1,5 +1,7 @@
 import { identifier, type Sql, sql } from '../db/sql.ts'
 import { ACTIVITY_COLUMNS } from './activity-files.ts'
+import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
+import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
 
 const { version, status, user_id, currency, currency_exponent, total_amount, original_amount, client_reference, shipping_country } =
@@ -43,6 +45,12 @@ export const LAKE_TABLES: readonly LakeTable[] = [
     description: 'The newest state of each order.',
     columns: listColumns(Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type]))),
   },
+  {
+    name: 'catalogue_events',
+    description: 'A row for each change of a product, a price or the reach of stock.',
+    columns: listColumns({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }),
+  },
+  ...CATALOGUE_VIEWS.map(({ name, description, columns }) => ({ name, description, columns: listColumns(columns) })),
 ]
 
 /** For those who may read activities. */

@@ -1,18 +1,43 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { currenciesWithDigits } from '../currency.ts'
 import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
 import { ACTIVITY_COLUMNS } from './activity-files.ts'
+import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
+import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
+import { exponentOf } from './exponent.ts'
 import { readablePath, toDuckDB } from './lake-database.ts'
+import type { DatasetName } from './lake-names.ts'
 import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 
 /** Null in rows from before the column was added. */
-const EXPONENT: Sql = sql`coalesce(currency_exponent, case
-  when currency in (${commaList(currenciesWithDigits(0))}) then 0 when currency in (${commaList(currenciesWithDigits(3))}) then 3 else 2 end)`
+const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
+
+/** Creates the views of a dataset of these files. */
+export function createViews(connection: DuckDBConnection, dataset: DatasetName, files: readonly string[]): Promise<void> {
+  return dataset === 'orders' ? createOrderViews(connection, files) : createCatalogueViews(connection, files)
+}
 
 /** Creates the views `order_events` and `orders` of these files. */
-export async function createViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
-  // The first branch defines columns and types, also for a lake without files or whose files lack a column.
-  const none = sql`select ${commaList(Object.entries(EVENT_COLUMNS).map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
+async function createOrderViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
+  const rows = rowsOf(EVENT_COLUMNS, files)
+  await connection.run(toDuckDB(sql`create view order_events as select * replace (${EXPONENT} as currency_exponent) from (${rows})`))
+  await connection.run(
+    toDuckDB(sql`
+      create view orders as
+      select ${commaList(Object.entries(ORDER_COLUMNS).map(([name, [value]]) => sql`${value} as ${identifier(name)}`))}
+      from order_events
+      qualify row_number() over (partition by order_id order by version desc) = 1`),
+  )
+}
+
+/** Creates the view `catalogue_events` of these files, and those of `CATALOGUE_VIEWS`. */
+async function createCatalogueViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
+  await connection.run(toDuckDB(sql`create view catalogue_events as ${rowsOf({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }, files)}`))
+  for (const { name, select } of CATALOGUE_VIEWS) await connection.run(toDuckDB(sql`create view ${identifier(name)} as ${select}`))
+}
+
+/** The rows of the files. The first branch defines columns and types, also for a lake without files or whose files lack a column. */
+function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[]): Sql {
+  const none = sql`select ${commaList(Object.entries(columns).map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`
     union all by name
     select *
@@ -22,15 +47,7 @@ export async function createViews(connection: DuckDBConnection, files: readonly 
       hive_partitioning = true,
       hive_types = { ingest_date: DATE }
     )`
-  const rows = sql`${none} ${files.length > 0 ? some : noSql}`
-  await connection.run(toDuckDB(sql`create view order_events as select * replace (${EXPONENT} as currency_exponent) from (${rows})`))
-  await connection.run(
-    toDuckDB(sql`
-      create view orders as
-      select ${commaList(Object.entries(ORDER_COLUMNS).map(([name, [value]]) => sql`${value} as ${identifier(name)}`))}
-      from order_events
-      qualify row_number() over (partition by order_id order by version desc) = 1`),
-  )
+  return sql`${none} ${files.length > 0 ? some : noSql}`
 }
 
 /** Creates the view `activities` of these files. */

@@ -1,18 +1,18 @@
 import { listActivityFiles } from './activity-files.ts'
-import { splitSuperseded } from './lake-names.ts'
+import { type DatasetName, splitSuperseded } from './lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 
-const DATA_PREFIX = 'orders/ingest_date='
 const MAX_ATTEMPTS = 10
 
 /**
- * A snapshot of the files, including superseded ones; only names greater than `after`. A single listing may miss both a
+ * A snapshot of the files of a dataset, including superseded ones; only names greater than `after`. A single listing may miss both a
  * new file and the ones that it replaces. When two in a row are equal, their files existed between them.
  */
-export async function listLake(store: LakeStore, after?: string): Promise<LakeFile[]> {
-  let before = await store.list(DATA_PREFIX, after)
+export async function listLake(store: LakeStore, dataset: DatasetName = 'orders', after?: string): Promise<LakeFile[]> {
+  const prefix = `${dataset}/ingest_date=`
+  let before = await store.list(prefix, after)
   for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
-    const now = await store.list(DATA_PREFIX, after)
+    const now = await store.list(prefix, after)
     if (now.length === before.length && now.every(({ name, tag }, index) => name === before[index]?.name && tag === before[index]?.tag)) {
       return now
     }
@@ -27,24 +27,35 @@ export async function listLake(store: LakeStore, after?: string): Promise<LakeFi
  */
 export async function readLakeFiles<T>(
   store: LakeStore,
+  dataset: DatasetName,
   work: (files: LakeFile[], paths: string[]) => Promise<T>,
   choose: (files: LakeFile[]) => LakeFile[] = (files) => files,
 ): Promise<T> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
-    const files = choose(splitSuperseded(await listLake(store)).current)
+    const files = choose(splitSuperseded(await listLake(store, dataset)).current)
     return store.withCopies(files, (paths) => work(files, paths))
   })
 }
 
-/** As `readLakeFiles`, with the files of activities. `paths` are those of the orders, `activities` the others. */
+/** Local paths of the lake's files, by what is in them. */
+export interface LakePaths extends Record<DatasetName, string[]> {
+  activities: string[]
+}
+
+/** As `readLakeFiles`, with the files of both datasets, and those of activities if asked. */
 export async function readAllFiles<T>(
   store: LakeStore,
-  work: (files: LakeFile[], paths: string[], activities: string[]) => Promise<T>,
+  { withActivities }: { withActivities: boolean },
+  work: (files: LakeFile[], paths: LakePaths) => Promise<T>,
 ): Promise<T> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
-    const orders = splitSuperseded(await listLake(store)).current
-    const files = [...orders, ...(await listActivityFiles(store))]
-    return store.withCopies(files, (paths) => work(files, paths.slice(0, orders.length), paths.slice(orders.length)))
+    const orders = splitSuperseded(await listLake(store, 'orders')).current
+    const catalogue = splitSuperseded(await listLake(store, 'catalogue')).current
+    const files = [...orders, ...catalogue, ...(withActivities ? await listActivityFiles(store) : [])]
+    const end = orders.length + catalogue.length
+    return store.withCopies(files, (paths) =>
+      work(files, { orders: paths.slice(0, orders.length), catalogue: paths.slice(orders.length, end), activities: paths.slice(end) }),
+    )
   })
 }
 

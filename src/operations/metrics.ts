@@ -6,6 +6,8 @@ import { type CountedRequests, RequestTimes } from './request-times.ts'
 const EVENT_LOOP_SAMPLE_MS = 50
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
 type State = (typeof STATES)[number]
+/** The change streams, as the beginning of their metrics. */
+type StreamName = 'change_stream' | 'catalogue_stream'
 
 /** A pool of database connections, as `pg` counts them. */
 interface CountedPool {
@@ -35,6 +37,10 @@ export class Metrics {
   readonly #shed = this.#counter('requests_shed_total', 'Requests refused because the process was overloaded, by their class.', ['class'])
   readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed because there were too many.')
   readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
+  readonly #cataloguePublished = this.#counter(
+    'catalogue_events_published_total',
+    'Events of the catalogue that the topic has stored, duplicates included.',
+  )
   readonly #mails = this.#counter('mails_total', 'Tries to send a mail, by their outcome.', ['kind', 'outcome'])
   readonly #webhooks = this.#counter('webhooks_total', 'Tries to deliver a webhook, by their outcome.', ['outcome'])
   readonly #lakeFiles = this.#counter('lake_files_total', 'Files written to the lake.')
@@ -98,6 +104,8 @@ export class Metrics {
 
   readonly eventsPublished = (events: number): void => this.#published.inc(events)
 
+  readonly catalogueEventsPublished = (events: number): void => this.#cataloguePublished.inc(events)
+
   readonly mailTried = (kind: 'order' | 'account', outcome: 'sent' | 'retried' | 'failed'): void => this.#mails.inc({ kind, outcome })
 
   readonly webhookTried = (outcome: 'delivered' | 'retried' | 'failed'): void => this.#webhooks.inc({ outcome })
@@ -133,16 +141,20 @@ export class Metrics {
     this.#readings.add('secret', async () => [{ gauge: outdated, value: secret.isOutdated ? 1 : 0 }])
   }
 
-  watchChangeStream(stream: { readonly state: State }): void {
-    const state = this.#gauge('change_stream_state', '1 for the state that this process is in.', ['state'])
-    this.#readings.add('change_stream', async () => stateReadings(state, {}, stream.state))
+  /** `name` is the beginning of its metrics. */
+  watchChangeStream(stream: { readonly state: State }, name: StreamName = 'change_stream'): void {
+    const state = this.#gauge(`${name}_state`, '1 for the state that this process is in.', ['state'])
+    this.#readings.add(name, async () => stateReadings(state, {}, stream.state))
   }
 
-  watchSlot(readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>): void {
-    const lost = this.#gauge('change_stream_slot_lost', '1 when order changes are not published because the replication slot is lost.')
-    const lag = this.#gauge('change_stream_lag_bytes', "PostgreSQL's log behind the confirmed position of the replication slot.")
-    const retained = this.#gauge('change_stream_retained_bytes', "PostgreSQL's log that is kept for the replication slot.")
-    this.#readings.add('replication_slot', async () => {
+  watchSlot(
+    readSlot: () => Promise<{ lagBytes: number | null; retainedBytes: number | null; lostReason: string | null }>,
+    name: StreamName = 'change_stream',
+  ): void {
+    const lost = this.#gauge(`${name}_slot_lost`, '1 when changes are not published because the replication slot is lost.')
+    const lag = this.#gauge(`${name}_lag_bytes`, "PostgreSQL's log behind the confirmed position of the replication slot.")
+    const retained = this.#gauge(`${name}_retained_bytes`, "PostgreSQL's log that is kept for the replication slot.")
+    this.#readings.add(name === 'change_stream' ? 'replication_slot' : 'catalogue_slot', async () => {
       const { lagBytes, retainedBytes, lostReason } = await readSlot()
       return [
         { gauge: lost, value: lostReason === null ? 0 : 1 },
@@ -172,7 +184,7 @@ export class Metrics {
   watchLakeTable(writer: { readonly overdueSeconds: number }): void {
     const overdue = this.#gauge(
       'lake_table_overdue_seconds',
-      'For how long a commit that gives the table order_events every file of the lake has been due.',
+      'For how long a commit that gives the tables order_events and catalogue_events every file of the lake has been due.',
     )
     this.#readings.add('lake_table', async () => [{ gauge: overdue, value: writer.overdueSeconds }])
   }
@@ -201,7 +213,7 @@ export class Metrics {
   }
 
   watchDeadLetters(count: () => Promise<number>): void {
-    const letters = this.#gauge('dead_letters', 'Changes of orders that could not become events and were never published.')
+    const letters = this.#gauge('dead_letters', 'Changes that could not become events and were never published.')
     this.#readings.add('dead_letters', async () => [{ gauge: letters, value: await count() }])
   }
 

@@ -1,3 +1,4 @@
+import { priceIn } from '../catalogue/offered-prices.ts'
 import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
 import { formatMajorUnits } from '../currency.ts'
@@ -48,13 +49,25 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
   return { sent, lines: [...lines.values()] }
 }
 
-/** Names, prices and total of a basket. Throws `unknown_product`, `mixed_currencies` or `total_too_large`. */
-export function priceBasket({ sent, lines }: Basket, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
+/**
+ * Names, prices and total of a basket, in `currency` or with the products' own prices (null). Throws `unknown_product`,
+ * `currency_not_available`, `mixed_currencies` or `total_too_large`.
+ */
+export function priceBasket(
+  { sent, lines }: Basket,
+  currency: string | null,
+  { products, stock }: Offer,
+): { items: OrderItem[]; total: Money } {
   const items: OrderItem[] = []
   for (const { product_id, quantity } of lines) {
     const product = products.get(product_id)
     if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
-    const { sku, name, category, price } = product
+    const { sku, name, category } = product
+    const price = priceIn(product, currency)
+    if (price === null) {
+      if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
+      throw refuseCurrency(sent, products, currency)
+    }
     items.push({ product_id, sku, name, category, unit_price: price, quantity, total: multiply(price, quantity) })
   }
   return { items, total: sum(items.map((item) => item.total)) }
@@ -85,6 +98,16 @@ export function assertTotal(expected: Money | null, items: readonly OrderItem[],
     [{ pointer: '#/expected_total', detail: 'is not the total' }],
     { items, total },
   )
+}
+
+/** Names every line without a price in the currency. */
+function refuseCurrency(sent: Basket['sent'], products: Offer['products'], currency: string | null): AppError {
+  const errors = sent.flatMap((item, index): FieldError[] => {
+    const product = products.get(item.product_id.toLowerCase())
+    if (product === undefined || priceIn(product, currency) !== null) return []
+    return [{ pointer: `#/items/${index}/product_id`, detail: `has no price in ${currency}` }]
+  })
+  return refuse('currency_not_available', `Some products have no price in ${currency}.`, errors, {})
 }
 
 function refuseUnknown(sent: Basket['sent'], products: Offer['products'], shortages: readonly Shortage[]): AppError {

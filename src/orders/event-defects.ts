@@ -1,4 +1,4 @@
-import { isDate, isTime, isTimeOfSomeForm } from './event-time.ts'
+import { isDate, isTime, isTimeOfSomeForm } from '../event-time.ts'
 import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 

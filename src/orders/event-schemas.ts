@@ -1,4 +1,5 @@
 import { type TObject, type TSchema, Type } from 'typebox'
+import { openSchema } from '../http/open-schema.ts'
 import { UUID_PATTERN } from './event-defects.ts'
 import { orderEventType, UPDATED } from './events.ts'
 import { OrderSchema, OrderStatusSchema } from './order.ts'
@@ -55,7 +56,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     adjustments: Type.Optional(adjustments),
     payment: Type.Optional(PaymentSchema),
   })
-  return open(order)
+  return openSchema(order)
 }
 
 function previousStatus(status: OrderStatus | null): TSchema {
@@ -68,12 +69,4 @@ function previousStatus(status: OrderStatus | null): TSchema {
 /** When all that was shipped has come back, cancelling the rest ends the order as returned. */
 function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
   return previous === 'confirmed' && status === 'returned'
-}
-
-/** The schema with room for unknown properties at every depth: of the API's own schemas, those that requests share with answers leave none. */
-function open<T>(schema: T): T {
-  if (Array.isArray(schema)) return schema.map(open) as T
-  if (typeof schema !== 'object' || schema === null) return schema
-  const { additionalProperties: _, ...rest } = schema as Record<string, unknown>
-  return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, open(value)])) as T
 }

@@ -36,9 +36,14 @@ const Items = Type.Array(
   ),
   { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 pieces.' },
 )
+const OrderCurrency = Type.String({
+  pattern: '^[A-Z]{3}$',
+  description: 'ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.',
+})
 const NewOrder = Type.Object(
   {
     items: Items,
+    currency: Type.Optional(OrderCurrency),
     expected_total: Type.Optional(
       Type.Object(MoneySchema.properties, {
         ...strict,
@@ -58,7 +63,14 @@ const NewOrder = Type.Object(
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
-const BASKET_REFUSALS = [...CALLER_ONLY, ...JSON_BODY, 'unknown_product', 'mixed_currencies', 'total_too_large'] as const
+const BASKET_REFUSALS = [
+  ...CALLER_ONLY,
+  ...JSON_BODY,
+  'unknown_product',
+  'currency_not_available',
+  'mixed_currencies',
+  'total_too_large',
+] as const
 
 export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the order.' }) })
 export const IfMatch = Type.Object({
@@ -122,12 +134,21 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     },
     async (request, reply) => {
       const { userId, role } = callerOf(request)
-      const { items, expected_total = null, client_reference = null, shipping_address = null, note = null, attributes = {} } = request.body
+      const {
+        items,
+        currency = null,
+        expected_total = null,
+        client_reference = null,
+        shipping_address = null,
+        note = null,
+        attributes = {},
+      } = request.body
       assertNoLink(shipping_address?.name, '#/shipping_address/name')
       const placed = await batcher.place(
         {
           userId,
           basket: mergeLines(items),
+          currency,
           expectedTotal: expected_total,
           clientReference: client_reference,
           shippingAddress: shipping_address,
@@ -158,11 +179,15 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         description: 'Uses the prices and the stock of this moment.',
         ...shared,
         summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-        body: Type.Object({ items: Items }, { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] }),
+        body: Type.Object(
+          { items: Items, currency: Type.Optional(OrderCurrency) },
+          { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
+        ),
         response: okResponses(QuoteSchema, 'What the order would be.', ...BASKET_REFUSALS),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items))),
+    async (request, reply) =>
+      reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null)),
   )
 
   server.post(

@@ -11,6 +11,7 @@ import { makeOutgoing, subscribe } from '../../test/topic-harness.ts'
 import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { findEventDefect } from '../orders/event-defects.ts'
+import { ORDERS } from './partitions.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
 import type { CorruptMessage } from './topic.ts'
 
@@ -67,7 +68,7 @@ test('mails, webhooks and lake all skip every kind of message that is no order e
     { db: webhooks.db, name: 'webhook', handle: webhooks.handle, lastSequence: undefined },
     { db: webhooks.db, name: 'lake', handle: sink.handle, lastSequence: sink.lastSequence },
   ]) {
-    const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+    const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
     const sent = makeOutgoing(2).map((message) => ({ ...message, event: makeNewEvent() }))
     if (name !== 'lake') {
       await topic.publish(sent.slice(0, 1))

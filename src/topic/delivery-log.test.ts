@@ -7,6 +7,7 @@ import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { silent } from '../../test/stream-harness.ts'
 import type { Pool } from '../db/pool.ts'
 import { DeliveryLog, findDeliveries, type PublishedEvent } from './delivery-log.ts'
+import { ORDERS } from './partitions.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
 import { EPOCH_SEQUENCES } from './topic.ts'
 
@@ -91,7 +92,7 @@ test("takes the time of publication from the topic's table", async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const first = makeOrderEvent()
   const second = makeOrderEvent({ order: { id: first.subject, version: 2, status: 'confirmed' } })
-  const topic = createPostgresTopic({ pool, url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool, url, logger: silent })
   await topic.publish([first, second].map((event) => ({ position: '', event })))
   const [{ sequence = 0 } = {}] = await topic.read(0, 1)
   await write(pool, LATER, (log) => log.inLake([sequence]))
@@ -108,7 +109,7 @@ test("takes the time of publication from the topic's table", async (t) => {
 test('returns by ranges of sequences when messages reached the lake', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const events = Array.from({ length: 7 }, () => makeOrderEvent())
-  const topic = createPostgresTopic({ pool, url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool, url, logger: silent })
   await topic.publish(events.map((event) => ({ position: '', event })))
   const sequences = (await topic.read(0, 10)).map(({ sequence }) => sequence)
   const [first = 0, second = 0, , fourth = 0, , sixth = 0] = sequences

@@ -7,6 +7,8 @@ export interface Incarnation {
   /** The database that opened it: `<system id>.<timeline>.<oid>`. */
   identity: string
   lost: LostRange | null
+  /** The same of the topic's partition of the catalogue. */
+  catalogueLost: LostRange | null
   /** Whether topic and lake have been compared with it. */
   isReconciled: boolean
 }
@@ -21,7 +23,9 @@ export interface LostRange {
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<Incarnation>(
     `select number, identity, reconciled_at is not null as "isReconciled",
-      case when lost_after is not null and lost_up_to is not null then json_build_object('after', lost_after, 'upTo', lost_up_to) end as lost
+      case when lost_after is not null and lost_up_to is not null then json_build_object('after', lost_after, 'upTo', lost_up_to) end as lost,
+      case when catalogue_lost_after is not null then json_build_object('after', catalogue_lost_after, 'upTo', catalogue_lost_up_to) end
+        as "catalogueLost"
     from database_incarnations
     order by number`,
   )
@@ -47,23 +51,52 @@ export interface Opening {
   /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
   firstSequence?: number
   lost?: LostRange | null
+  /** As `firstSequence` and `lost`, of the partition of the catalogue. */
+  catalogueFirstSequence?: number
+  catalogueLost?: LostRange | null
   isReconciled?: boolean
 }
 
 /** Begins the next incarnation and advances order numbers and sequences. False when another process has done it already. */
 export async function openIncarnation(db: Queryable, opening: Opening): Promise<boolean> {
   const { expected, identity, reason, publishedOrderNumber = 0, firstSequence = 0, lost = null, isReconciled = true } = opening
-  const { rows } = await db.query<{ is_opened: boolean }>('select open_incarnation($1, $2, $3, $4, $5, $6, $7, $8) as is_opened', [
-    expected,
-    identity,
-    reason,
-    publishedOrderNumber,
-    firstSequence,
-    lost?.after ?? null,
-    lost?.upTo ?? null,
-    isReconciled,
-  ])
+  const { catalogueFirstSequence = 0, catalogueLost = null } = opening
+  const { rows } = await db.query<{ is_opened: boolean }>(
+    'select open_incarnation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_opened',
+    [
+      ...[expected, identity, reason, publishedOrderNumber, firstSequence, lost?.after ?? null, lost?.upTo ?? null, isReconciled],
+      ...[catalogueFirstSequence, catalogueLost?.after ?? null, catalogueLost?.upTo ?? null],
+    ],
+  )
   return rows[0]?.is_opened === true
+}
+
+/**
+ * Returns those of the event ids (`<product id>.<version>`, of stock `<product id>.stock.<version>`) that are newer than every event of the
+ * product in the database. Older ones may have been removed.
+ */
+export async function findUnknownCatalogueEvents(db: Queryable, eventIds: readonly string[]): Promise<Set<string>> {
+  if (eventIds.length === 0) return new Set()
+  const { rows } = await db.query<{ event_id: string }>(
+    `select event_id
+    from unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[]) as wanted (event_id, product_id, stream, version)
+    where not exists (
+      select from product_events as event
+      where event.product_id = wanted.product_id and event.stream = wanted.stream and event.version >= wanted.version
+    )`,
+    [
+      eventIds,
+      eventIds.map(subjectOf),
+      eventIds.map((id) => (id.includes('.stock.') ? 'stock' : 'product')),
+      eventIds.map((id) => id.split('.').at(-1)),
+    ],
+  )
+  return new Set(rows.map((row) => row.event_id))
+}
+
+/** The id of the order or product of an event. */
+export function subjectOf(eventId: string): string {
+  return eventId.split('.')[0] ?? ''
 }
 
 /** Why topic and lake must be reconciled with the database; null when they are. */

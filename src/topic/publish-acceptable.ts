@@ -1,13 +1,13 @@
-import { EventTooLarge, type OutgoingMessage, type Topic } from './topic.ts'
+import { EventTooLarge, type OutgoingMessage, type Topic, type TopicEvent } from './topic.ts'
 
 /**
- * Publishes all messages but those that the broker refuses for their size, with the later ones of their orders: an order's events come in order.
+ * Publishes all messages but those that the broker refuses for their size, with the later versions of the same: events of one thing come in order.
  * `onRefused` gets these before the others are published. Throws as `publish` does. Returns how many were published.
  */
-export async function publishAcceptable(
-  topic: Topic,
-  messages: readonly OutgoingMessage[],
-  onRefused: (refused: readonly OutgoingMessage[], reason: string) => Promise<void>,
+export async function publishAcceptable<E extends TopicEvent>(
+  topic: Topic<E>,
+  messages: readonly OutgoingMessage<E>[],
+  onRefused: (refused: readonly OutgoingMessage<E>[], reason: string) => Promise<void>,
 ): Promise<number> {
   for (let rest = messages; ; ) {
     if (rest.length === 0) return 0
@@ -17,12 +17,17 @@ export async function publishAcceptable(
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
       // The event may be an earlier one, which the topic has lost.
-      const { subject, data } = error.event
-      const isRefused = ({ event }: OutgoingMessage) => event.subject === subject && event.data.order.version >= data.order.version
+      const { id, sequence } = error.event
+      const isRefused = ({ event }: OutgoingMessage<E>) => namedBy(event.id) === namedBy(id) && event.sequence >= sequence
       const refused = rest.filter(isRefused)
       if (refused.length === 0) throw error
       await onRefused(refused, error.message)
       rest = rest.filter((message) => !isRefused(message))
     }
   }
+}
+
+/** An event id without its version. */
+function namedBy(eventId: string): string {
+  return eventId.slice(0, eventId.lastIndexOf('.'))
 }

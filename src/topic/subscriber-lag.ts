@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { subscriberLockKey } from './subscriber.ts'
-import { EPOCH_SEQUENCES, epochOf, type Topic } from './topic.ts'
+import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from './topic.ts'
 
 /** A subscriber's position, and an upper bound of the number of events after it: the topic may skip sequences. */
 export interface SubscriberLag {
@@ -10,10 +10,15 @@ export interface SubscriberLag {
 }
 
 /** For a subscriber whose position the topic stores. Null for one that was never active. */
-export async function readSubscriberLag(db: Queryable, topic: Topic, name: string): Promise<SubscriberLag | null> {
+export async function readSubscriberLag<E extends TopicEvent>(db: Queryable, topic: Topic<E>, name: string): Promise<SubscriberLag | null> {
   const { rows } = await db.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
   const position = rows[0]?.sequence ?? null
   return position === null ? null : lagBehind(position, await topic.newestSequence())
+}
+
+/** Records how far a subscriber that keeps its own position has come: old messages up to it may be removed. */
+export async function saveStoredSequence(db: Queryable, name: string, sequence: number): Promise<void> {
+  await db.query(sql`update topic_subscribers set stored_sequence = ${sequence} where name = ${name}`)
 }
 
 /** The stored positions by name; null for a subscriber that keeps its own. */

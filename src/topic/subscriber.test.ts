@@ -9,6 +9,7 @@ import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually, promptly } from '../../test/eventually.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { idsOf, makeOutgoing } from '../../test/topic-harness.ts'
+import { ORDERS } from './partitions.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
 
 const PROCESS = fileURLToPath(new URL('../../test/fenced-subscriber-process.ts', import.meta.url))
@@ -38,7 +39,7 @@ async function makeEffects(t: TestContext) {
     const { rows } = await db.pool.query('select event_id, writer from effects where subscriber = $1', [subscriber])
     return rows.map(({ event_id, writer }) => `${writer} ${event_id}`)
   }
-  return { db, topic: createPostgresTopic({ pool: db.pool, url: db.url, logger: silent }), read }
+  return { db, topic: createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }), read }
 }
 
 test('another process takes over from a killed one within ten seconds', async (t) => {

@@ -11,7 +11,9 @@ import {
   type StoredMessage,
   type SubscribeOptions,
   type Subscription,
+  type TopicEvent,
   type TopicMessage,
+  type TopicPartition,
 } from './topic.ts'
 
 const STANDBY_RETRY_MS = 1_000
@@ -33,13 +35,14 @@ export interface MessageSource {
   close(): Promise<void>
 }
 
-export interface SubscriberOptions {
+export interface SubscriberOptions<E extends TopicEvent> {
   pool: Pool
   /** Address of the same database, for the connection that holds the subscriber's lock. */
   url: string
   logger: Logger
   name: string
-  handler: MessageHandler
+  partition: TopicPartition<E>
+  handler: MessageHandler<E>
   options: SubscribeOptions
   /** Opens the messages after `after`. `session` may be used for reading; it ends with the subscriber's lock. */
   openSource(session: pg.Client, after: number): Promise<MessageSource>
@@ -54,8 +57,8 @@ export function subscriberLockKey(name: string): string {
  * A subscription of any adapter. It is active while its own connection to PostgreSQL holds the subscriber's session lock. Each time it
  * becomes active it gets a greater fencing number, by which writes of an earlier holder are refused.
  */
-export class Subscriber implements Subscription {
-  readonly #options: SubscriberOptions
+export class Subscriber<E extends TopicEvent> implements Subscription {
+  readonly #options: SubscriberOptions<E>
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #state: Subscription['state'] = 'stopped'
@@ -64,7 +67,7 @@ export class Subscriber implements Subscription {
   /** Stays true after reopening the source until a message arrives, because a stalled source opens without an error. */
   #isStalled = false
 
-  constructor(options: SubscriberOptions) {
+  constructor(options: SubscriberOptions<E>) {
     this.#options = options
   }
 
@@ -114,7 +117,7 @@ export class Subscriber implements Subscription {
 
   /** The session that holds the subscriber's lock; null when stopped while on standby. */
   async #becomeActive(): Promise<Session | null> {
-    const { url, name } = this.#options
+    const { url, name, partition } = this.#options
     const { signal } = this.#stopping
     const client = await connectClient(url, `storefront-${name}`, signal)
     client.on('error', () => {})
@@ -126,7 +129,7 @@ export class Subscriber implements Subscription {
         const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
           subscriberLockKey(name),
         ])
-        if (rows[0]?.locked) return await Session.open(client, name, this.#options.options.lastSequence === undefined)
+        if (rows[0]?.locked) return await Session.open(client, name, partition.name, this.#options.options.lastSequence === undefined)
         this.#state = 'standby'
         await delay(STANDBY_RETRY_MS, undefined, { signal }).catch(() => {})
       }
@@ -162,13 +165,13 @@ export class Subscriber implements Subscription {
     if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
   }
 
-  /** Logs messages that are no order events once each, and removes them. They stay on the topic, where `storefront verify` finds them. */
-  #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage[] {
-    const { name, logger, options } = this.#options
-    const { messages, corrupt } = partitionMessages(stored)
+  /** Logs messages that are no events of the partition once each, and removes them. They stay on the topic, where `storefront verify` finds them. */
+  #removeCorrupt(stored: readonly StoredMessage[]): TopicMessage<E>[] {
+    const { name, logger, options, partition } = this.#options
+    const { messages, corrupt } = partitionMessages(partition, stored)
     const unreported = corrupt.filter(({ sequence }) => sequence > this.#reportedUpTo)
     for (const { sequence, reason } of unreported)
-      logger.error({ subscriber: name, sequence, reason }, 'a message of the topic is no order event and is left out')
+      logger.error({ subscriber: name, sequence, reason }, `a message of the topic is no ${partition.eventName} and is left out`)
     if (unreported.length > 0) options.onCorrupt?.(unreported)
     this.#reportedUpTo = Math.max(this.#reportedUpTo, corrupt.at(-1)?.sequence ?? 0)
     return messages
@@ -196,13 +199,13 @@ class Session {
     this.#pinging = setInterval(() => this.#ping(), PING_MS)
   }
 
-  static async open(client: pg.Client, name: string, keepsPosition: boolean): Promise<Session> {
+  static async open(client: pg.Client, name: string, partition: string, keepsPosition: boolean): Promise<Session> {
     await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     const { rows } = await client.query<{ fence: number; sequence: number | null }>(
-      `insert into topic_subscribers as subscriber (name, sequence, fence) values ($1, $2, 1)
+      `insert into topic_subscribers as subscriber (name, sequence, fence, partition) values ($1, $2, 1, $3)
       on conflict (name) do update set fence = subscriber.fence + 1
       returning fence, sequence`,
-      [name, keepsPosition ? 0 : null],
+      [name, keepsPosition ? 0 : null, partition],
     )
     return new Session(client, name, rows[0]?.fence ?? Number.NaN, rows[0]?.sequence ?? 0)
   }

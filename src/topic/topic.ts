@@ -2,31 +2,58 @@ import type { Queryable } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import type { OrderEvent } from '../orders/events.ts'
 
+/** What the events of every partition have: members of CloudEvents. */
+export interface TopicEvent {
+  /** Subscribers dedupe by it: a name, a dot and the digits of `sequence`. */
+  id: string
+  type: string
+  /** What changed: its events stay in order. */
+  subject: string
+  time: string
+  /** The version, with leading zeros. */
+  sequence: string
+  traceparent?: string
+}
+
+/** A partition of the topic: one kind of events, with sequences and subscribers of its own. */
+export interface TopicPartition<E extends TopicEvent> {
+  /** Also names the stream of a broker. */
+  name: 'orders' | 'catalogue'
+  /** For logs: `order event`. */
+  eventName: string
+  /** Why a message is no event that subscribers can use; null when it is one. */
+  findDefect(event: unknown): string | null
+  /** The events before this one that it contains, oldest first, by which a broker that lost them gets them again. */
+  earlierEvents(event: E): E[]
+  /** The id of the last of these, null for none. */
+  previousEventId(event: E): string | null
+}
+
 /**
  * An event to publish. `position` is the change stream's position at the event's commit, empty for an event from another source. A
  * position that is too low only costs work: later events are published again and dropped by event id.
  */
-export interface OutgoingMessage {
+export interface OutgoingMessage<E extends TopicEvent = OrderEvent> {
   position: string
-  event: OrderEvent
+  event: E
 }
 
 /**
  * A message of the topic. `sequence` increases from message to message and is never used twice, not even by a topic that was lost and
  * recreated: that one continues in the next epoch. Events may be repeated there, with new sequences.
  */
-export interface TopicMessage {
+export interface TopicMessage<E extends TopicEvent = OrderEvent> {
   sequence: number
-  event: OrderEvent
+  event: E
 }
 
-/** The content of the topic at a sequence: an order event, unless another program wrote it. */
+/** The content of the topic at a sequence: an event of its partition, unless another program wrote it. */
 export interface StoredMessage {
   sequence: number
   event: unknown
 }
 
-/** A message that is no order event. */
+/** A message that is no event of its partition. */
 export interface CorruptMessage {
   sequence: number
   reason: string
@@ -43,9 +70,9 @@ export function epochOf(sequence: number): number {
 /** The broker refuses an event because of its size, and will until it is configured to take more. */
 export class EventTooLarge extends OperatorError {
   override readonly name = 'EventTooLarge'
-  readonly event: OrderEvent
+  readonly event: TopicEvent
 
-  constructor(event: OrderEvent, sizeBytes: number) {
+  constructor(event: TopicEvent, sizeBytes: number) {
     super(`the broker refuses its ${sizeBytes} bytes as too large: raise max_payload there, then run storefront replay`)
     this.event = event
   }
@@ -69,7 +96,11 @@ export interface Fence {
  * Handles messages in order, at least once, in batches of what is available. When it throws, the same messages are delivered again after
  * a pause. `signal` aborts when the subscription stops or may have lost its lock; `fence` checks the latter reliably.
  */
-export type MessageHandler = (messages: TopicMessage[], signal: AbortSignal, fence?: Fence) => Promise<void>
+export type MessageHandler<E extends TopicEvent = OrderEvent> = (
+  messages: TopicMessage<E>[],
+  signal: AbortSignal,
+  fence?: Fence,
+) => Promise<void>
 
 export interface SubscribeOptions {
   /**
@@ -77,7 +108,7 @@ export interface SubscribeOptions {
    * subscription becomes active. Without it, the topic stores the position and advances it when the handler returns.
    */
   lastSequence?: () => Promise<number>
-  /** Called once with each message that is no order event. The handler never gets one: see decision 0045. */
+  /** Called once with each message that is no event of the partition. The handler never gets one: see decision 0045. */
   onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }
 
@@ -93,8 +124,9 @@ export interface Subscription {
   stop(): Promise<void>
 }
 
-/** The notification topic. Every adapter passes `topic-conformance.ts`. */
-export interface Topic {
+/** The notification topic, or rather one partition of it. Every adapter passes `topic-conformance.ts`. */
+export interface Topic<E extends TopicEvent = OrderEvent> {
+  readonly partition: TopicPartition<E>
   /** Whether it is stored outside of the store's database, and so is not restored with it. */
   readonly isOutside: boolean
   /** Throws when the topic can never work with its configuration. When a broker is unavailable, later calls retry and throw. */
@@ -102,10 +134,10 @@ export interface Topic {
   stop(): Promise<void>
   /**
    * Returns when every message is durable; drops messages whose event id the topic has already. Stores them in the given order; if a
-   * broker loses one in transit, only the events of each order keep their order. Throws when it cannot store all of them: some may then
+   * broker loses one in transit, only the events of each subject keep their order. Throws when it cannot store all of them: some may then
    * be stored, so publish the same messages again; without those that are too large after an EventTooLarge.
    */
-  publish(messages: readonly OutgoingMessage[]): Promise<void>
+  publish(messages: readonly OutgoingMessage<E>[]): Promise<void>
   /**
    * A position up to which the topic has every commit: that of the newest message, or a lower one. Empty when it is unknown, as after
    * events from another source; null for an empty topic.
@@ -115,5 +147,5 @@ export interface Topic {
   newestSequence(): Promise<number>
   /** Up to `limit` messages after the sequence `after`, in order, none at the end. For commands that read the whole topic. */
   read(after: number, limit: number): Promise<StoredMessage[]>
-  subscribe(name: string, handler: MessageHandler, options?: SubscribeOptions): Subscription
+  subscribe(name: string, handler: MessageHandler<E>, options?: SubscribeOptions): Subscription
 }

@@ -3,7 +3,7 @@ import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
 import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
-import type { OrderEvent } from '../orders/events.ts'
+import type { TopicEvent } from '../topic/topic.ts'
 import { KNOWN_MS, type Wanted } from './wanted-events.ts'
 import { DISABLED } from './webhook-endpoints.ts'
 import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS } from './webhook-pauses.ts'
@@ -56,7 +56,7 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: 
   return queued.length
 }
 
-async function insertEvents(tx: Transaction, events: readonly OrderEvent[]): Promise<void> {
+async function insertEvents(tx: Transaction, events: readonly TopicEvent[]): Promise<void> {
   await tx.query(
     `insert into webhook_events (event_id, type, body)
      select event_id, type, body

@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { type Doing, difference, recordActivity } from '../activity/record-activity.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
+import { CATALOGUE_EVENT_TYPES } from '../catalogue/catalogue-event.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -8,12 +9,14 @@ import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
+const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
+
 /** The reason of a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
 
 export interface NewEndpoint {
   url: string
-  /** Types of order events; null for all, including those of later releases. */
+  /** Types of events; null for all of orders, including those of later releases. */
   eventTypes: readonly string[] | null
   isPrivateAllowed: boolean
 }
@@ -26,8 +29,8 @@ export async function addEndpoint(
   doing: Doing | null = null,
 ): Promise<{ id: string; secret: string }> {
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
-  const unknown = endpoint.eventTypes?.find((type) => !(ORDER_EVENT_TYPES as readonly string[]).includes(type))
-  if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${ORDER_EVENT_TYPES.join(', ')}`)
+  const unknown = endpoint.eventTypes?.find((type) => !EVENT_TYPES.includes(type))
+  if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${EVENT_TYPES.join(', ')}`)
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {
@@ -237,4 +240,12 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
     )
     return rowCount === 1
   })
+}
+
+/** Whether an endpoint has chosen an event of the catalogue. */
+export async function hasCatalogueEndpoints(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ has_any: boolean }>(
+    sql`select exists (select from webhook_endpoints where event_types && ${CATALOGUE_EVENT_TYPES}::text[]) as has_any`,
+  )
+  return rows[0]?.has_any === true
 }

@@ -7,6 +7,7 @@ import { makeNewEvent, startWebhooks } from '../../test/webhook-harness.ts'
 import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
 import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
 import type { OrderEvent } from '../orders/events.ts'
+import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { deleteOldEvents } from './webhook-deliveries.ts'
 
@@ -17,7 +18,7 @@ const idsOf = (events: readonly OrderEvent[]) => events.map(({ id }) => id).toSo
 
 test('history is posted to no endpoint, neither by a first run nor by a second reading, which only fills gaps', async (t) => {
   const { db, handle, add, deliveries, waitFor } = await startWebhooks(t)
-  const topic = createPostgresTopic({ pool: db.pool, url: db.url, logger: silent })
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   const ago = (ms: number) => makeNewEvent({ at: new Date(Date.now() - ms) })
   const publish = (...events: OrderEvent[]) => topic.publish(events.map((event) => ({ position: '', event })))
   const queued = async (id: string) => (await deliveries(id)).map(({ event_id }) => event_id).toSorted()

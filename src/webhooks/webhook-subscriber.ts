@@ -1,18 +1,26 @@
 import type { Logger } from 'pino'
 import type { Encryption } from '../auth/store-secret.ts'
+import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
-import { isImported, type OrderEvent } from '../orders/events.ts'
+import { isImported } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
-import type { MessageHandler } from '../topic/topic.ts'
+import type { Fence, MessageHandler, TopicEvent } from '../topic/topic.ts'
 import { readTraceparent, traceField } from '../traceparent.ts'
 import { pairWanted } from './wanted-events.ts'
 import { type Attempt, beginAttempt, insertDeliveries, WEBHOOK_DELIVERIES, WEBHOOK_QUEUE, type WebhookJob } from './webhook-deliveries.ts'
-import { clearEndpointFailing, disableEndpoint, hasEndpoints, lockRecipients, recordEndpointFailing } from './webhook-endpoints.ts'
+import {
+  clearEndpointFailing,
+  disableEndpoint,
+  hasCatalogueEndpoints,
+  hasEndpoints,
+  lockRecipients,
+  recordEndpointFailing,
+} from './webhook-endpoints.ts'
 import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
@@ -44,8 +52,8 @@ export interface WebhookSubscriberOptions {
 }
 
 /**
- * Posts each order event to every endpoint that wants it and existed at its time: at least once, in no fixed order.
- * The handler only queues, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
+ * Posts each event of orders and of the catalogue to every endpoint that wants it and existed at its time: at least once, in no fixed order.
+ * The handlers only queue, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, jobs, sender, encryption, logger, now, onTried, tracing } = options
@@ -130,7 +138,22 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const handle: MessageHandler = async (messages, _signal, fence) => {
     if (!(await hasEndpoints(pool))) return
     const known = await removeLostEvents(pool, messages)
-    const events = [...new Map(known.map(({ event }) => [event.id, event])).values()].filter((event) => !isImported(event))
+    await queue(
+      known.map(({ event }) => event).filter((event) => !isImported(event)),
+      fence,
+    )
+  }
+
+  const handleCatalogue: MessageHandler<CatalogueEvent> = async (messages, _signal, fence) => {
+    if (!(await hasCatalogueEndpoints(pool))) return
+    await queue(
+      messages.map(({ event }) => event),
+      fence,
+    )
+  }
+
+  async function queue(repeated: readonly TopicEvent[], fence: Fence | undefined): Promise<void> {
+    const events = [...new Map(repeated.map((event) => [event.id, event])).values()]
     const { queued, tooOld } = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
       const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
@@ -142,6 +165,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   return {
     handle,
+    handleCatalogue,
     async start(): Promise<void> {
       worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
     },
@@ -163,7 +187,7 @@ interface Refusal {
 
 /** The trace context of the event; undefined without a valid one. */
 function traceparentOfBody({ body }: Attempt): string | undefined {
-  const { traceparent } = JSON.parse(body) as Partial<OrderEvent>
+  const { traceparent } = JSON.parse(body) as Partial<TopicEvent>
   return readTraceparent(traceparent) ?? undefined
 }
 

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import { findStandbyReason, readSlotStatus } from '../../change-stream/replication-slot.ts'
 import type { Config } from '../../config.ts'
 import type { DatabaseAddresses } from '../../db/addresses.ts'
-import { orderSlotOf } from '../prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf } from '../prepare-database.ts'
 import { DATABASE_REMEDY, withDoctorClient } from './examine-database.ts'
 import { check, type Finding, ok, problem, warning } from './finding.ts'
 
@@ -36,7 +36,11 @@ export function examineSlot(config: Config, addresses: DatabaseAddresses, timeou
       const name = orderSlotOf(addresses.api)
       const details = await readDetails(client, name)
       if (details.in_recovery) return [await examineCopy(client, name)]
-      return [...(await examinePosition(client, name, details, config)), ...examineStandbys(name, details)]
+      return [
+        ...(await examinePosition(client, name, details, config)),
+        await examineCatalogueSlot(client, catalogueSlotOf(addresses.api)),
+        ...examineStandbys(name, details),
+      ]
     }),
   )
 }
@@ -94,6 +98,14 @@ async function examinePosition(client: pg.Client, name: string, details: SlotDet
     ? 'start a process with the role stream: PostgreSQL keeps its log meanwhile'
     : 'run the role stream now and then'
   return [active ? ok('slot', found) : warning('slot', found, idle)]
+}
+
+/** Without it nothing is lost: the table of the catalogue's events has what it missed. */
+async function examineCatalogueSlot(client: pg.Client, name: string): Promise<Finding> {
+  const { active, lostReason, lagBytes } = await readSlotStatus(client, name)
+  const remedy = 'start a process with the role stream, which creates it and publishes what it missed'
+  if (lostReason !== null) return warning('catalogue slot', lostReason, remedy)
+  return ok('catalogue slot', `${name} is ${active ? 'read' : 'not read by any process'}, ${describeBytes(lagBytes)} behind`)
 }
 
 function examineStandbys(name: string, { version, standbys, inactive, unknown, failover }: SlotDetails): Finding[] {

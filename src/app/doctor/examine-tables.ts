@@ -12,7 +12,7 @@ const REMEDY = 'run storefront lake tables'
 /** Beyond `LAKE_TABLE_SECONDS`: how long a commit may take. */
 const SLACK_MS = 60_000
 
-/** The Iceberg tables of the lake: whether their newest snapshot can be read here, and `order_events` has what it should have by now. */
+/** The Iceberg tables of the lake: whether their newest snapshot can be read here, and the tables of events have what they should have by now. */
 export function examineTables(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
   const remedy = 'see the line of the lake; storefront verify reads it without a bound'
   return check(NAME, { remedy, timeoutMs }, async (signal) => {
@@ -39,12 +39,12 @@ async function examine(lake: LakeStore, seconds: number, now: number): Promise<F
   if (findings.length > 0) return findings
   const late = seconds === 0 ? [] : await findLateFiles(lake, now - seconds * 1_000 - SLACK_MS)
   if (late.length > 0)
-    return [
+    return [...Map.groupBy(late, ({ table }) => table)].map(([table, files]) =>
       warning(
         NAME,
-        `order_events lacks ${late.length} files of the lake, such as ${late[0]}`,
+        `${table} lacks ${files.length} files of the lake, such as ${files[0]?.file}`,
         `${REMEDY}; the log of the role lake has the reason`,
       ),
-    ]
+    )
   return [ok(NAME, written.length === 0 ? 'none was written yet' : `${written.join(', ')} can be read`)]
 }

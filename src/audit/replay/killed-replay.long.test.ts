@@ -12,6 +12,7 @@ import { orderSlotOf } from '../../app/prepare-database.ts'
 import { readinessCheck } from '../../app/readiness.ts'
 import { createOrderStreamHandler } from '../../change-stream/order-stream-handler.ts'
 import { readSlotStatus } from '../../change-stream/replication-slot.ts'
+import { ORDERS as PARTITION } from '../../topic/partitions.ts'
 import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
 import { replay } from './replay.ts'
 
@@ -70,16 +71,25 @@ class UnluckyStore {
     const { pool, url, addresses } = this.store
     const failures: string[] = []
     const logger = pino({ level: 'error' }, { write: (line) => void failures.push(JSON.parse(line).err?.message ?? line) })
-    const topic = createPostgresTopic({ pool, url, logger: silent })
+    const topic = createPostgresTopic(PARTITION, { pool, url, logger: silent })
     const stream = createOrderStreamHandler({ url, pool, slotName: this.slotName, topic, logger })
     onCleanup(this.#t, () => stream.stop())
     await stream.start()
-    return { failures, stop: () => stream.stop(), failing: readinessCheck(pool, stream, { addresses, failure: null }) }
+    return {
+      failures,
+      stop: () => stream.stop(),
+      failing: readinessCheck(pool, { orders: stream, catalogue: stream }, { addresses, failure: null }),
+    }
   }
 
   replay() {
     const { pool, url, addresses } = this.store
-    return replay({ pool, streamUrl: addresses.stream, topic: createPostgresTopic({ pool, url, logger: silent }), slotName: this.slotName })
+    return replay({
+      pool,
+      streamUrl: addresses.stream,
+      topic: createPostgresTopic(PARTITION, { pool, url, logger: silent }),
+      slotName: this.slotName,
+    })
   }
 
   /** Kills `storefront replay` before its statement of this number. Returns the number of statements if it ended before. */

@@ -1,13 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
+import { recreateLostSlot, whileInUse } from '../../change-stream/recreate-slot.ts'
 import { openReplication } from '../../change-stream/replication-connection.ts'
-import { createReplicationSlot, findForeignReason } from '../../change-stream/replication-slot.ts'
-import { connectClient, type Pool } from '../../db/pool.ts'
-import { DUPLICATE_OBJECT, OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
+import { findForeignReason, PUBLICATION } from '../../change-stream/replication-slot.ts'
+import type { Pool } from '../../db/pool.ts'
+import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import { OperatorError } from '../../errors.ts'
 
-const RETRY_MS = 100
-const MAX_ATTEMPTS = 100
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
 
@@ -53,40 +51,13 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
   }
 }
 
-// Keeps a slot that is not lost: another replay may have recreated it.
-async function recreateLostSlot(url: string, slotName: string): Promise<void> {
-  await using stream = await connectClient(url, 'storefront-replay')
-  // A reader that tries to open the lost slot uses it for a moment.
-  await whileInUse(() =>
-    stream.query(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and wal_status = 'lost'`, [
-      slotName,
-    ]),
-  )
-  const { rows } = await stream.query('select from pg_replication_slots where slot_name = $1', [slotName])
-  if (rows.length > 0) return
-  await createReplicationSlot(stream, slotName).catch((error) => {
-    if (sqlState(error) !== DUPLICATE_OBJECT) throw error
-  })
-}
-
-async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      if (attempt === MAX_ATTEMPTS || sqlState(error) !== OBJECT_IN_USE) throw error
-      await delay(RETRY_MS)
-    }
-  }
-}
-
 /**
  * Occupies the slot, so that no other reader can open it. A change stream that opened it first closes it as soon as it sees that the
  * refill is not complete. `release` is idempotent. Throws SQLSTATE 55006 when a reader keeps it.
  */
 export async function holdSlot(url: string, slotName: string): Promise<{ release(): Promise<void> }> {
   // Discards messages without confirming them, so the next reader receives them.
-  const connection = await whileInUse(() => openReplication(url, slotName, () => {}))
+  const connection = await whileInUse(() => openReplication(url, slotName, () => {}, { publication: PUBLICATION }))
   connection.ended.catch(() => {})
   connection.pause()
   const timer = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)

@@ -12,6 +12,7 @@ import { compactLake } from '../../lake/compact-lake.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
+import { ORDERS } from '../../topic/partitions.ts'
 import { repairLake } from './repair-lake.ts'
 
 const now = () => new Date()
@@ -45,7 +46,7 @@ async function flipByte(path: string, offset = 300): Promise<void> {
 /** Copies the file's rows into the folder of another day, as a refill without a fence did around midnight. */
 async function doubleFile(store: AuditedStore, path: string): Promise<void> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
+  const { messages } = partitionMessages(ORDERS, await store.topic.read(first - 1, last - first + 1))
   await writeOldFile(store.lake, messages, new Date(Date.now() - 86_400_000).toISOString().slice(0, 10))
 }
 
@@ -87,7 +88,7 @@ test('removes doubled rows, corrects altered ones, and adds missing ones, also w
 
   // A file without a checksum, with another price.
   const range = parseName(second.slice(second.indexOf('orders/')))
-  const { messages } = partitionMessages(await store.topic.read((range?.first ?? 0) - 1, 2))
+  const { messages } = partitionMessages(ORDERS, await store.topic.read((range?.first ?? 0) - 1, 2))
   await rm(second)
   const [altered, ...others] = structuredClone(messages)
   if (altered?.event.data.order.items[0] !== undefined) altered.event.data.order.items[0].quantity = 77
@@ -115,7 +116,7 @@ test('removes doubled rows, corrects altered ones, and adds missing ones, also w
 test('makes events of a damaged file that the topic has lost from orders, and reports those that exist nowhere else', async (t) => {
   const store = await startWithFiles(t, 2)
   const [path = ''] = await pathsOf(store)
-  const [kept, gone] = partitionMessages(await store.topic.read(0, 2)).messages
+  const [kept, gone] = partitionMessages(ORDERS, await store.topic.read(0, 2)).messages
   // Damages the time of ingestion only, so every row can still be read.
   const bytes = await readFile(path)
   await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
@@ -131,7 +132,7 @@ test('makes events of a damaged file that the topic has lost from orders, and re
 /** Deletes two orders from the database and the topic, as a restore does: only the lake has their events. */
 async function forgetOrders(store: AuditedStore, path: string): Promise<string[]> {
   const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = partitionMessages(await store.topic.read(first - 1, last - first + 1))
+  const { messages } = partitionMessages(ORDERS, await store.topic.read(first - 1, last - first + 1))
   const ids = messages.map(({ event }) => event.id)
   await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
   await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])

@@ -58,7 +58,7 @@ async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: R
   // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
-  for (const day of days) faults.push(...(await deleteSuperseded(store, day, updateTable)).faults)
+  for (const day of days) faults.push(...(await deleteSuperseded(store, 'orders', day, updateTable)).faults)
   // These are read, too: they may have rows that the file that supersedes them lacks.
   const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
   const contents = await readLake(store, tables, superseded, onStep)

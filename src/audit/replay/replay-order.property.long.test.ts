@@ -9,6 +9,7 @@ import { makeOrderItem } from '../../../test/order-event-factory.ts'
 import { silent } from '../../../test/stream-harness.ts'
 import type { Pool } from '../../db/pool.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
+import { ORDERS } from '../../topic/partitions.ts'
 import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { replay } from './replay.ts'
@@ -56,7 +57,7 @@ async function versionsOn(topic: Topic): Promise<Map<string, number[]>> {
   for (let position = 0; ; ) {
     const stored = await topic.read(position, 1_000)
     if (stored.length === 0) return byOrder
-    for (const { event } of partitionMessages(stored).messages)
+    for (const { event } of partitionMessages(ORDERS, stored).messages)
       byOrder.set(event.subject, [...(byOrder.get(event.subject) ?? []), event.data.order.version])
     position = stored.at(-1)?.sequence ?? position
   }
@@ -73,7 +74,7 @@ async function assertInOrder(topic: Topic, orders: number): Promise<void> {
     )
 }
 
-const postgres = createPostgresTopic({ pool, url, logger: silent })
+const postgres = createPostgresTopic(ORDERS, { pool, url, logger: silent })
 const replayTo = (topic: Topic, filter = {}) =>
   replay({ pool, streamUrl: addresses.stream, topic, slotName: 'order_of_replay', filter, patienceMs: 0 })
 

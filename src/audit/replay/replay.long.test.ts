@@ -10,6 +10,7 @@ import { orderSlotOf } from '../../app/prepare-database.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import type { OrderEvent } from '../../orders/events.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
+import { ORDERS } from '../../topic/partitions.ts'
 import { beginRefill } from './refill-slot.ts'
 import { repairLake } from './repair-lake.ts'
 import { rewindSubscriber, UnknownSubscriber } from './rewind-subscriber.ts'
@@ -20,7 +21,7 @@ const now = () => new Date()
 await farFromMidnight()
 
 async function readTopic(store: AuditedStore): Promise<Map<string, OrderEvent>> {
-  return new Map(partitionMessages(await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
+  return new Map(partitionMessages(ORDERS, await store.topic.read(0, 10_000)).messages.map(({ event }) => [event.id, event]))
 }
 
 /** Event ids of one order, in the topic's order. */

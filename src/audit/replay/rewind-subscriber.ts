@@ -1,7 +1,7 @@
 import type { Pool } from '../../db/pool.ts'
 import { OperatorError } from '../../errors.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
-import type { Topic } from '../../topic/topic.ts'
+import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 
 /** No subscriber with this name has ever read the topic. */
@@ -9,11 +9,11 @@ export class UnknownSubscriber extends OperatorError {
   override readonly name = 'UnknownSubscriber'
 }
 
-export interface RewindOptions {
+export interface RewindOptions<E extends TopicEvent> {
   pool: Pool
   /** Address of the same database. */
   url: string
-  topic: Topic
+  topic: Topic<E>
   name: string
   /** Rewinds to the first event at or after this time; to the beginning without it. */
   since?: Date | undefined
@@ -23,7 +23,13 @@ export interface RewindOptions {
  * Moves a subscriber's position back, so that it reads messages again and handles those that it has missed: it dedupes by event id.
  * The active process is interrupted for a moment. Returns the positions before and after. Throws UnknownSubscriber.
  */
-export async function rewindSubscriber({ pool, url, topic, name, since }: RewindOptions): Promise<{ from: number; to: number }> {
+export async function rewindSubscriber<E extends TopicEvent>({
+  pool,
+  url,
+  topic,
+  name,
+  since,
+}: RewindOptions<E>): Promise<{ from: number; to: number }> {
   const wanted = since === undefined ? 0 : await findSequenceBefore(topic, since)
   return withSubscriberLock(url, name, async (holder) => {
     const { rows } = await holder.query<{ from: number; to: number }>(
@@ -39,12 +45,13 @@ export async function rewindSubscriber({ pool, url, topic, name, since }: Rewind
   })
 }
 
+/** Those whose position the topic stores, and the lake, which has a repair instead. */
 async function listSubscribers(pool: Pool): Promise<string> {
-  const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers order by name')
+  const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers where sequence is not null order by name')
   return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')
 }
 
-async function findSequenceBefore(topic: Topic, since: Date): Promise<number> {
+async function findSequenceBefore<E extends TopicEvent>(topic: Topic<E>, since: Date): Promise<number> {
   let position = 0
   for await (const { messages, last } of readBatches(topic, position)) {
     for (const { sequence, event } of messages) {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import {
   type Incarnation,
   type LostRange,
@@ -7,10 +8,11 @@ import {
   readIdentity,
   UNRECONCILED,
 } from '../../topic/incarnations.ts'
-import { EPOCH_SEQUENCES, epochOf } from '../../topic/topic.ts'
+import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
 import { type ComparedStores, type DataLoss, findDataLoss } from './find-data-loss.ts'
 
 export interface IncarnationOptions extends ComparedStores {
+  catalogueTopic: Topic<CatalogueEvent>
   logger: Logger
   /** Why the database is known to be restored, whatever topic and lake contain. */
   reason?: string
@@ -30,7 +32,7 @@ export async function ensureIncarnation(options: IncarnationOptions): Promise<vo
 }
 
 /** False when it must be called again, because an incarnation has been opened meanwhile. */
-async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, isNew: boolean): Promise<boolean> {
+async function checkOnce({ logger, reason, catalogueTopic, ...compared }: IncarnationOptions, isNew: boolean): Promise<boolean> {
   const incarnations = await listIncarnations(compared.pool)
   const newest = incarnations.at(-1) ?? null
   const identity = await readIdentity(compared.pool)
@@ -38,10 +40,15 @@ async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, is
     await openIncarnation(compared.pool, { expected: null, identity, reason: 'the first' })
     return false
   }
-  const lost = await findDataLoss(compared, knownUpTo(incarnations), isNew || reason !== undefined || identity !== newest.identity)
-  const why = describe(lost, newest, identity, reason)
+  const isThorough = isNew || reason !== undefined || identity !== newest.identity
+  const lost = await findDataLoss(compared, knownUpTo(incarnations), isThorough)
+  const comparedCatalogue = { ...compared, topic: catalogueTopic }
+  const catalogueLost = await findDataLoss(comparedCatalogue, catalogueKnownUpTo(incarnations), isThorough)
+  const why = describe({ lost, catalogueLost, newest, identity, reason })
   if (why === null) return true
   const firstSequence = await chooseFirstSequence(compared, lost)
+  const catalogueFirstSequence = await chooseFirstSequence(comparedCatalogue, catalogueLost)
+  const isReconciled = lost === null && catalogueLost === null
   const isOpened = await openIncarnation(compared.pool, {
     expected: newest.number,
     identity,
@@ -49,11 +56,14 @@ async function checkOnce({ logger, reason, ...compared }: IncarnationOptions, is
     publishedOrderNumber: lost?.orderNumber ?? 0,
     firstSequence,
     lost: await chooseLostRange(compared, lost, firstSequence),
-    isReconciled: lost === null,
+    catalogueFirstSequence,
+    catalogueLost: await chooseLostRange(comparedCatalogue, catalogueLost, catalogueFirstSequence),
+    isReconciled,
   })
   if (!isOpened) return false
-  const known = { previous: newest.identity, identity, lostAfter: lost?.range.after, lostUpTo: lost?.range.upTo, examples: lost?.examples }
-  if (lost === null)
+  const examples = [...(lost?.examples ?? []), ...(catalogueLost?.examples ?? [])]
+  const known = { previous: newest.identity, identity, lost: lost?.range, catalogueLost: catalogueLost?.range, examples }
+  if (isReconciled)
     logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences were advanced')
   else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
   return true
@@ -64,14 +74,32 @@ export function knownUpTo(incarnations: readonly Incarnation[]): number {
   return incarnations.reduce((newest, { lost }) => Math.max(newest, lost?.upTo ?? 0), 0)
 }
 
-function describe(lost: DataLoss | null, newest: Incarnation, identity: string, reason: string | undefined): string | null {
+/** The same of the events of the catalogue. */
+export function catalogueKnownUpTo(incarnations: readonly Incarnation[]): number {
+  return incarnations.reduce((newest, { catalogueLost }) => Math.max(newest, catalogueLost?.upTo ?? 0), 0)
+}
+
+interface Compared {
+  lost: DataLoss | null
+  catalogueLost: DataLoss | null
+  newest: Incarnation
+  identity: string
+  reason: string | undefined
+}
+
+function describe({ lost, catalogueLost, newest, identity, reason }: Compared): string | null {
   if (lost !== null) return describeLoss(lost)
+  if (catalogueLost !== null) return describeCatalogueLoss(catalogueLost)
   if (reason !== undefined) return reason
   return newest.identity === identity ? null : `the database was ${newest.identity} and is ${identity}`
 }
 
 /** Ends with the earlier epoch, because the old database may still run and publish there. */
-async function chooseLostRange({ topic }: ComparedStores, lost: DataLoss | null, firstSequence: number): Promise<LostRange | null> {
+async function chooseLostRange<E extends TopicEvent>(
+  { topic }: ComparedStores<E>,
+  lost: DataLoss | null,
+  firstSequence: number,
+): Promise<LostRange | null> {
   if (firstSequence === 0) return lost?.range ?? null
   return { after: lost?.range.after ?? (await topic.newestSequence()), upTo: firstSequence - 1 }
 }
@@ -81,8 +109,13 @@ export function describeLoss({ end, range }: DataLoss): string {
   return `topic or lake have events up to ${end}, the database up to ${range.after}`
 }
 
+/** The same for the partition of the catalogue. */
+export function describeCatalogueLoss({ end, range }: DataLoss): string {
+  return `topic or lake have events of the catalogue up to ${end}, the database up to ${range.after}`
+}
+
 /** 0 when a broker's stream can continue its sequences, because the lake has none of a later stream. */
-async function chooseFirstSequence({ topic }: ComparedStores, lost: DataLoss | null): Promise<number> {
+async function chooseFirstSequence<E extends TopicEvent>({ topic }: ComparedStores<E>, lost: DataLoss | null): Promise<number> {
   const topicEnd = await topic.newestSequence()
   const end = Math.max(topicEnd, lost?.end ?? 0)
   return topic.isOutside && end === topicEnd ? 0 : (epochOf(end) + 1) * EPOCH_SEQUENCES + 1

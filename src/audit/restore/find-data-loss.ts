@@ -1,16 +1,19 @@
 import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { LakeAhead } from '../../lake/lake-files.ts'
+import type { DatasetName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
-import { findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
+import type { OrderEvent } from '../../orders/events.ts'
+import { findUnknownCatalogueEvents, findUnknownEvents, type LostRange } from '../../topic/incarnations.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
-import { epochOf, type Topic } from '../../topic/topic.ts'
+import { epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
 import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 
-/** The database, and the stores that are not restored with it. */
-export interface ComparedStores {
+/** The database, and the stores that are not restored with it: a partition of the topic, and its dataset of the lake. */
+export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   pool: Pool
-  topic: Topic
+  topic: Topic<E>
   /** Null for a process that has no lake. */
   lake: LakeStore | null
 }
@@ -22,7 +25,7 @@ export interface DataLoss {
   end: number
   /** The greatest order number in the range, 0 for none. */
   orderNumber: number
-  /** Some of the newest events that no order has. */
+  /** Some of the newest events that the database does not have. */
   examples: string[]
 }
 
@@ -31,24 +34,28 @@ const TAIL = 1_000
 const BATCH_SIZE = 1_000
 
 /**
- * Compares the newest events of topic and lake with the orders. `known`: the sequence up to which this was done before. `isThorough`:
- * also when the topic has passed the end of the lake since. Without a restore, every published event belongs to a version of an order,
+ * Compares the newest events of topic and lake with the orders, or with the events of products. `known`: the sequence up to which this was done before. `isThorough`:
+ * also when the topic has passed the end of the lake since. Without a restore, the database has every published event, also after it removed older ones of a product,
  * and the lake is never ahead of the topic. The lake is read first, the orders last, so events in flight cannot look lost.
  */
-export async function findDataLoss(compared: ComparedStores, known: number, isThorough = true): Promise<DataLoss | null> {
+export async function findDataLoss<E extends TopicEvent>(
+  compared: ComparedStores<E>,
+  known: number,
+  isThorough = true,
+): Promise<DataLoss | null> {
   const { pool, topic, lake } = compared
-  const lakeEnd = lake === null ? 0 : await findLakeEnd(lake)
+  const lakeEnd = lake === null ? 0 : await findLakeEnd(lake, topic.partition.name)
   const topicEnd = await topic.newestSequence()
   const isBehind = lakeEnd > Math.max(known, await findNewestAssignedSequence(pool, topic))
   // Below the topic's end, the lake's events came from this topic, unless the broker's stream was lost.
   const isLakeNeeded = isThorough || lakeEnd > topicEnd || (topic.isOutside && epochOf(lakeEnd) < epochOf(topicEnd))
-  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, known, lakeEnd) : []
+  const tail = lake !== null && lakeEnd > known && isLakeNeeded ? await readLakeTail(lake, topic.partition.name, known, lakeEnd) : []
   if (topic.isOutside) await visitTopic(topic, Math.max(known, topicEnd - TAIL), async (events) => void tail.push(...events))
-  const unknown = await keepUnknown(pool, tail)
+  const unknown = await keepUnknown(compared, tail)
   if (!isBehind && unknown.length === 0) return null
   const [first] = unknown.toSorted((a, b) => a.sequence - b.sequence)
   // Nothing is lost before the restored position of a subscriber, or before the end of a topic that was restored, too.
-  const seen = topic.isOutside ? await findNewestPosition(pool) : topicEnd
+  const seen = topic.isOutside ? await findNewestPosition(pool, topic.partition.name) : topicEnd
   const after = Math.max(known, Math.min(seen, (first?.sequence ?? Number.POSITIVE_INFINITY) - 1))
   const end = Math.max(lakeEnd, topicEnd)
   return {
@@ -59,41 +66,50 @@ export async function findDataLoss(compared: ComparedStores, known: number, isTh
   }
 }
 
-/** The events of the range that no order has, by event id: those that were published before the restore and lost by it. */
-export async function listLostEvents(compared: ComparedStores, range: LostRange): Promise<Map<string, LakeEvent>> {
+/** The events of the range that the database does not have, by event id: those that were published before the restore and lost by it. */
+export async function listLostEvents<E extends TopicEvent>(compared: ComparedStores<E>, range: LostRange): Promise<Map<string, LakeEvent>> {
   const lost = new Map<string, LakeEvent>()
   const keep = async (events: LakeEvent[]) => {
-    for (const event of await keepUnknown(compared.pool, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
+    for (const event of await keepUnknown(compared, events)) if (event.sequence <= range.upTo) lost.set(event.eventId, event)
   }
   await visitAfter(compared, range.after, keep)
   return lost
 }
 
-async function readLakeTail(lake: LakeStore, after: number, upTo: number): Promise<LakeEvent[]> {
+async function readLakeTail(lake: LakeStore, dataset: DatasetName, after: number, upTo: number): Promise<LakeEvent[]> {
   let tail: LakeEvent[] = []
-  await visitLakeAfter(lake, after, upTo, async (events) => {
+  await visitLakeAfter(lake, dataset, after, upTo, async (events) => {
     tail = events.toSorted((a, b) => a.sequence - b.sequence).slice(-TAIL)
   })
   return tail
 }
 
 /** Calls `visit` with the events of lake and topic after a sequence. */
-async function visitAfter({ topic, lake }: ComparedStores, after: number, visit: (events: LakeEvent[]) => Promise<void>): Promise<void> {
-  if (lake !== null) await visitLakeAfter(lake, after, null, visit)
+async function visitAfter<E extends TopicEvent>(
+  { topic, lake }: ComparedStores<E>,
+  after: number,
+  visit: (events: LakeEvent[]) => Promise<void>,
+): Promise<void> {
+  if (lake !== null) await visitLakeAfter(lake, topic.partition.name, after, null, visit)
   if (topic.isOutside) await visitTopic(topic, after, visit)
 }
 
-async function visitTopic(topic: Topic, after: number, visit: (events: LakeEvent[]) => Promise<void>): Promise<void> {
+async function visitTopic<E extends TopicEvent>(
+  topic: Topic<E>,
+  after: number,
+  visit: (events: LakeEvent[]) => Promise<void>,
+): Promise<void> {
   for await (const { messages } of readBatches(topic, after)) {
-    await visit(messages.map(({ sequence, event }) => ({ eventId: event.id, sequence, orderNumber: toNumber(event.data.order.number) })))
+    await visit(messages.map(({ sequence, event }) => ({ eventId: event.id, sequence, orderNumber: orderNumberOf(event) })))
   }
 }
 
-async function keepUnknown(pool: Pool, events: readonly LakeEvent[]): Promise<LakeEvent[]> {
+async function keepUnknown<E extends TopicEvent>({ pool, topic }: ComparedStores<E>, events: readonly LakeEvent[]): Promise<LakeEvent[]> {
+  const find = topic.partition.name === 'orders' ? findUnknownEvents : findUnknownCatalogueEvents
   const kept: LakeEvent[] = []
   for (let from = 0; from < events.length; from += BATCH_SIZE) {
     const batch = events.slice(from, from + BATCH_SIZE)
-    const unknown = await findUnknownEvents(
+    const unknown = await find(
       pool,
       batch.map(({ eventId }) => eventId),
     )
@@ -102,10 +118,11 @@ async function keepUnknown(pool: Pool, events: readonly LakeEvent[]): Promise<La
   return kept
 }
 
-/** The greatest sequence that the topic has assigned, also to messages that were deleted since. */
-export async function findNewestAssignedSequence(pool: Pool, topic: Topic): Promise<number> {
+/** The greatest sequence that a partition of the topic has assigned, also to messages that were deleted since. */
+export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Pool, topic: Topic<E>): Promise<number> {
   if (topic.isOutside) return topic.newestSequence()
-  const { rows } = await pool.query<{ sequence: number }>('select newest_topic_sequence() as sequence')
+  const newest = topic.partition.name === 'orders' ? sql`newest_topic_sequence()` : sql`newest_catalogue_sequence()`
+  const { rows } = await pool.query<{ sequence: number }>(sql`select ${newest} as sequence`)
   return rows[0]?.sequence ?? 0
 }
 
@@ -118,20 +135,24 @@ export async function findLakeAhead({ pool, topic }: Omit<ComparedStores, 'lake'
   return epochOf(lakeEnd) > epochOf(published) ? new LakeAhead(lakeEnd, published) : null
 }
 
-async function findNewestPosition(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ position: number }>('select coalesce(max(sequence), 0) as position from topic_subscribers')
+async function findNewestPosition(pool: Pool, partition: DatasetName): Promise<number> {
+  const { rows } = await pool.query<{ position: number }>(
+    sql`select coalesce(max(sequence), 0) as position from topic_subscribers where partition = ${partition}`,
+  )
   return rows[0]?.position ?? 0
 }
 
-async function findNewestOrderNumber(compared: ComparedStores, after: number): Promise<number> {
+async function findNewestOrderNumber<E extends TopicEvent>(compared: ComparedStores<E>, after: number): Promise<number> {
   let newest = 0
+  if (compared.topic.partition.name !== 'orders') return newest
   await visitAfter(compared, after, async (events) => {
     for (const { orderNumber } of events) newest = Math.max(newest, orderNumber)
   })
   return newest
 }
 
-/** 0 for text that is no order number: other programs can write to the topic. */
-function toNumber(orderNumber: string): number {
-  return /^\d{1,15}$/.test(orderNumber) ? Number(orderNumber) : 0
+/** 0 for what is no order number: other programs can write to the topic, and the catalogue has none. */
+function orderNumberOf(event: TopicEvent): number {
+  const { order } = (event as Partial<OrderEvent>).data ?? {}
+  return /^\d{1,15}$/.test(order?.number ?? '') ? Number(order?.number) : 0
 }

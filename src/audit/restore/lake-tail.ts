@@ -2,6 +2,7 @@ import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
 import { ifDamaged, parquetRows } from '../../lake/lake-database.ts'
 import { lastOf } from '../../lake/lake-end.ts'
+import type { DatasetName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { readLakeFiles } from '../../lake/list-files.ts'
 import { queryDuckDB } from '../../lake/query-duckdb.ts'
@@ -10,23 +11,26 @@ import { queryDuckDB } from '../../lake/query-duckdb.ts'
 export interface LakeEvent {
   eventId: string
   sequence: number
+  /** 0 for an event of the catalogue. */
   orderNumber: number
 }
 
 /**
- * Calls `visit` with the lake's events after a sequence, once per file: of all files, or of the newest one up to `upTo` unless it is null.
+ * Calls `visit` with the events of a dataset of the lake after a sequence, once per file: of all files, or of the newest one up to `upTo` unless it is null.
  * Files that are replaced meanwhile are visited again. Corrupt files are skipped: verify reports them.
  */
 export async function visitLakeAfter(
   store: LakeStore,
+  dataset: DatasetName,
   after: number,
   upTo: number | null,
   visit: (events: LakeEvent[]) => Promise<void>,
 ): Promise<void> {
   await readLakeFiles(
     store,
+    dataset,
     async (_, paths) => {
-      for (const path of paths) await visit(await readFile(path, after))
+      for (const path of paths) await visit(await readFile(path, dataset, after))
     },
     (listed) => {
       const wanted = listed.filter((file) => lastOf(file) > after && lastOf(file) <= (upTo ?? Number.POSITIVE_INFINITY))
@@ -36,14 +40,15 @@ export async function visitLakeAfter(
 }
 
 // A damaged id must neither fail the comparison nor look like an event that the database has lost.
-const EVENT_ID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[.][1-9][0-9]{0,8}'
+const UUID = '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+const EVENT_IDS = { orders: `${UUID}[.][1-9][0-9]{0,8}`, catalogue: `${UUID}([.]stock)?[.][1-9][0-9]{0,9}` }
 
-async function readFile(path: string, after: number): Promise<LakeEvent[]> {
+async function readFile(path: string, dataset: DatasetName, after: number): Promise<LakeEvent[]> {
   if ((await checkChecksum(path)) === 'wrong') return []
   const select = sql`
-    select event_id, sequence, coalesce(try_cast(order_number as bigint), 0)
+    select event_id, sequence, ${dataset === 'orders' ? sql`coalesce(try_cast(order_number as bigint), 0)` : sql`0`}
     from ${parquetRows([path])}
-    where sequence > ${after} and regexp_full_match(event_id, ${EVENT_ID})`
+    where sequence > ${after} and regexp_full_match(event_id, ${EVENT_IDS[dataset]})`
   const rows = await queryDuckDB(select).catch(ifDamaged([]))
   return rows.map(([eventId, sequence, orderNumber]) => ({
     eventId: String(eventId),

@@ -1,6 +1,12 @@
-import { listIncarnations } from '../../topic/incarnations.ts'
+import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { type LostRange, listIncarnations, subjectOf } from '../../topic/incarnations.ts'
+import type { Topic } from '../../topic/topic.ts'
 import { repairLake } from '../replay/repair-lake.ts'
 import { type ComparedStores, listLostEvents } from './find-data-loss.ts'
+
+const BATCH_SIZE = 500
 
 export interface ReconcileReport {
   /** The number of events that the restore lost. They stay in the lake. */
@@ -9,11 +15,16 @@ export interface ReconcileReport {
   lostOrders: { id: string; number: number }[]
   /** Ids of orders whose latest changes were lost. */
   changedOrders: string[]
+  /** Products that the restore lost. Their events stay in topic and lake. */
+  lostProducts: string[]
+  /** Products whose latest changes were lost, and which are recorded as they are. */
+  restatedProducts: string[]
   /** Events that the lake lacked. */
   written: number
 }
 
 export interface ReconcileOptions extends ComparedStores {
+  catalogueTopic: Topic<CatalogueEvent>
   /** Address of the database. */
   url: string
   now: () => Date
@@ -21,9 +32,9 @@ export interface ReconcileOptions extends ComparedStores {
 
 /**
  * Reconciles topic and lake with a restored database. `replay` must have published what the topic lacks; this writes it to the lake, and
- * records that events which only topic or lake have are lost. Null when there is nothing to do.
+ * records that events which only topic or lake have are lost. Products whose events were lost are recorded as they are now. Null when there is nothing to do.
  */
-export async function reconcile({ url, now, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
+export async function reconcile({ url, now, catalogueTopic, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
   const { pool, topic, lake } = compared
   const pending = (await listIncarnations(pool)).filter(({ isReconciled }) => !isReconciled)
   if (pending.length === 0) return null
@@ -32,8 +43,12 @@ export async function reconcile({ url, now, ...compared }: ReconcileOptions): Pr
     if (range === null) continue
     for (const { eventId, orderNumber } of (await listLostEvents(compared, range)).values()) lost.set(eventId, orderNumber)
   }
+  const catalogue = await restateProducts(
+    { ...compared, topic: catalogueTopic },
+    pending.flatMap(({ catalogueLost }) => catalogueLost ?? []),
+  )
   const written = lake === null ? 0 : (await repairLake({ pool, url, store: lake, topic, now })).written
-  const numbers = new Map([...lost].map(([eventId, number]) => [eventId.split('.')[0] ?? '', number]))
+  const numbers = new Map([...lost].map(([eventId, number]) => [subjectOf(eventId), number]))
   const { rows } = await pool.query<{ id: string }>('select id from orders where id = any($1::uuid[])', [[...numbers.keys()]])
   const present = new Set(rows.map(({ id }) => id))
   await pool.query('update database_incarnations set reconciled_at = now() where number = any($1::integer[]) and reconciled_at is null', [
@@ -43,6 +58,36 @@ export async function reconcile({ url, now, ...compared }: ReconcileOptions): Pr
     lostEvents: lost.size,
     lostOrders: [...numbers].flatMap(([id, number]) => (present.has(id) ? [] : [{ id, number }])).sort((a, b) => a.number - b.number),
     changedOrders: [...present],
+    ...catalogue,
     written,
   }
+}
+
+/** Records those products as they are whose newer events the database does not have. */
+async function restateProducts(
+  compared: ComparedStores<CatalogueEvent>,
+  ranges: readonly LostRange[],
+): Promise<Pick<ReconcileReport, 'lostProducts' | 'restatedProducts'>> {
+  const [all, ofStock] = [new Set<string>(), new Set<string>()]
+  for (const range of ranges)
+    for (const eventId of (await listLostEvents(compared, range)).keys()) {
+      all.add(subjectOf(eventId))
+      if (eventId.includes('.stock.')) ofStock.add(subjectOf(eventId))
+    }
+  const ids = [...all]
+  const present = new Set<string>()
+  for (let from = 0; from < ids.length; from += BATCH_SIZE) {
+    const batch = ids.slice(from, from + BATCH_SIZE)
+    const stock = batch.filter((id) => ofStock.has(id))
+    await inTransaction(compared.pool, async (tx) => {
+      // Stock before products, as everywhere.
+      await tx.query(sql`select from inventory where product_id = any(${stock}::uuid[]) order by product_id for no key update`)
+      const { rows } = await tx.query<{ id: string }>(
+        sql`select id from products where id = any(${batch}::uuid[]) order by id for no key update`,
+      )
+      for (const { id } of rows) present.add(id)
+      await tx.query(sql`select restate_products(${batch}::uuid[]), record_stock_events(${stock}::uuid[])`)
+    })
+  }
+  return { lostProducts: ids.filter((id) => !present.has(id)), restatedProducts: [...present] }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
+import { queryFolder } from '../../../test/lake-harness.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { summarise } from '../../../test/pipeline-audit.ts'
@@ -94,6 +95,88 @@ for (const { where, skip, open } of topics) {
       assert.deepEqual(await again.failing(), [])
       const { rows } = await again.pool.query('select from database_incarnations')
       assert.equal(rows.length, 2)
+      await again.stop()
+    })
+
+    test('that has lost only changes of products is detected, too, and their events and the lake have the restored state again', async (t) => {
+      const store = createRestorableStore(t, await open(t))
+      const lake = await openLakeStore({ bucket: null, directory: dataFolder(store.dataDir).lake, dataDir: store.dataDir })
+      onCleanup(t, () => lake.close())
+      type Running = Awaited<ReturnType<typeof store.start>>
+      const create = async ({ call, operator }: Running, sku: string) => {
+        const body = { sku, name: 'As it was', category: 'lamps', price: { amount: 500, currency: 'EUR' }, stock: 3 }
+        const { status, json, text } = await call('POST', '/admin/products', { token: operator, body })
+        assert.equal(status, 201, text)
+        return String(json.id)
+      }
+      const rename = async ({ call, operator }: Running, id: string, name: string) => {
+        const { status, text } = await call('PATCH', `/admin/products/${id}`, {
+          ...{ token: operator, body: { name }, headers: { 'if-match': '*' } },
+        })
+        assert.equal(status, 200, text)
+      }
+      const rows = async (select: string) => (await queryFolder(dataFolder(store.dataDir).lake, select)).rows
+      const untilInLake = (running: Running) =>
+        eventually(
+          async () => {
+            const { catalogue, findings, undecided } = await running.verify()
+            const { rows: recorded } = await running.pool.query(`select product_id || stream || version as id from product_events`)
+            const inLake = await rows('select product_id, version from catalogue_events').catch(() => [])
+            return findings.length + undecided.length === 0 && catalogue?.waiting === 0 && inLake.length >= recorded.length
+          },
+          { what: 'the events of products everywhere', timeoutMs: 60_000 },
+        )
+      const before = await store.start()
+      const [renamed, untouched] = [await create(before, 'RENAMED'), await create(before, 'UNTOUCHED')]
+      await untilInLake(before)
+      await before.stop()
+      const putBack = store.copyDatabase()
+
+      const ids: string[] = []
+      for (const attempt of [1, 2]) {
+        const losing = await store.start()
+        // Its backup does not know the first restore.
+        if (attempt === 2) await losing.replay()
+        await rename(losing, renamed, `Lost name ${attempt}`)
+        await rename(losing, renamed, `Lost again ${attempt}`)
+        const { text } = await losing.call('PUT', `/admin/products/${renamed}/stock`, {
+          ...{ token: losing.operator, body: { stock: 0 }, headers: { 'if-match': '*' } },
+        })
+        assert.match(text, /"available":0/)
+        const lost = await create(losing, 'LOST')
+        await eventually(async () => (await rows(`select name from products where product_id = '${lost}'`)).length === 1, {
+          what: 'the lost product in the lake',
+          timeoutMs: 60_000,
+        })
+        await losing.stop()
+        putBack()
+
+        const restored = await store.start()
+        const failing = await restored.failing()
+        assert.match(failing.join(), /restore: the database was restored to an earlier state .*storefront replay/)
+        assert.deepEqual(summarise(await restored.verify()), ['database restored 1'])
+        const printed = (await restored.replay()).join('\n')
+        assert.match(printed, new RegExp(`product ${lost} is lost`))
+        assert.match(printed, new RegExp(`product ${renamed} has lost changes .*published as it is now`))
+        // Its change after the first restore is lost by the second one.
+        assert.equal(printed.includes(untouched), attempt === 2)
+        await eventually(async () => (await restored.failing()).length === 0, { what: 'ready again' })
+        await rename(restored, untouched, `Renamed after restore ${attempt}`)
+        await untilInLake(restored)
+        assert.deepEqual(
+          await rows(`select name, is_current from products where product_id = '${renamed}' order by version desc limit 1`),
+          [['As it was', true]],
+        )
+        const stock = `select available from stock_events where product_id = '${renamed}' order by version desc limit 1`
+        assert.deepEqual(await rows(stock), [['3']])
+        const all = await rows('select event_id, sequence from catalogue_events')
+        for (const column of [0, 1]) assert.equal(new Set(all.map((row) => String(row[column]))).size, all.length)
+        ids.push(...all.map(([id]) => String(id)))
+        await restored.stop()
+      }
+      assert.ok(ids.length > 0)
+      const again = await store.start()
+      assert.deepEqual(await again.failing(), [])
       await again.stop()
     })
   })

@@ -77,23 +77,34 @@ async function readSlot(
   return { lost, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
-/** Peeks into the slot without consuming anything. False when it has a reader after all. */
-async function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
+/** Puts the events that are in the slot into `held_events`. False when it has a reader after all. */
+function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
+  const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
+  return peekIntoSlot(streamUrl, { slotName, publication: PUBLICATION }, reader, async (records) =>
+    tables.add(
+      'held_events',
+      records.map(({ id, version }) => ({ event_id: `${id}.${version}` })),
+    ),
+  )
+}
+
+/** Calls `visit` with the rows whose changes are in the slot, without consuming anything. False when it has a reader after all. */
+export async function peekIntoSlot<Row extends object>(
+  streamUrl: string,
+  { slotName, publication }: { slotName: string; publication: string },
+  reader: PgoutputReader<Row>,
+  visit: (records: Row[]) => Promise<void>,
+): Promise<boolean> {
   await using stream = await connectClient(streamUrl, 'storefront-verify')
   try {
     await stream.query('begin')
     await stream.query(
       `declare held no scroll cursor for
       select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
-      [slotName, PUBLICATION],
+      [slotName, publication],
     )
-    const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
-    for (let ids = await fetchEventIds(stream, reader); ids !== null; ids = await fetchEventIds(stream, reader)) {
-      await tables.add(
-        'held_events',
-        ids.map((event_id) => ({ event_id })),
-      )
-    }
+    for (let records = await fetchRecords(stream, reader); records !== null; records = await fetchRecords(stream, reader))
+      await visit(records)
     return true
   } catch (error) {
     if (sqlState(error) === OBJECT_IN_USE) return false
@@ -101,11 +112,11 @@ async function readHeldEvents(streamUrl: string, slotName: string, tables: Compa
   }
 }
 
-async function fetchEventIds(tx: Queryable, reader: PgoutputReader<EventKey>): Promise<string[] | null> {
+async function fetchRecords<Row extends object>(tx: Queryable, reader: PgoutputReader<Row>): Promise<Row[] | null> {
   const { rows } = await tx.query<{ data: Buffer }>(sql`fetch ${literal(FETCH_ROWS)} from held`)
   if (rows.length === 0) return null
   return rows.flatMap(({ data }) => {
     const message = reader.read(data)
-    return message.kind === 'change' ? [`${message.record.id}.${message.record.version}`] : []
+    return message.kind === 'change' ? [message.record] : []
   })
 }

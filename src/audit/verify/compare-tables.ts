@@ -1,8 +1,8 @@
-import { sql } from '../../db/sql.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
 import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
-import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
+import { type LakeFile, type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import type { LakeContents } from './read-lake.ts'
 
@@ -32,24 +32,28 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
         read.moved.push(`${definition.name}: ${movedFrom}`)
         read.isMoved ||= definition === ORDER_EVENTS
       }
-      if (definition === ORDER_EVENTS) {
-        await store.withCopies(files, async (paths) => {
-          for (const [index, path] of paths.entries()) {
-            const insert = tables.run(
-              sql`insert into table_events select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`,
-            )
-            const isRead = await insert.then(() => true).catch(ifDamaged(false))
-            if (!isRead) read.faults.push(`${store.locate(files[index]?.name ?? '')}: it cannot be read`)
-          }
-        })
-      }
+      if (definition === ORDER_EVENTS)
+        read.faults.push(...(await readRows(store, files, (rows) => tables.run(sql`insert into table_events ${rows}`))))
     }
     return read
   })
 }
 
+/** Inserts id and sequence of the rows of a table of events. Returns what cannot be read. */
+export async function readRows(store: LakeStore, files: readonly LakeFile[], insert: (rows: Sql) => Promise<unknown>): Promise<string[]> {
+  const faults: string[] = []
+  await store.withCopies(files, async (paths) => {
+    for (const [index, path] of paths.entries()) {
+      const inserted = insert(sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`)
+      const isRead = await inserted.then(() => true).catch(ifDamaged(false))
+      if (!isRead) faults.push(`${store.locate(files[index]?.name ?? '')}: it cannot be read`)
+    }
+  })
+  return faults
+}
+
 /**
- * Finds the events of the lake that the table lacks. They are late when the table goes further, or when their file is older than `dueBefore`,
+ * Finds the events of orders in the lake that their table lacks. They are late when the table goes further, or when their file is older than `dueBefore`,
  * in milliseconds since 1970; and never while the table is that of another place.
  */
 export async function addUnregistered(

@@ -8,6 +8,7 @@ import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { listLake } from '../../lake/list-files.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
+import { ORDERS } from '../../topic/partitions.ts'
 
 const FLIPS = 24
 
@@ -20,7 +21,7 @@ test('finds a flipped byte in a file without a checksum, unless its content is u
   await store.untilDelivered()
   await stop()
   for (const { name } of await listLake(store.lakeStore)) await rm(store.lakeStore.locate(name))
-  const { messages } = partitionMessages(await store.topic.read(0, 100))
+  const { messages } = partitionMessages(ORDERS, await store.topic.read(0, 100))
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))
   assert.deepEqual(summarise(await store.verify()), [], 'a file of the first release is right')
   // The time of ingestion is stored nowhere else.

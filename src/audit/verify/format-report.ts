@@ -1,9 +1,17 @@
-import type { Finding, FindingKind, Lag, Place, VerifyReport } from './verify.ts'
+import type { Finding, FindingKind, Place } from './finding.ts'
+import type { Lag, VerifyReport } from './verify.ts'
 
 const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
+  'catalogue missing': 'storefront replay publishes them',
+  'catalogue dead-lettered': 'no event can be made of these rows of product_events, or the broker refuses them',
+  'catalogue in the lake missing': 'a file was deleted or damaged: take it from a backup of the lake',
+  'catalogue in the lake doubled': 'somebody has copied a file by hand: delete the copy',
+  'catalogue in the lake corrupt': 'take the files from a backup of the lake',
+  'catalogue unordered': 'subscribers may have the state of an earlier version',
+  'products altered': 'their newest events are not their state, as after a change by SQL: storefront replay records it',
   'orders corrupt': 'the status history lacks a version, or the lines are no list',
   'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
   'order counts invalid': 'somebody wrote around the triggers: correct pending_order_counts',
@@ -27,17 +35,17 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
-  const { orders, topic, mails, lake, tables, activities, findings, undecided } = report
+  const { orders, topic, catalogue, catalogueLake, mails, lake, tables, activities, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
     `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,
     `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
+    ...(catalogue === null ? [] : [`catalog ${describeCatalogue(catalogue)}${late('catalogue')}`]),
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
-    ...(tables.tables === 0
-      ? []
-      : [`tables  ${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events${describeWaiting(tables.waiting)}`]),
+    ...(catalogueLake === null ? [] : [`lake    ${describeCatalogueLake(catalogueLake)}${late('catalogue in the lake')}`]),
+    ...(tables.tables === 0 ? [] : [`tables  ${describeTables(report)}`]),
     `changes ${describeActivities(activities)}${late('activities')}`,
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
@@ -51,6 +59,21 @@ function describeVerdict({ findings, undecided }: VerifyReport): string {
   return findings.length === 0
     ? `cannot tell whether anything is missing: ${open}`
     : `${faults}; cannot tell whether more is missing: ${open}`
+}
+
+function describeCatalogue({ events, published, waiting, toRecord }: NonNullable<VerifyReport['catalogue']>): string {
+  const unrecorded = toRecord === 0 ? '' : `; ${count(toRecord, 'product')} still to be recorded`
+  return `${count(events, 'event')}, ${published} on the topic${describeWaiting(waiting)}${unrecorded}`
+}
+
+function describeCatalogueLake({ events, files, waiting }: NonNullable<VerifyReport['catalogueLake']>): string {
+  return `${count(events, 'event')} of the catalogue in ${count(files, 'file')}${describeWaiting(waiting)}`
+}
+
+function describeTables({ tables, catalogueLake }: VerifyReport): string {
+  const { events, waiting } = catalogueLake?.table ?? { events: 0, waiting: 0 }
+  const further = events === 0 ? '' : `, ${count(events, 'event')} in catalogue_events`
+  return `${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events${further}${describeWaiting(tables.waiting + waiting)}`
 }
 
 function describeActivities({ recorded, inLake, lost, waiting }: VerifyReport['activities']): string {

@@ -30,7 +30,7 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   await commitOrderEvents(lake)
   await writeDerivedTables(lake)
   const verified = await store.verify()
-  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 3, events: verified.lake.events, waiting: 0 }])
+  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 6, events: verified.lake.events, waiting: 0 }])
   await withLakeLock(store.url, (assertAlone) => compactLake({ store: lake, isWanted: () => true, assertAlone }))
   assert.deepEqual(summarise(await store.verify()), [], 'the table has the files from before the merge')
   await commitOrderEvents(lake)

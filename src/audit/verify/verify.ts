@@ -1,15 +1,20 @@
+import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import type { Pool } from '../../db/pool.ts'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
+import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
-import type { CorruptMessage } from '../../topic/topic.ts'
-import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
+import type { CorruptMessage, Topic } from '../../topic/topic.ts'
+import { catalogueKnownUpTo, describeCatalogueLoss, describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { compareActivities } from './compare-activities.ts'
+import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from './compare-catalogue.ts'
+import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
 import { addUnregistered, readTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
+import type { Finding, FindingKind, Place } from './finding.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
@@ -20,49 +25,13 @@ import { ALTERED_IN_LAKE } from './row-digest.ts'
 /** `patienceMs`: also how far a subscriber may lag. */
 export interface VerifyOptions extends InFlightOptions {
   lake: LakeStore
+  /** The partition of the catalogue and its slot; absent: it is not compared. */
+  catalogue?: Pick<CatalogueOptions, 'topic' | 'slotName'>
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
   /** The pause between two commits of the Iceberg table, 300 by default; 0: by command only. */
   lakeTableSeconds?: number
   now: () => Date
-}
-
-export type Place =
-  | 'database'
-  | 'orders'
-  | 'order counts'
-  | 'products'
-  | 'stock'
-  | 'change stream'
-  | 'topic'
-  | 'mails'
-  | 'lake'
-  | 'tables'
-  | 'activities'
-/**
- * `altered`: the event's content differs there. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
- * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
- * the database would refuse today. `moved`: metadata of another place.
- */
-export type FindingKind =
-  | 'missing'
-  | 'doubled'
-  | 'corrupt'
-  | 'altered'
-  | 'unknown'
-  | 'lost'
-  | 'dead-lettered'
-  | 'invalid'
-  | 'restored'
-  | 'moved'
-
-/** A fault that a healthy store never has. */
-export interface Finding {
-  place: Place
-  kind: FindingKind
-  count: number
-  /** Event ids, or rows or files with the reason; the first hundred. */
-  examples: string[]
 }
 
 /** Events in flight, and the age of the oldest in seconds. */
@@ -74,6 +43,10 @@ export interface Lag {
 export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
+  /** Null: not compared. */
+  catalogue: CatalogueReport | null
+  /** Null: not compared. */
+  catalogueLake: CatalogueLakeReport | null
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
@@ -100,7 +73,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { lakeFlushSeconds = LAKE_FLUSH_SECONDS, lakeTableSeconds = LAKE_TABLE_SECONDS } = options
   return withComparisonTables(async (tables) => {
     const startedAt = options.now().getTime()
-    const restored = await findRestored({ pool, topic, lake: options.lake })
+    const restored = await findRestored({ pool, topic, lake: options.lake }, options.catalogue?.topic)
     await tables.add('lost_ranges', restored.ranges)
     const mailPosition = await findSubscriberPosition(pool, 'email')
     await readMails(pool, tables, onStep)
@@ -134,6 +107,18 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
     if (oldestWaitingAt !== null && oldestWaitingAt.getTime() < startedAt - patienceMs - lakeFlushSeconds * 1_000)
       undecided.push('activities')
+    const compared = options.catalogue === undefined ? null : await compareCatalogue({ ...options, ...options.catalogue })
+    if (compared !== null) findings.push(...compared.findings)
+    if (compared?.isSettled === false) undecided.push('catalogue')
+    const dueBefore = startedAt - patienceMs - lakeFlushSeconds * 1_000
+    const catalogueLake =
+      options.catalogue === undefined
+        ? null
+        : await compareCatalogueLake({
+            ...{ lake: options.lake, topic: options.catalogue.topic, dueBefore, tableDueBefore: tableIsDue, onStep },
+          })
+    if (catalogueLake !== null) findings.push(...catalogueLake.findings)
+    if (catalogueLake?.isOverdue) undecided.push('catalogue in the lake')
     const lagOf = (events: Sql) => measureLag(tables, events, options.now())
     const mails = await tables.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
     const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
@@ -144,6 +129,8 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         lag: inFlight.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(inFlightEvents(inFlight)),
         isSettled: inFlight.isSettled,
       },
+      catalogue: compared && withoutFindings(compared),
+      catalogueLake: catalogueLake && withoutFindings(catalogueLake),
       mails: {
         sent: mailsThatAre('sent'),
         queued: mailsThatAre('queued'),
@@ -169,12 +156,23 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   })
 }
 
+function withoutFindings<Report>({ findings: _, ...report }: Report & { findings: Finding[] }): Omit<Report, 'findings'> {
+  return report
+}
+
 /** A finding when the database was restored and is not yet reconciled with topic and lake; and the ranges in which it has lost events. */
-async function findRestored(compared: ComparedStores): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
+async function findRestored(
+  compared: ComparedStores,
+  catalogueTopic: Topic<CatalogueEvent> | undefined,
+): Promise<{ findings: Finding[]; ranges: { after: number; up_to: number }[] }> {
   const incarnations = await listIncarnations(compared.pool)
   const ranges = incarnations.flatMap(({ lost }) => (lost === null ? [] : [{ after: lost.after, up_to: lost.upTo }]))
   const lost = await findDataLoss(compared, knownUpTo(incarnations))
   const examples = lost === null ? [] : [describeLoss(lost), ...lost.examples]
+  if (catalogueTopic !== undefined) {
+    const catalogueLost = await findDataLoss({ ...compared, topic: catalogueTopic }, catalogueKnownUpTo(incarnations))
+    if (catalogueLost !== null) examples.push(describeCatalogueLoss(catalogueLost), ...catalogueLost.examples)
+  }
   const unreconciled = await findUnreconciledReason(compared.pool)
   if (unreconciled !== null) examples.push(unreconciled)
   return { findings: examples.length === 0 ? [] : [{ place: 'database', kind: 'restored', count: 1, examples }], ranges }
@@ -250,7 +248,9 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
   for (const [place, kind, from] of checks) {
     const events = sql`select event_id ${from}`
     const count = await tables.count(events)
-    if (count > 0) findings.push({ place, kind, count, examples: await examplesOf(tables, events) })
+    if (count === 0) continue
+    const examples = await examplesOf(tables, events)
+    findings.push({ place, kind, count, examples: place === 'tables' ? examples.map((id) => `${ORDER_EVENTS.name}: ${id}`) : examples })
   }
   const messages = await tables.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
   return [

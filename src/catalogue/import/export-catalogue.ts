@@ -1,9 +1,12 @@
 import { formatMajorUnits } from '../../currency.ts'
-import type { Pool } from '../../db/pool.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
+import { CATEGORY_IDS, readNames } from '../categories/category.ts'
+import { fromStoredPrices, type StoredPrices } from '../offered-prices.ts'
 import { type Image, imagesOf, storedImages } from '../product-details.ts'
 import { type ProductRow, pricesOf } from '../products.ts'
 import { CURRENT_SLUG } from '../slugs.ts'
+import { TRANSLATED_TEXTS } from '../translations.ts'
 import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
@@ -11,17 +14,25 @@ import type { ImportedProduct } from './imported-product.ts'
 const FETCH_SIZE = 2_000
 
 interface ExportedRow
-  extends Pick<
-      ImportedProduct,
-      'sku' | 'name' | 'description' | 'category' | 'group' | 'options' | 'attributes' | 'availability_text' | 'stock'
-    >,
-    Pick<ProductRow, 'slug' | 'brand' | 'image_url' | 'price_amount' | 'price_currency' | 'compare_at_amount'> {
+  extends Pick<ImportedProduct, 'sku' | 'name' | 'description' | 'group' | 'options' | 'attributes' | 'availability_text' | 'stock'>,
+    Required<Pick<ImportedProduct, 'translations'>>,
+    Pick<ProductRow, 'slug' | 'category' | 'brand' | 'image_url' | 'price_amount' | 'price_currency' | 'compare_at_amount'> {
+  category_ids: string[]
   images: Image[] | null
   seo_title: string | null
   seo_description: string | null
+  prices: StoredPrices
 }
 
-/** An exported product has a slug, and images unless `image_url` is all there is. */
+/** What an export has besides what each has. */
+export interface ExportContent {
+  withStock: boolean
+  /** Those of any product: files of shops without translations, or prices in other currencies, do not name them, and importing one changes none. */
+  languages: readonly string[]
+  currencies: readonly string[]
+}
+
+/** An exported product has a slug, images unless `image_url` is all there is, and categories unless `category` is, at the top and alone with its name. */
 type ExportedProduct = Omit<ImportedProduct, 'images'> & Partial<Pick<ImportedProduct, 'images'>>
 
 /**
@@ -33,17 +44,19 @@ export async function* exportCatalogue(
   format: ImportFormat,
   { withStock = false }: { withStock?: boolean } = {},
 ): AsyncGenerator<string> {
-  const header = exportHeader(format, withStock)
-  if (header !== null) yield `${header}\n`
   const tx = await pool.connect()
   let isOpen = true
   try {
-    // A cursor is one snapshot: it sees what was committed when it was opened.
-    await tx.query('begin read only')
+    await tx.query('begin isolation level repeatable read read only')
+    const content = { withStock, languages: await findLanguages(tx), currencies: await findCurrencies(tx) }
+    const names = await readNames(tx)
+    const isNested = new Set([...names.values()].filter(({ length }) => length > 1).map((path) => path.at(-1)))
+    const header = exportHeader(format, content)
+    if (header !== null) yield `${header}\n`
     await tx.query(
       sql`declare exported no scroll cursor for
-       select ${CURRENT_SLUG} as slug, sku, name, description, category, brand, image_url, images, variant_group as "group", options, attributes,
-         price_amount, price_currency, compare_at_amount, seo_title, seo_description, availability_text, available as stock
+       select ${CURRENT_SLUG} as slug, sku, name, description, category, ${CATEGORY_IDS} as category_ids, brand, image_url, images, variant_group as "group", options, attributes,
+         price_amount, price_currency, compare_at_amount, seo_title, seo_description, availability_text, translations, prices, available as stock
        from products as product
        left join product_pages as page on page.product_id = product.id
        left join inventory on inventory.product_id = product.id
@@ -53,7 +66,7 @@ export async function* exportCatalogue(
     for (;;) {
       const { rows } = await tx.query<ExportedRow>(sql`fetch ${literal(FETCH_SIZE)} from exported`)
       if (rows.length === 0) break
-      yield rows.map((row) => `${exportLine(toProduct(row, withStock), format, withStock)}\n`).join('')
+      yield rows.map((row) => `${exportLine(toProduct(row, { names, isNested }, content), format, content)}\n`).join('')
     }
     await tx.query('commit')
     isOpen = false
@@ -63,14 +76,35 @@ export async function* exportCatalogue(
   }
 }
 
-function toProduct(row: ExportedRow, withStock: boolean): ExportedProduct {
-  const { slug, sku, name, description, category, brand, image_url, group, options, attributes, availability_text, stock = null } = row
+function toProduct(
+  row: ExportedRow,
+  { names, isNested }: { names: ReadonlyMap<string, string[]>; isNested: ReadonlySet<string | undefined> },
+  { withStock, languages, currencies }: ExportContent,
+): ExportedProduct {
+  const categories = row.category_ids.map((id) => names.get(id) ?? [])
+  // A name that another category has below one would lead an import there, where it comes first.
+  const isPlain = categories.length === 1 && categories[0]?.length === 1 && !isNested.has(categories[0][0])
+  // Its text may still be the former name, which an import would make a category again.
+  const category = categories[0]?.at(-1) ?? row.category
+  const { slug, sku, name, description, brand, image_url, group, options, attributes, availability_text, stock = null } = row
   const images = storedImages(imagesOf(image_url, row.images))
   return {
-    ...{ slug, sku, name, description, category, brand, image_url, ...(images === null ? {} : { images: [...images] }) },
+    ...{
+      slug,
+      sku,
+      name,
+      description,
+      category,
+      ...(isPlain ? {} : { categories }),
+      brand,
+      image_url,
+      ...(images === null ? {} : { images: [...images] }),
+    },
     ...{ group, options, attributes, ...pricesOf(row) },
     seo: { title: row.seo_title, description: row.seo_description },
     availability_text,
+    ...(languages.length === 0 ? {} : { translations: row.translations }),
+    ...(currencies.length === 0 ? {} : { prices: fromStoredPrices(row.prices, row.price_currency) }),
     ...(withStock ? { stock } : {}),
   }
 }
@@ -87,30 +121,33 @@ const LATER_COLUMNS = [
   'seo_title',
   'seo_description',
   'availability_text',
+  'categories',
 ] as const
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | (typeof LATER_COLUMNS)[number], string>
 
 /** The line above the first product, without a line end; null for none. */
-export function exportHeader(format: ImportFormat, withStock: boolean): string | null {
-  return format === 'csv' ? columns(withStock).join(',') : null
+export function exportHeader(format: ImportFormat, content: ExportContent): string | null {
+  return format === 'csv' ? columns(content).join(',') : null
 }
 
 /** The line (in CSV perhaps several) that `readImportLines` reads as this product, without a line end. */
-export function exportLine(product: ExportedProduct, format: ImportFormat, withStock: boolean): string {
-  return format === 'csv' ? toCsv(product, withStock) : JSON.stringify(product)
+export function exportLine(product: ExportedProduct, format: ImportFormat, content: ExportContent): string {
+  return format === 'csv' ? toCsv(product, content) : JSON.stringify(product)
 }
 
-function columns(withStock: boolean): readonly (keyof Cells)[] {
-  return [...COLUMNS, ...(withStock ? ([STOCK] as const) : []), ...LATER_COLUMNS]
+function columns({ withStock, languages, currencies }: ExportContent): readonly string[] {
+  const translated = languages.flatMap((language) => TRANSLATED_TEXTS.map((name) => `${name}:${language}`))
+  const priced = currencies.flatMap((currency) => [`price:${currency}`, `compare_at_price:${currency}`])
+  return [...COLUMNS, ...(withStock ? [STOCK] : []), ...LATER_COLUMNS, ...translated, ...priced]
 }
 
-function toCsv(product: ExportedProduct, withStock: boolean): string {
-  const { price, compare_at_price: before, group, options, attributes, seo, stock } = product
+function toCsv(product: ExportedProduct, content: ExportContent): string {
+  const { price, compare_at_price: before, group, options, attributes, seo, translations = {}, prices = [], stock } = product
   const cells: Cells = {
     sku: product.sku,
     name: product.name,
     description: product.description,
-    category: product.category,
+    category: product.category ?? '',
     image_url: product.image_url ?? '',
     price: formatMajorUnits(price),
     currency: price.currency,
@@ -125,10 +162,31 @@ function toCsv(product: ExportedProduct, withStock: boolean): string {
     seo_title: seo.title ?? '',
     seo_description: seo.description ?? '',
     availability_text: product.availability_text ?? '',
+    categories: jsonOf(product.categories ?? []),
   }
-  return columns(withStock)
-    .map((column) => quoted(cells[column]))
+  const translated = Object.entries(translations).flatMap(([language, texts]) =>
+    Object.entries(texts).map(([name, text]) => [`${name}:${language}`, text] as const),
+  )
+  const priced = prices.flatMap(({ amount, currency, compare_at }) => [
+    [`price:${currency}`, formatMajorUnits({ amount, currency })] as const,
+    [`compare_at_price:${currency}`, compare_at === null ? '' : formatMajorUnits({ amount: compare_at, currency })] as const,
+  ])
+  const all = new Map([...Object.entries(cells), ...translated, ...priced])
+  return columns(content)
+    .map((column) => quoted(all.get(column) ?? ''))
     .join(',')
+}
+
+async function findLanguages(tx: Transaction): Promise<string[]> {
+  const { rows } = await tx.query<{ language: string }>(
+    'select language from catalogue_languages where products > 0 order by language collate "C"',
+  )
+  return rows.map(({ language }) => language)
+}
+
+async function findCurrencies(tx: Transaction): Promise<string[]> {
+  const { rows } = await tx.query<{ currency: string }>('select distinct currency from product_prices order by currency')
+  return rows.map(({ currency }) => currency)
 }
 
 function jsonOf(value: object): string {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { importCatalogue } from './import-catalogue.ts'
+import { importBatches, importCatalogue } from './import-catalogue.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 
 function product(sku: string, changes: Partial<ImportedProduct> = {}): ImportedProduct {
@@ -186,6 +186,30 @@ test('keeps the batches before the file ends early, and completes on the next im
     ['A', 'B'],
   )
   assert.deepEqual(await importAll(pool, products), { created: 1, updated: 0, unchanged: 2, failed: 0, errors: [] })
+})
+
+test('bounds a batch by the size of its products with all their texts', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const translations = Object.fromEntries(['de', 'fr', 'es', 'it', 'nl'].map((language) => [language, { description: 'ä '.repeat(5_000) }]))
+  const lines = toLines(Array.from({ length: 9 }, (_, index) => product(`T${index}`, { translations })))
+  const batches = await Array.fromAsync(importBatches(pool, lines, {}), (results) => results.length)
+  assert.deepEqual(batches, [7, 2])
+})
+
+test('stores the halves of a batch that takes longer than a statement may', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await pool.query(
+    `create function end_long_statements() returns trigger language plpgsql as $$
+     begin
+       if (select count(*) from changed) > 2 then raise exception 'too long' using errcode = 'query_canceled'; end if;
+       return null;
+     end $$`,
+  )
+  await pool.query(
+    `create trigger long after insert on products referencing new table as changed for each statement execute function end_long_statements()`,
+  )
+  const products = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].map((sku) => product(sku))
+  assert.deepEqual(await importAll(pool, products), { created: 7, updated: 0, unchanged: 0, failed: 0, errors: [] })
 })
 
 test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {

@@ -1,10 +1,11 @@
 import { type Doing, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
-import { sqlState } from '../../db/sql-state.ts'
+import { QUERY_CANCELED, sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { SYSTEM } from '../stock-adjustments.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
-import { type Outcome, ProductCreatedConcurrently, type Refusal, upsertProducts } from './upsert-products.ts'
+import { SkuTakenConcurrently } from './lock-products.ts'
+import { type Outcome, type Refusal, upsertProducts } from './upsert-products.ts'
 
 /** Numbers of lines. A product is unchanged when neither it nor its stock differs from the file. */
 export interface ImportResult {
@@ -32,8 +33,11 @@ export interface ImportSettings {
 }
 
 const BATCH_SIZE = 1_000
-/** Bounds a batch: its rows are serialized in one turn of the event loop. */
-const MAX_BATCH_CHARACTERS = 1_000_000
+/**
+ * Of the products of a transaction as JSON: a thousand of 500 bytes. Long texts take a second or two a megabyte, most of it for their words, and
+ * keep the stock of their products locked.
+ */
+const MAX_BATCH_BYTES = 500_000
 // SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
@@ -69,21 +73,21 @@ export async function* importBatches(
 ): AsyncGenerator<LineResult[]> {
   let batch: NumberedProduct[] = []
   let refused: LineResult[] = []
-  let characters = 0
+  let sizeBytes = 0
   const finish = async () => {
     const results = [...refused, ...(await storeBatch(pool, batch, doing))].sort((a, b) => a.line - b.line)
     batch = []
     refused = []
-    characters = 0
+    sizeBytes = 0
     return results
   }
   for await (const read of lines) {
     if ('error' in read) refused.push(read)
     else {
       batch.push(read)
-      characters += read.product.description.length
+      sizeBytes += Buffer.byteLength(JSON.stringify(read.product))
     }
-    if (batch.length >= batchSize || refused.length >= batchSize || characters >= MAX_BATCH_CHARACTERS) yield await finish()
+    if (batch.length >= batchSize || refused.length >= batchSize || sizeBytes >= MAX_BATCH_BYTES) yield await finish()
   }
   if (batch.length + refused.length > 0) yield await finish()
 }
@@ -99,10 +103,11 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], doing: 
     })
   } catch (error) {
     const reason = rowFault(error)
-    if (reason === null) throw error
     const [only, ...others] = batch
-    if (only !== undefined && others.length === 0) return [{ line: only.line, error: reason }]
-    // A row of the batch is at fault: halves are stored separately, until the row is alone.
+    const isAlone = only !== undefined && others.length === 0
+    if (reason === null && (isAlone || sqlState(error) !== QUERY_CANCELED)) throw error
+    if (isAlone && reason !== null) return [{ line: only.line, error: reason }]
+    // A row of the batch is at fault, or the batch takes longer than a statement may: halves are stored separately, until the row is alone.
     const middle = Math.ceil(batch.length / 2)
     return [...(await storeBatch(pool, batch.slice(0, middle), doing)), ...(await storeBatch(pool, batch.slice(middle), doing))]
   }
@@ -113,12 +118,12 @@ async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[],
   for (let attempt = 1; ; attempt++) {
     try {
       return await inTransaction(pool, async (tx) => {
-        const outcomes = await upsertProducts(tx, products, doing?.actor ?? SYSTEM)
+        const outcomes = await upsertProducts(tx, products, doing?.actor ?? SYSTEM, doing?.traceparent ?? null)
         if (doing !== null) await recordBatch(tx, doing, outcomes)
         return outcomes
       })
     } catch (error) {
-      if (!(error instanceof ProductCreatedConcurrently) || attempt > products.length) throw error
+      if (!(error instanceof SkuTakenConcurrently) || attempt > products.length) throw error
     }
   }
 }

@@ -3,7 +3,9 @@ import { parse } from 'csv-parse/sync'
 import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
 import type { Money } from '../../money.ts'
 import { TimeSlice } from '../../time-slice.ts'
+import type { OfferedPrice } from '../offered-prices.ts'
 import { MAX_STOCK } from '../product-input.ts'
+import { TRANSLATED_TEXTS, type Translations } from '../translations.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readProduct } from './imported-product.ts'
 
@@ -28,34 +30,43 @@ const COLUMNS = [
   'seo_title',
   'seo_description',
   'availability_text',
+  'categories',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 /** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
 
+/** Of a header: translated texts in a hundred languages and prices in every currency are fewer. */
+const MAX_COLUMNS = 1_000
+
 type Column = (typeof COLUMNS)[number]
 
+/** A price in a currency, such as `price:USD`, or the one before its reduction. */
+const PRICE_COLUMN = /^(price|compare_at_price):([A-Z]{3})$/
+/** A text in a language, such as `name:de`. */
+const TRANSLATED_COLUMN = new RegExp(`^(${TRANSLATED_TEXTS.join('|')}):([A-Za-z0-9-]{1,35})$`)
+
 /**
- * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order. `price` is in major units of `currency`, by default
- * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking.
+ * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order, of translated texts such as `name:de`, and of prices such as `price:USD`. `price` is in major units of `currency`, by default
+ * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them, `categories` a list of slugs and paths of names. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking. What no column names stays, and an empty cell clears.
  * The line of a record is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
-  let columns: Column[] | undefined
+  let header: Header | undefined
   for await (const record of readRecords(lines)) {
     const { line } = record
-    if (columns === undefined) {
-      const header = readHeader(record)
-      if ('error' in header) {
+    if (header === undefined) {
+      const read = readHeader(record)
+      if ('error' in read) {
         // Without a header the records have no meaning.
-        yield header
+        yield read
         return
       }
-      columns = header.columns
+      header = read
     } else if ('error' in record) {
       yield record
     } else {
-      const names = columns
+      const names = header
       const read = importLine(line, () => readRow(names, record.fields, defaultCurrency))
       yield 'error' in read ? { line, error: withSpan(read.error, line, record.lastLine) } : read
     }
@@ -67,34 +78,68 @@ function withSpan(reason: string, line: number, lastLine: number): string {
   return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
 }
 
-function readHeader(record: CsvRecord | Unreadable): { columns: Column[] } | Unreadable {
+/** The columns, and their places in a record. */
+interface Header {
+  columns: ReadonlySet<string>
+  places: ReadonlyMap<string, number>
+  translated: readonly { place: number; name: string; language: string }[]
+  priced: readonly { place: number; column: string; kind: string; currency: string }[]
+}
+
+function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   const { line } = record
   if ('error' in record) return record
   const columns = record.fields.map((field) => field.trim())
-  const unknown = columns.find((column) => !COLUMNS.includes(column as Column))
-  if (unknown !== undefined) return { line, error: `the header has the unknown column ${quote(unknown)}; known are ${COLUMNS.join(', ')}` }
-  const twice = columns.find((column, index) => columns.indexOf(column) !== index)
+  if (columns.length > MAX_COLUMNS) {
+    return { line, error: `the header has ${columns.length} columns; at most ${MAX_COLUMNS.toLocaleString('en')} are read` }
+  }
+  const unknown = columns.find(
+    (column) => !COLUMNS.includes(column as Column) && !TRANSLATED_COLUMN.test(column) && !PRICE_COLUMN.test(column),
+  )
+  if (unknown !== undefined)
+    return {
+      line,
+      error: `the header has the unknown column ${quote(unknown)}; known are ${COLUMNS.join(', ')}, translated texts such as name:de, and prices such as price:USD`,
+    }
+  const places = new Map(columns.map((column, place) => [column, place]))
+  const twice = columns.find((column, place) => places.get(column) !== place)
   if (twice !== undefined) return { line, error: `the header has the column ${twice} twice` }
-  const missing = REQUIRED_COLUMNS.filter((column) => !columns.includes(column))
+  const missing = REQUIRED_COLUMNS.filter((column) => !places.has(column) && !(column === 'category' && places.has('categories')))
   if (missing.length > 0) return { line, error: `the header lacks the column ${missing.join(', ')}` }
-  return { columns: columns as Column[] }
+  const named = [...places]
+  return {
+    columns: new Set(columns),
+    places,
+    translated: named.flatMap(([column, place]) => {
+      const [, name, language] = TRANSLATED_COLUMN.exec(column) ?? []
+      return name === undefined || language === undefined ? [] : { place, name, language }
+    }),
+    priced: named.flatMap(([column, place]) => {
+      const [, kind, currency] = PRICE_COLUMN.exec(column) ?? []
+      return kind === undefined || currency === undefined ? [] : { place, column, kind, currency }
+    }),
+  }
 }
 
-function readRow(columns: readonly Column[], fields: readonly string[], defaultCurrency: string): ImportedProduct {
-  if (fields.length !== columns.length) {
-    throw new InvalidLine(`the record has ${fields.length} fields where the header has ${columns.length}`)
+function readRow(header: Header, fields: readonly string[], defaultCurrency: string): ImportedProduct {
+  const { places } = header
+  if (fields.length !== places.size) {
+    throw new InvalidLine(`the record has ${fields.length} fields where the header has ${places.size}`)
   }
-  const cell = (column: Column) => fields[columns.indexOf(column)] ?? ''
+  const cell = (column: Column) => fields[places.get(column) ?? -1] ?? ''
   const trimmed = (column: Column) => cell(column).trim()
   const currency = trimmed('currency') || defaultCurrency
   if (!isCurrency(currency)) throw new InvalidLine('currency must be an ISO 4217 code such as EUR')
   const orNull = (column: Column) => trimmed(column) || null
   const reference = trimmed('reference')
-  return readProduct({
+  const product = readProduct({
     sku: cell('sku'),
     name: cell('name'),
     description: cell('description'),
-    category: cell('category'),
+    category: places.has('category') && (trimmed('category') !== '' || trimmed('categories') === '') ? cell('category') : null,
+    ...(trimmed('categories') === ''
+      ? {}
+      : { categories: readJson('categories', trimmed('categories'), 'list such as [["Men", "Shoes"], "sale"]') }),
     slug: orNull('slug'),
     brand: orNull('brand'),
     image_url: orNull('image_url'),
@@ -108,9 +153,36 @@ function readRow(columns: readonly Column[], fields: readonly string[], defaultC
     compare_at_price: trimmed('compare_at_price') === '' ? null : readPrice('compare_at_price', trimmed('compare_at_price'), currency),
     seo: { title: orNull('seo_title'), description: orNull('seo_description') },
     availability_text: orNull('availability_text'),
+    ...readTranslations(header, fields),
+    ...readPrices(header, fields),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
   })
+  return { ...product, columns: header.columns }
+}
+
+/** Without a column of a translated text the translations stay. */
+function readTranslations({ translated }: Header, fields: readonly string[]): { translations?: Translations } {
+  const translations: Translations = {}
+  for (const { place, name, language } of translated) {
+    translations[language] = { ...translations[language], [name]: fields[place] ?? '' }
+  }
+  return translated.length === 0 ? {} : { translations }
+}
+
+/** Without a column of a price in a currency these prices stay. */
+function readPrices({ priced }: Header, fields: readonly string[]): { prices?: OfferedPrice[] } {
+  const amounts = new Map<string, Map<string, number>>()
+  for (const { place, column, kind, currency } of priced) {
+    const text = (fields[place] ?? '').trim()
+    if (text !== '') amounts.set(currency, (amounts.get(currency) ?? new Map()).set(kind, readPrice(column, text, currency).amount))
+  }
+  const prices = [...amounts].map(([currency, of]) => {
+    const amount = of.get('price')
+    if (amount === undefined) throw new InvalidLine(`compare_at_price:${currency} must come with a price:${currency}`)
+    return { amount, currency, compare_at: of.get('compare_at_price') ?? null }
+  })
+  return priced.length === 0 ? {} : { prices }
 }
 
 function readStock(stock: string, delta: string): { stock?: number | null; stock_delta?: number } {
@@ -125,7 +197,7 @@ function readStock(stock: string, delta: string): { stock?: number | null; stock
   }
 }
 
-function readPrice(column: Column, text: string, currency: string): Money {
+function readPrice(column: string, text: string, currency: string): Money {
   const amount = parseMajorUnits(text, currency)
   if (amount !== null) return { amount, currency }
   const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`

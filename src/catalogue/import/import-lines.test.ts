@@ -86,7 +86,8 @@ test('distinguishes unchanged stock, stock that is not tracked, a number and a d
 test('reads CSV with columns in any order, fields of several lines, and the default currency', async () => {
   const file =
     '\ufeff\r\nprice,category,sku,name,description\r\n12.50,Kitchen,A,"The ""big"" one, blue","Two\r\nlines"\r\n\r\n7,Kitchen,B,Pot,\r\n'
-  const { sku: _, name: _name, description: _description, price: _price, stock: _stock, ...rest } = MUG
+  const { sku: _, name: _name, description: _description, price: _price, stock: _stock, ...unnamed } = MUG
+  const rest = { ...unnamed, columns: new Set(['price', 'category', 'sku', 'name', 'description']) }
   assert.deepEqual(await read(file), [
     {
       line: 3,
@@ -213,7 +214,7 @@ test('reports all lines of a bad CSV record', async () => {
 for (const [header, reason] of [
   [
     'sku;name;category;price',
-    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference, slug, brand, compare_at_price, images, seo_title, seo_description, availability_text`,
+    `the header has the unknown column "sku;name;category;price"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference, slug, brand, compare_at_price, images, seo_title, seo_description, availability_text, categories, translated texts such as name:de, and prices such as price:USD`,
   ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],
@@ -222,6 +223,13 @@ for (const [header, reason] of [
     assert.deepEqual(await summary(`${header}\nA,Mug,,Kitchen,1\n`, 'csv'), [`1: ${reason}`])
   })
 }
+
+test('a CSV header with very many columns is refused', async () => {
+  const header = (count: number) =>
+    ['sku,name,category,price', ...Array.from({ length: count - 4 }, (_, place) => `name:x${place.toString(36)}`)].join(',')
+  assert.deepEqual(await summary(`${header(1_001)}\nA\n`, 'csv'), ['1: the header has 1001 columns; at most 1,000 are read'])
+  assert.deepEqual(await summary(`${header(1_000)}\nA\n`, 'csv'), ['2: the record has 1 fields where the header has 1000'])
+})
 
 test('reports lines that are not UTF-8 or longer than 1 MiB, and continues', async () => {
   const latin = Buffer.from(json({ name: 'Café' }), 'latin1')

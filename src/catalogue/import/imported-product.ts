@@ -3,11 +3,13 @@ import { Compile } from 'typebox/schema'
 import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
 import {
+  CATEGORIES_RULE,
   describeLength,
   findContradiction,
   IMAGES_RULE,
   identifier,
   MAX_STOCK,
+  NAMES_CATEGORY,
   NewProductBody,
   normalizeProduct,
   type ProductInput,
@@ -15,6 +17,7 @@ import {
   trim,
   withRule,
 } from '../product-input.ts'
+import { TRANSLATIONS_RULE } from '../translations.ts'
 
 /** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
@@ -22,6 +25,8 @@ export type ImportedProduct = ProductInput & {
   stock_delta?: number
   /** With `stock_delta`: identifies the movement, which is booked once for each product. */
   reference?: string
+  /** Of a file with a header: a product that is there keeps what these do not name. */
+  columns?: ReadonlySet<string>
 }
 
 /** A line of a catalogue file, numbered from 1, with its product or the reason for its refusal. */
@@ -49,7 +54,7 @@ const LineSchema = withRule(
       stock_delta: Type.Optional(Type.Integer({ minimum: -MAX_STOCK, maximum: MAX_STOCK })),
       reference: Type.Optional(identifier('reference')),
     },
-    { additionalProperties: false },
+    { ...NAMES_CATEGORY, additionalProperties: false },
   ),
   ({ stock, stock_delta, reference }) => {
     if (stock_delta !== undefined && stock !== undefined) return 'stock and stock_delta must not both be given'
@@ -82,19 +87,24 @@ const MUST_BE: Readonly<Record<string, string>> = {
   price: 'an object',
   'price.amount': `a whole number of minor units from 0 to ${Number.MAX_SAFE_INTEGER}`,
   'price.currency': 'an ISO 4217 code such as EUR',
+  categories: CATEGORIES_RULE,
   images: IMAGES_RULE,
   compare_at_price: 'null or an object with an amount in minor units and a currency, as price',
   seo: 'an object with a title and a description, each null or a text of one line',
+  translations: TRANSLATIONS_RULE,
+  prices: 'a list of at most 50 objects with amount in minor units, currency and, if reduced, compare_at',
   stock: `null or a whole number from 0 to ${MAX_STOCK}`,
   stock_delta: `a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
 }
 
 /** Explained as a whole, whatever of it is wrong. */
-const WHOLE = ['images', 'compare_at_price', 'seo']
+const WHOLE = ['categories', 'images', 'compare_at_price', 'seo', 'translations', 'prices']
 
 function nameOf([property = '', ...rest]: readonly string[]): string {
   if (property === 'options' && rest.length > 0) return 'an option'
   if (property === 'images' && rest.length > 1) return `${rest[1]} of an image`
+  // `seo_title` has the bounds of `seo.title`.
+  if (property === 'translations' && rest.length > 1) return (rest[1] ?? '').replace('seo_', 'seo.')
   return [property, ...rest].join('.')
 }
 

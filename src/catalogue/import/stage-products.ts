@@ -1,5 +1,6 @@
 import { copyRows } from '../../db/copy-rows.ts'
 import type { Transaction } from '../../db/pool.ts'
+import { toStoredPrices } from '../offered-prices.ts'
 import { type Image, storedImages } from '../product-details.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
@@ -7,9 +8,13 @@ import type { ImportedProduct } from './imported-product.ts'
 const ANALYZE_FROM = 200
 
 /** A line of a file as it is stored. */
-export interface StagedProduct extends Omit<ImportedProduct, 'slug' | 'stock' | 'stock_delta' | 'reference'> {
+export interface StagedProduct
+  extends Omit<ImportedProduct, 'slug' | 'category' | 'categories' | 'stock' | 'stock_delta' | 'reference' | 'columns'> {
   id: string
   slug: string | null
+  category: string
+  /** Null: only the first one is known, by its name. */
+  categoryIds: readonly string[] | null
   /** Version of the locked stock; 0 for a new product. */
   stockVersion: number
   before: number | null
@@ -26,6 +31,8 @@ export async function stageProducts(tx: Transaction, rows: readonly StagedProduc
       name text not null,
       description text not null,
       category text not null,
+      -- Null: those after the first one stay.
+      category_ids uuid[],
       image_url text,
       variant_group text,
       options jsonb not null,
@@ -40,6 +47,9 @@ export async function stageProducts(tx: Transaction, rows: readonly StagedProduc
       seo_title text,
       seo_description text,
       availability_text text,
+      -- Null: they stay.
+      translations jsonb,
+      prices jsonb,
       -- Version (0 for a new product) and number of the locked stock, and the number it will be.
       stock_version bigint not null,
       stock_before bigint,
@@ -49,14 +59,24 @@ export async function stageProducts(tx: Transaction, rows: readonly StagedProduc
   )
   await copyRows(
     tx,
-    `copy import_rows (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount,
-       price_currency, slug, brand, compare_at_amount, images, seo_title, seo_description, availability_text,
+    `copy import_rows (id, sku, name, description, category, category_ids, image_url, variant_group, options, attributes, price_amount,
+       price_currency, slug, brand, compare_at_amount, images, seo_title, seo_description, availability_text, translations, prices,
        stock_version, stock_before, stock, reference)
      from stdin`,
     rows
       .values()
       .map((row) => [
-        ...[row.id, row.sku, row.name, row.description, row.category, row.image_url, row.group, JSON.stringify(row.options)],
+        ...[
+          row.id,
+          row.sku,
+          row.name,
+          row.description,
+          row.category,
+          idsCell(row.categoryIds),
+          row.image_url,
+          row.group,
+          JSON.stringify(row.options),
+        ],
         ...[
           JSON.stringify(row.attributes),
           row.price.amount,
@@ -66,10 +86,16 @@ export async function stageProducts(tx: Transaction, rows: readonly StagedProduc
           row.compare_at_price?.amount ?? null,
         ],
         ...[imagesCell(row.images), row.seo.title, row.seo.description, row.availability_text],
+        row.translations === undefined ? null : JSON.stringify(row.translations),
+        row.prices === undefined ? null : JSON.stringify(toStoredPrices(row.prices)),
         ...[row.stockVersion, row.before, row.after, row.reference],
       ]),
   )
   if (rows.length >= ANALYZE_FROM) await tx.query('analyze import_rows')
+}
+
+function idsCell(ids: readonly string[] | null): string | null {
+  return ids === null ? null : `{${ids.join()}}`
 }
 
 function imagesCell(images: readonly Image[]): string | null {

@@ -7,12 +7,27 @@ import { eventually, promptly } from '../../../test/eventually.ts'
 import { freePort } from '../../../test/free-port.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
+import type { Pool } from '../../db/pool.ts'
 import { PROBLEMS } from '../../http/problem.ts'
 
 // One store behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
 const options = { skip: varnishMissing }
 const [backendPort, purgePort] = varnishMissing === false ? [await freePort(), await freePort()] : [0, 0]
 const running = varnishMissing === false ? await start() : null
+
+/** Waits until both purges of every change have arrived. */
+async function bothPurgesOf(pool: Pool): Promise<void> {
+  await eventually(
+    async () => {
+      const { rows } = await pool.query(
+        `select (select count(*) from catalogue_changes) + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed')
+          as waiting`,
+      )
+      return rows[0].waiting === 0
+    },
+    { what: 'both purges of the last change have arrived' },
+  )
+}
 
 async function start() {
   const store = await startStore(
@@ -28,16 +43,7 @@ async function start() {
   store.server.server.on('request', ({ url = '' }) => void asked.push(url))
   const varnish = await startVarnish({ after }, backendPort, purgePort)
   const lamp = await store.addProduct({ name: 'A lamp', amount: 1_000 })
-  await eventually(
-    async () => {
-      const { rows } = await store.pool.query(
-        `select (select count(*) from catalogue_changes) + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed')
-          as waiting`,
-      )
-      return rows[0].waiting === 0
-    },
-    { what: 'both purges of the new product have arrived' },
-  )
+  await bothPurgesOf(store.pool)
   return { store, varnish, lamp, asked }
 }
 
@@ -82,6 +88,69 @@ test('caches the catalogue only', options, async () => {
   assert.equal(me.status, 200)
   assert.equal((await fetch(`${varnish.url}/me`)).status, 401)
   assert.equal((await fetch(`${varnish.url}/admin/products`, { method: 'POST' })).status, 401)
+})
+
+test('keeps the tree of categories until one changes', options, async () => {
+  const { store, varnish, asked } = setup()
+  const read = async () => {
+    const answer = await fetch(`${varnish.url}/categories`)
+    const { data } = (await answer.json()) as { data: { name: string }[] }
+    return { isHit: answer.headers.get('x-cache') === 'hit', names: data.map(({ name }) => name) }
+  }
+  const first = await read()
+  assert.deepEqual(await read(), { ...first, isHit: true })
+  assert.equal(asked.filter((path) => path === '/categories').length, 1)
+  await store.pool.query(`insert into categories (id, slug, name, position) values (gen_random_uuid(), 'new-here', 'New here', 99)`)
+  await promptly(store.pool, async () => (await read()).names.includes('New here'), { withinMs: 5_000, what: 'the new category' })
+})
+
+test('passes feeds on as they are, and keeps none', options, async () => {
+  const { varnish, asked, lamp } = setup()
+  for (let time = 1; time <= 2; time++) {
+    const answer = await fetch(`${varnish.url}/feeds/products.ndjson`)
+    assert.ok((await answer.text()).includes(lamp.id))
+    assert.equal(asked.filter((path) => path === '/feeds/products.ndjson').length, time)
+  }
+  assert.equal((await fetch(`${varnish.url}/feeds/products.xml`)).status, 404, 'a store without SHOP_PRODUCT_URL')
+  assert.equal((await fetch(`${varnish.url}/feeds/products.ndjson`, { method: 'HEAD' })).status, 200)
+})
+
+test('keeps a page once for each language of the catalogue, whatever headers clients send', options, async () => {
+  const { store, varnish, asked } = setup()
+  const translated = await store.addProduct({ name: 'A chair' })
+  const translations = { de: { name: 'Ein Stuhl' }, fr: { name: 'Une chaise' } }
+  await store.pool.query('update products set translations = $2 where id = $1', [translated.id, translations])
+  const path = `/products/${translated.id}`
+  const countAsked = () => asked.filter((url) => url === path).length
+  const read = async (accept: string) => {
+    const answer = await fetch(`${varnish.url}${path}`, { headers: { 'accept-language': accept } })
+    return ((await answer.json()) as { name: string }).name
+  }
+  await eventually(async () => (await read('de')) === 'Ein Stuhl' && (await read('fr')) === 'Une chaise')
+  await eventually(async () => (await read('en')) === 'A chair' && (await read('*')) === 'A chair')
+  await bothPurgesOf(store.pool)
+  for (const accept of ['de', 'fr', 'en', '*']) await read(accept)
+  const before = countAsked()
+  const regions = Array.from({ length: 1_000 }, (_, index) => `de-${String(index).padStart(3, '0')},en;q=0.5`)
+  for (const [accept, name] of [
+    ...regions.map((region) => [region, 'Ein Stuhl']),
+    ['DE-at', 'Ein Stuhl'],
+    ['nl, fr-CA;q=0.9, de;q=0.8', 'Une chaise'],
+    ['de;q=0, fr ; q=0.1', 'Une chaise'],
+    ['de;q=0.0,nl', 'A chair'],
+    ['de;q=0.01', 'Ein Stuhl'],
+    ['deu, den-DE, x-de', 'A chair'],
+    ['', 'A chair'],
+    ['*;q=0.5', 'A chair'],
+    [`${'nl,'.repeat(160)}de`, 'Ein Stuhl'],
+    [`${'nl,'.repeat(2_000)}de`, 'A chair'],
+    [`${', '.repeat(240)}de`, 'Ein Stuhl'],
+    ['-;q=,,;;=', 'A chair'],
+    ['d'.repeat(5_000), 'A chair'],
+  ] as const) {
+    assert.equal(await read(accept ?? ''), name, accept?.slice(0, 40))
+  }
+  assert.equal(countAsked(), before)
 })
 
 test('refuses to ban except by tags', options, async () => {

@@ -1,26 +1,34 @@
 import type { Queryable } from '../../db/pool.ts'
 import { allOf, sql } from '../../db/sql.ts'
-import type { Filters } from '../product-query.ts'
+import { matchSource } from '../categories/list-source.ts'
+import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
 
 /** The most products that are counted. Beyond it the answer is the planner's estimate. */
 const COUNTED = 10_000
+/** The most members of a category: they are counted in its index. */
+const MEMBERS_COUNTED = 20_000
 
 /** The number of products that match the filters; with `isCollapsed` a group counts as one. */
 export async function countProducts(
   db: Queryable,
-  filters: Filters & { isCollapsed: boolean },
+  filters: LocatedFilters & { isCollapsed: boolean },
   textQuery: TextQuery,
 ): Promise<{ value: number; exact: boolean }> {
+  const { categoryIds, isCollapsed } = filters
+  const isCategoryAlone =
+    categoryIds?.length === 1 && !isCollapsed && filterConditions('product', { ...filters, categoryIds: null }, textQuery).length === 1
+  if (isCategoryAlone) return countMembers(db, categoryIds[0] ?? '')
   const estimate = await estimateProducts(db, filters, textQuery)
   // Too many to be counted exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts the first.
   if (estimate > 2 * COUNTED) return { value: estimate, exact: false }
+  const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ matches: number; entries: number }>(
-    sql`select count(*) as matches, count(${filters.isCollapsed ? ENTRY : ANY}) as entries
+    sql`select count(*) as matches, count(${isCollapsed ? ENTRY : ANY}) as entries
     from (
       select product.id, product.variant_group
-      from products as product
-      where ${allOf(filterConditions('product', filters, textQuery))}
+      from ${from}
+      where ${allOf(conditions)}
       limit ${COUNTED + 1}
     ) as counted`,
   )
@@ -29,17 +37,32 @@ export async function countProducts(
   return { value: Math.max(entries, Math.round((estimate * entries) / matches)), exact: false }
 }
 
+/** Of one category without other filters: its index alone is read, in one statement. */
+async function countMembers(db: Queryable, categoryId: string): Promise<{ value: number; exact: boolean }> {
+  const { rows } = await db.query<{ members: number }>(
+    sql`select count(*) as members
+     from (select from product_categories where category_id = ${categoryId} and is_listed limit ${MEMBERS_COUNTED + 1}) as counted`,
+  )
+  const { members = 0 } = rows[0] ?? {}
+  if (members <= MEMBERS_COUNTED) return { value: members, exact: true }
+  const { rows: estimated } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>(
+    sql`explain (format json) select from product_categories where category_id = ${categoryId} and is_listed`,
+  )
+  return { value: Math.max(members, estimated[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0), exact: false }
+}
+
 // A group and an id cannot be mixed up: one of the two is null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
 /** The number of products that PostgreSQL's planner expects from its statistics, in a few hundred microseconds. */
-export async function estimateProducts(db: Queryable, filters: Filters, textQuery: TextQuery): Promise<number> {
+export async function estimateProducts(db: Queryable, filters: LocatedFilters, textQuery: TextQuery): Promise<number> {
+  const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>(
     sql`explain (format json)
     select
-    from products as product
-    where ${allOf(filterConditions('product', filters, textQuery))}`,
+    from ${from}
+    where ${allOf(conditions)}`,
   )
   return rows[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0
 }

@@ -1,9 +1,13 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../../db/pool.ts'
-import { allOf, noSql, sql } from '../../db/sql.ts'
+import { allOf, sql } from '../../db/sql.ts'
+import { matchSource } from '../categories/list-source.ts'
+import { locateCategory } from '../categories/locate-category.ts'
 import { EXAMPLE_FACETS } from '../examples.ts'
+import { amountIn } from '../offered-prices.ts'
 import type { Filters } from '../product-query.ts'
 import { AttributeFacetsSchema, countAttributes } from './attribute-facets.ts'
+import { CategoryFacetsSchema, type CategorySet, countCategories } from './category-facets.ts'
 import { estimateProducts } from './count-products.ts'
 import { filterConditions } from './filter-sql.ts'
 import { resolveTextQuery } from './similar-words.ts'
@@ -12,7 +16,8 @@ const count = Type.Integer({ minimum: 0 })
 
 export const FacetsSchema = Type.Object(
   {
-    categories: Type.Array(Type.Object({ category: Type.String(), count }), { description: 'The 100 with most products.' }),
+    categories: CategoryFacetsSchema,
+    brands: Type.Array(Type.Object({ brand: Type.String(), count }), { description: 'The 100 with most products.' }),
     price_ranges: Type.Array(
       Type.Object({
         currency: Type.String(),
@@ -28,40 +33,74 @@ export const FacetsSchema = Type.Object(
 )
 export type Facets = Static<typeof FacetsSchema>
 
+interface RangeCount {
+  currency: string
+  range: number
+  count: number
+}
+
 /** Lower ends of the price ranges, in minor units. */
 const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]
-const MAX_CATEGORIES = 100
+const MAX_BRANDS = 100
+const PRODUCT = sql`product`
 /** Of more matches a sample of about this size is read. */
 const MAX_READ = 50_000
 /** Those of attributes cost more each. */
 const MAX_READ_OF_ATTRIBUTES = 10_000
 
-/** The number of products that match the filters, by category, by price range and, if asked, by attribute. */
-export async function countFacets(db: Queryable, filters: Filters, { hasAttributes = false } = {}): Promise<Facets> {
+/** The number of products that match the filters, by category, by brand, by price range and, if asked, by attribute. */
+export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
+  const filters = await locateCategory(db, wanted)
+  const { currency } = filters
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
   const conditions = filterConditions('product', filters, textQuery)
   const estimate = await estimateProducts(db, filters, textQuery)
   const share = estimate <= MAX_READ ? 1 : await sampleShare(db, MAX_READ)
-  const { rows } = await db.query<{ category: string; currency: string; range: number; count: number }>(
-    sql`select product.category, product.price_currency as currency,
-      width_bucket(product.price_amount, ${RANGES}::bigint[]) as range, count(*) as count
-    from products as product ${share < 1 ? sql`tablesample system (${share * 100}) repeatable (1)` : noSql}
-    where ${allOf(conditions)}
-    group by product.category, product.price_currency, range`,
+  const source =
+    share === 1
+      ? matchSource(filters, textQuery)
+      : { from: sql`products as product tablesample system (${share * 100}) repeatable (1)`, conditions }
+  const { rows } = await db.query<{ ranges: RangeCount[]; brands: Facets['brands']; sets: CategorySet[] }>(
+    sql`with matching as materialized (
+       select product.id, product.brand, ${currency === null ? sql`product.price_currency` : sql`${currency}::text`} as currency,
+         width_bucket(${amountIn(PRODUCT, currency)}, ${RANGES}::bigint[]) as range
+       from ${source.from}
+       where ${allOf(source.conditions)}
+     ), ranged as (
+       select currency, range, count(*) as count from matching group by currency, range
+     ), branded as (
+       select brand, count(*) as count
+       from matching
+       where brand is not null
+       group by brand
+       order by count desc, brand collate "C"
+       limit ${MAX_BRANDS}
+     ), placed as (
+       select array_agg(member.category_id order by member.category_id) as ids
+       from matching
+       join product_categories as member on member.product_id = matching.id
+       group by matching.id
+     ), counted as (
+       select ids, count(*) as count from placed group by ids
+     )
+     select
+       (select coalesce(json_agg(ranged order by currency collate "C", range), '[]') from ranged) as ranges,
+       (select coalesce(json_agg(branded), '[]') from branded) as brands,
+       (select coalesce(json_agg(counted), '[]') from counted) as sets`,
   )
-  const total = (group: typeof rows) => Math.round(group.reduce((sum, row) => sum + row.count, 0) / share)
+  const { ranges, brands, sets } = rows[0] as (typeof rows)[number]
+  const scaled = <T extends { count: number }>(counted: readonly T[]) =>
+    counted.map((each) => ({ ...each, count: Math.round(each.count / share) }))
   const attributeShare = estimate <= MAX_READ_OF_ATTRIBUTES ? 1 : await sampleShare(db, MAX_READ_OF_ATTRIBUTES)
   return {
-    categories: [...Map.groupBy(rows, ({ category }) => category)]
-      .map(([category, group]) => ({ category, count: total(group) }))
-      .sort((a, b) => b.count - a.count || (a.category < b.category ? -1 : 1))
-      .slice(0, MAX_CATEGORIES),
-    price_ranges: [...Map.groupBy(rows, ({ currency, range }) => `${currency} ${String(range).padStart(2, '0')}`)]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([, group]) => {
-        const { currency = '', range = 1 } = group[0] ?? {}
-        return { currency, min: RANGES[range - 1] ?? 0, max: RANGES[range] ?? null, count: total(group) }
-      }),
+    categories: scaled(await countCategories(db, sets, filters.categoryIds)),
+    brands: scaled(brands),
+    price_ranges: scaled(ranges).map(({ currency, range, count }) => ({
+      currency,
+      min: RANGES[range - 1] ?? 0,
+      max: RANGES[range] ?? null,
+      count,
+    })),
     ...(hasAttributes ? { attributes: await countAttributes(db, conditions, attributeShare) } : {}),
     exact: share === 1 && (!hasAttributes || attributeShare === 1),
   }

@@ -1,5 +1,6 @@
 import { type Sql, sql } from '../../db/sql.ts'
-import type { Filters } from '../product-query.ts'
+import { amountIn, isSoldIn } from '../offered-prices.ts'
+import type { LocatedFilters } from '../product-query.ts'
 
 /** A search in the syntax of `tsquery`; null for no search, empty for one that matches nothing. */
 export type TextQuery = string | null
@@ -8,16 +9,32 @@ const TABLES = { product: sql`product`, other: sql`other` }
 
 /**
  * The conditions for a row of the alias `table` to match the filters; at least one. The statement must be planned for its values: the planner
- * has to see a word to know how frequent it is.
+ * has to see a word to know how frequent it is. `place`: the column of the amount in the currency, of rows that are all sold in it.
  */
-export function filterConditions(table: keyof typeof TABLES, filters: Filters, textQuery: TextQuery): Sql[] {
-  const { category, minPrice, maxPrice, inStock, ids, group, attributes } = filters
+export function filterConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
+  return [sql`${TABLES[table]}.archived_at is null`, ...matchConditions(table, filters, textQuery, place)]
+}
+
+/** As `filterConditions`, for rows that are not archived; maybe none. */
+export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
+  const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes } = filters
   const row = TABLES[table]
-  const conditions = [sql`${row}.archived_at is null`]
-  if (textQuery !== null) conditions.push(sql`${row}.search @@ ${textQueryExpression(textQuery)}`)
-  if (category !== null) conditions.push(sql`${row}.category = ${category}`)
-  if (minPrice !== null) conditions.push(sql`${row}.price_amount >= ${minPrice}::bigint`)
-  if (maxPrice !== null) conditions.push(sql`${row}.price_amount <= ${maxPrice}::bigint`)
+  const conditions: Sql[] = []
+  if (textQuery !== null) conditions.push(matchesText(row, textQueryExpression(textQuery)))
+  if (categoryIds?.length === 0) conditions.push(sql`false`)
+  else if (categoryIds !== null) {
+    conditions.push(sql`exists (
+      select from product_categories
+      where product_categories.product_id = ${row}.id and product_categories.category_id = any(${categoryIds}::uuid[])
+        -- So are the rows above: for the indexes of listed ones.
+        and product_categories.is_listed
+    )`)
+  }
+  if (brand !== null) conditions.push(sql`${row}.brand = ${brand}`)
+  if (currency !== null && place === undefined) conditions.push(isSoldIn(row, currency))
+  const amount = place ?? amountIn(row, currency)
+  if (minPrice !== null) conditions.push(sql`${amount} >= ${minPrice}::bigint`)
+  if (maxPrice !== null) conditions.push(sql`${amount} <= ${maxPrice}::bigint`)
   if (inStock !== null) conditions.push(inStock ? sql`${row}.in_stock` : sql`not ${row}.in_stock`)
   if (ids !== null) conditions.push(sql`${row}.id = any(${ids}::uuid[])`)
   if (group !== null) conditions.push(sql`${row}.variant_group = ${group}`)
@@ -43,6 +60,11 @@ function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
       return [hasAny(terms.length > 0 ? terms : [name]), ...paths.map((path) => sql`${row}.attributes @@ ${path}::jsonpath`)]
     }),
   ]
+}
+
+/** Whether the words of a product, also those of its translations, match: `translated_search` has both, where there are translations. */
+export function matchesText(row: Sql, textQuery: Sql): Sql {
+  return sql`((${row}.translated_search is null and ${row}.search @@ ${textQuery}) or ${row}.translated_search @@ ${textQuery})`
 }
 
 export function textQueryExpression(textQuery: string): Sql {

@@ -1,9 +1,10 @@
 import type { Queryable } from '../../db/pool.ts'
-import { allOf, noSql, sql } from '../../db/sql.ts'
-import type { Filters } from '../product-query.ts'
-import { PRODUCT_COLUMNS, type ProductRow } from '../products.ts'
+import { allOf, literal, noSql, type Sql, sql } from '../../db/sql.ts'
+import { listSource } from '../categories/list-source.ts'
+import type { Filters, LocatedFilters } from '../product-query.ts'
+import { type ProductRow, type ProductView, productColumns } from '../products.ts'
 import type { Position } from '../walk-products.ts'
-import { filterConditions, textQueryExpression } from './filter-sql.ts'
+import { textQueryExpression } from './filter-sql.ts'
 
 /**
  * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue for a word that
@@ -31,7 +32,7 @@ export interface RankedWindow {
 }
 
 export interface RankedWalk {
-  filters: Filters & { isCollapsed: boolean }
+  filters: LocatedFilters<Filters & { isCollapsed: boolean }>
   textQuery: string
   isBackward: boolean
   /** `value` is a rank. Null: from the first, or backwards from the last. */
@@ -39,6 +40,7 @@ export interface RankedWalk {
   /** That of the first page, so that all pages rank the same products; undefined on the first page. */
   window: RankedWindow | undefined
   count: number
+  view: ProductView
 }
 
 interface CandidateRow extends ProductRow {
@@ -52,27 +54,30 @@ interface CandidateRow extends ProductRow {
 
 /** The next `count` candidates by rank, in the direction of reading. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
-  const { filters, textQuery, isBackward, from, window, count } = walk
-  const conditions = filterConditions('product', filters, textQuery)
-  if (window !== undefined) {
-    const { floor, ceiling } = window
-    conditions.push(
-      sql`(product.created_at, product.id) >= (${floor.value}::timestamptz, ${floor.id}::uuid)`,
-      sql`(product.created_at, product.id) <= (${ceiling.value}::timestamptz, ${ceiling.id}::uuid)`,
-    )
-  }
+  const { filters, textQuery, isBackward, from, window, count, view } = walk
+  const isBetween =
+    ({ floor, ceiling }: RankedWindow) =>
+    (key: Sql) => [
+      sql`${key} >= (${floor.value}::timestamptz, ${floor.id}::uuid)`,
+      sql`${key} <= (${ceiling.value}::timestamptz, ${ceiling.id}::uuid)`,
+    ]
+  const candidates = listSource(filters, textQuery, [], {
+    ...{ column: sql`created_at`, memberColumn: sql`created_at`, direction: sql`desc` },
+    beyond: window === undefined ? () => [] : isBetween(window),
+    limit: sql`limit ${literal(window === undefined ? CANDIDATES : CANDIDATES_LATER)}`,
+  })
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
   const { rows } = await db.query<CandidateRow>(
     // Ranked after the limit: otherwise the text of every match would be read and ranked.
     sql`with candidate as materialized (
       select product.id, product.created_at
-      from products as product
-      where ${allOf(conditions)}
-      order by product.created_at desc, product.id desc
+      from ${candidates.from}
+      where ${allOf(candidates.conditions)}
+      order by ${candidates.order}
       limit ${window === undefined ? CANDIDATES : CANDIDATES_LATER}
     ), rated as materialized (
-      select product.id, product.variant_group, ts_rank(${WEIGHTS}::real[], product.search, ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer) as rank
+      select product.id, product.variant_group, ts_rank(${WEIGHTS}::real[], coalesce(product.translated_search, product.search), ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer) as rank
       from candidate
       join products as product on product.id = candidate.id
     ), ranked as (
@@ -91,7 +96,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
         (array_agg(id order by created_at desc, id desc))[1] as ceiling_id
       from candidate
     )
-    select ${PRODUCT_COLUMNS}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
+    select ${productColumns(view)}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
     from ranked
     join products as product on product.id = ranked.id
     cross join edge

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import type { TextQuery } from './filter-sql.ts'
+import { matchesText, type TextQuery, textQueryExpression } from './filter-sql.ts'
 import { type SearchWords, toTextQuery } from './search-words.ts'
 
 /** Similar words of one mistyped word. */
@@ -15,6 +15,8 @@ const MAX_CANDIDATES = 50
 const QUOTE = "'"
 const SPECIAL = String.raw`(['\\])`
 const DOUBLED = String.raw`\1\1`
+const PRODUCTS = sql`products`
+const NEAREST_WORD = sql`(${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery`
 
 /** For each of `words` the words of sold products that share most trigrams with it; no entry for a short word or one without similar words. */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
@@ -31,9 +33,10 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
          limit ${MAX_CANDIDATES}
        ) as nearest
        where exists (
-         select from products
+         select
+         from products
          -- Not to_tsquery, which would normalize the word by the locale.
-         where archived_at is null and search @@ (${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, ${DOUBLED}, 'g') || ${QUOTE})::tsquery
+         where archived_at is null and ${matchesText(PRODUCTS, NEAREST_WORD)}
        )
        order by nearest.similarity desc, nearest.word
        limit ${MAX_SIMILAR}
@@ -53,8 +56,9 @@ export async function resolveTextQuery(db: Queryable, search: SearchWords): Prom
 /** Whether any sold product matches, without other filters. */
 export async function matchesAny(db: Queryable, textQuery: TextQuery): Promise<boolean> {
   const { rows } = await db.query<{ matches: boolean }>(
-    `select exists (select from products where archived_at is null and search @@ $1::tsquery) as matches`,
-    [textQuery],
+    sql`select exists (
+      select from products where archived_at is null and ${matchesText(PRODUCTS, textQueryExpression(textQuery ?? ''))}
+    ) as matches`,
   )
   return rows[0]?.matches ?? false
 }

@@ -13,6 +13,7 @@ const NAMES = ['actor', 'action', 'subject_type', 'subject_id', 'from', 'to'] as
 type Filters = Record<(typeof NAMES)[number], string | null>
 const SUBJECTS: Record<SubjectType, string> = {
   product: 'products',
+  category: 'categories',
   order: 'orders',
   account: 'accounts',
   api_key: 'API keys',

@@ -14,7 +14,7 @@ export function showNewProduct(root: HTMLElement, { signal }: ScreenContext): vo
       signal,
       onSubmit: async () => {
         const body = { ...readProduct(fields.read()), ...(stock.value === '' ? {} : { stock: Number(stock.value) }) }
-        const { id } = await call<Schemas['ProductDetails']>('POST', '/admin/products', { body })
+        const { id } = await call<Schemas['EditedProduct']>('POST', '/admin/products', { body })
         location.hash = `products?product=${id}`
       },
     },

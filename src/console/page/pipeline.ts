@@ -125,7 +125,7 @@ function lastVerifyCard({ last_verify: run, unavailable }: Pipeline, mayRun: boo
                 'p',
                 {},
                 badge('never run', 'waiting'),
-                ` verify compares orders, topic, mails and lake. Run it ${mayRun ? 'below, or ' : ''}each night: `,
+                ` verify compares orders, catalogue, topic, mails and lake. Run it ${mayRun ? 'below, or ' : ''}each night: `,
                 create('code', {}, 'storefront verify'),
               )
             : create('p', {}, badge('not readable', 'bad'), ` ${gap.reason}`),

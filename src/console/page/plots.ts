@@ -21,6 +21,8 @@ export interface PlotOptions {
   format: (value: number) => string
   /** The distances between two lines of the grid, ascending; by default 1, 2, 2.5 or 5 times a power of ten. */
   gridSteps?: readonly number[]
+  /** Whether a value holds until the next one; otherwise lines lead from one to the other. */
+  isStepped?: boolean
   signal: AbortSignal
 }
 
@@ -36,7 +38,7 @@ const DAY_SECONDS = 86_400
 const DARK = matchMedia('(prefers-color-scheme: dark)')
 
 /** A card with a plot, its legend, and the same figures as a table. It follows its width and the colours of the page until `signal`. */
-export function createPlot({ title, emptyText, format, gridSteps, signal }: PlotOptions): Plot {
+export function createPlot({ title, emptyText, format, gridSteps, isStepped = false, signal }: PlotOptions): Plot {
   const canvas = create('div', { class: 'canvas', attributes: { role: 'img', 'aria-label': `Plot: ${title}` } })
   const legend = create('div', { class: 'legend' })
   const empty = create('p', { class: 'muted' }, emptyText)
@@ -49,7 +51,7 @@ export function createPlot({ title, emptyText, format, gridSteps, signal }: Plot
   function draw(): void {
     plot?.destroy()
     replaceChildren(legend)
-    plot = new uPlot(optionsOf(data, canvas, legend, format, gridSteps), alignedOf(data), canvas)
+    plot = new uPlot(optionsOf(data, canvas, legend, { format, gridSteps, isStepped }), alignedOf(data), canvas)
   }
 
   function showTable(): void {
@@ -102,13 +104,13 @@ function optionsOf(
   { x, series }: PlotData,
   canvas: HTMLElement,
   legend: HTMLElement,
-  format: (value: number) => string,
-  gridSteps: readonly number[] | undefined,
+  { format, gridSteps, isStepped }: Pick<PlotOptions, 'format' | 'gridSteps'> & { isStepped: boolean },
 ): uPlot.Options {
   const muted = colourOf(canvas, '--muted')
   const grid = { stroke: colourOf(canvas, '--line'), width: 1 }
   const isLong = (x.at(-1) ?? 0) - (x[0] ?? 0) > 2 * DAY_SECONDS
   const short = new Intl.DateTimeFormat(undefined, isLong ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' })
+  const stepped = isStepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined
   const shared = { stroke: muted, grid, ticks: grid, font: '12px system-ui, sans-serif' }
   const ofTime = {
     values: (_: uPlot, splits: number[]) => splits.map((seconds) => short.format(seconds * 1_000)),
@@ -139,6 +141,7 @@ function optionsOf(
           label,
           stroke,
           width: 1.5,
+          ...(stepped === undefined ? {} : { paths: stepped }),
           // Values between two gaps, which no line shows.
           points: { size: 6, fill: stroke },
           ...(index < COLOURS ? {} : { dash: [6, 4] }),

@@ -2,16 +2,20 @@ import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
 import type { Schemas } from './api.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
+import { formatPrices, PRICES_HINT, readPrices } from './offered-prices.ts'
 import { ATTRIBUTES_HINT, formatAttributes, readAttributes } from './product-attributes.ts'
+import { CATEGORIES_HINT, formatCategories, readCategories } from './product-categories.ts'
 import { formatImages, IMAGES_HINT, readImages } from './product-images.ts'
+import { formatTranslations, readTranslations, translationsControl } from './product-translations.ts'
 
-type Product = Schemas['ProductDetails']
+/** Translations and further prices only as operators see it who may change products. */
+export type Product = Schemas['ProductDetails'] & Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices'>>
 
-const LABELS = ['sku', 'name', 'category', 'brand', 'description', 'slug', 'availability_text'] as const
+const LABELS = ['sku', 'name', 'brand', 'description', 'slug', 'availability_text'] as const
 /** What an operator edits; as texts, prices in major units. */
 export const FIELD_NAMES = [
-  ...(['sku', 'name', 'category', 'brand', 'price', 'currency', 'compare_at_price', 'description', 'availability_text'] as const),
-  ...(['images', 'slug', 'seo_title', 'seo_description', 'attributes'] as const),
+  ...(['sku', 'name', 'categories', 'brand', 'price', 'currency', 'compare_at_price', 'description', 'availability_text'] as const),
+  ...(['images', 'slug', 'seo_title', 'seo_description', 'attributes', 'prices', 'translations'] as const),
 ]
 type FieldName = (typeof FIELD_NAMES)[number]
 export type ProductTexts = Readonly<Record<FieldName, string>>
@@ -19,16 +23,19 @@ export type ProductTexts = Readonly<Record<FieldName, string>>
 export const NO_TEXTS = Object.fromEntries(FIELD_NAMES.map((name) => [name, ''])) as ProductTexts
 
 export function textsOf(product: Product): ProductTexts {
-  const { price, compare_at_price: before, images, seo, attributes } = product
+  const { price, compare_at_price: before, images, seo, attributes, prices, translations } = product
   return {
     ...(Object.fromEntries(LABELS.map((name) => [name, product[name] ?? ''])) as Record<(typeof LABELS)[number], string>),
     price: formatMajorUnits(price),
+    categories: formatCategories(product.categories),
     currency: price.currency,
     compare_at_price: before === null ? '' : formatMajorUnits(before),
     images: formatImages(images),
     seo_title: seo.title ?? '',
     seo_description: seo.description ?? '',
     attributes: formatAttributes(attributes),
+    prices: formatPrices(prices),
+    translations: formatTranslations(translations),
   }
 }
 
@@ -46,7 +53,7 @@ export function productFields(texts: ProductTexts): ProductFields {
   const controls = {
     sku: input('sku', 64),
     name: input('name', 300),
-    category: input('category', 100),
+    categories: Object.assign(area('categories', 2), { required: true }),
     brand: optional('brand', 100),
     price: Object.assign(input('price', 21), { inputMode: 'decimal' }),
     currency: Object.assign(input('currency', 3), { pattern: '[A-Z]{3}', title: 'Three capital letters, such as EUR' }),
@@ -58,12 +65,14 @@ export function productFields(texts: ProductTexts): ProductFields {
     seo_title: optional('seo_title', 200),
     seo_description: optional('seo_description', 500),
     attributes: area('attributes', 4),
+    prices: area('prices', 2),
+    translations: translationsControl(texts.translations),
   }
   return {
     elements: [
       field('Name', controls.name),
       field('SKU', controls.sku),
-      field('Category', controls.category),
+      withHint('Categories', controls.categories, CATEGORIES_HINT),
       field('Brand', controls.brand),
       field('Price', controls.price, 'In major units, with a point: 12.50.'),
       field('Reduced from', controls.compare_at_price, 'More than it costs now; empty: none.'),
@@ -75,6 +84,8 @@ export function productFields(texts: ProductTexts): ProductFields {
       field('SEO title', controls.seo_title),
       field('SEO text', controls.seo_description),
       withHint('Attributes', controls.attributes, ATTRIBUTES_HINT),
+      withHint('Prices in other currencies', controls.prices, PRICES_HINT),
+      controls.translations.element,
     ],
     read: () => Object.fromEntries(FIELD_NAMES.map((name) => [name, controls[name].value])) as unknown as ProductTexts,
     write: (next) => {
@@ -92,10 +103,10 @@ function withHint(label: string, control: HTMLTextAreaElement, hint: string): HT
 
 /** The product that the texts mean. Throws with the way to write what is none. */
 export function readProduct(texts: ProductTexts) {
-  const { sku, name, category, description, slug, currency } = texts
+  const { sku, name, description, slug, currency } = texts
   const orNull = (text: string) => text.trim() || null
   return {
-    ...{ sku, name, category, description, ...(slug.trim() === '' ? {} : { slug }) },
+    ...{ sku, name, description, categories: readCategories(texts.categories), ...(slug.trim() === '' ? {} : { slug }) },
     brand: orNull(texts.brand),
     price: readPrice('price', texts.price, currency),
     compare_at_price:
@@ -104,6 +115,8 @@ export function readProduct(texts: ProductTexts) {
     images: readImages(texts.images),
     seo: { title: orNull(texts.seo_title), description: orNull(texts.seo_description) },
     attributes: readAttributes(texts.attributes),
+    prices: readPrices(texts.prices),
+    translations: readTranslations(texts.translations),
   }
 }
 

@@ -1,10 +1,8 @@
 import { Refusal, type Schemas, send } from './api.ts'
 import { create } from './dom.ts'
 import { sendForm } from './form.ts'
-import { FIELD_NAMES, type ProductTexts, productFields, readProduct, textsOf } from './product-fields.ts'
+import { FIELD_NAMES, type Product, type ProductTexts, productFields, readProduct, textsOf } from './product-fields.ts'
 import type { ScreenContext } from './screen.ts'
-
-type Product = Schemas['ProductDetails']
 
 /** A product with the entity tag of its state. */
 export interface TaggedProduct {
@@ -46,7 +44,7 @@ export function productForm(
   /** Takes over the present state, except for what the operator has changed. Returns the explanation. */
   async function reload(texts: ProductTexts): Promise<string> {
     const before = textsOf(product)
-    ;({ product, etag } = await readTagged(await send('GET', `/products/${product.id}`)))
+    ;({ product, etag } = await readTagged(await send('GET', `/admin/products/${product.id}`)))
     const now = textsOf(product)
     const changed = FIELD_NAMES.filter((name) => now[name] !== before[name])
     const kept = FIELD_NAMES.filter((name) => texts[name] !== before[name])

@@ -11,6 +11,8 @@ const NAMES = ['q', 'category', 'in_stock'] as const
 const POLL_SECONDS = 10
 /** At most 100, so that one request has the stock of a page. */
 const PAGE_SIZE = 50
+/** Not the translations that the browser's language would choose: operators know products by their own texts. */
+const OWN_TEXTS = 'und'
 
 /** Products that are sold, with their stock. The first page and all stock keep themselves up to date. */
 export function showProductList(root: HTMLElement, { parameters, signal, may, report, tell }: ScreenContext): void {
@@ -102,7 +104,7 @@ export function showProductList(root: HTMLElement, { parameters, signal, may, re
   }
 
   function path(after?: string): string {
-    return withQuery('/products', { ...Object.fromEntries(filters), limit: PAGE_SIZE, cursor: after })
+    return withQuery('/products', { ...Object.fromEntries(filters), lang: OWN_TEXTS, limit: PAGE_SIZE, cursor: after })
   }
 
   more.addEventListener('click', async () => {
@@ -126,11 +128,12 @@ export function showProductList(root: HTMLElement, { parameters, signal, may, re
 }
 
 function changeLinks(): HTMLElement {
-  const [add, addMany] = [
+  const [add, addMany, categories] = [
     create('a', { href: '#products?new=1' }, 'New product'),
     create('a', { href: '#products?import=1' }, 'Import a file'),
+    create('a', { href: '#products?categories=1' }, 'Categories'),
   ]
-  return create('p', { class: 'actions' }, add, addMany)
+  return create('p', { class: 'actions' }, add, addMany, categories)
 }
 
 function idsOf(products: readonly Product[]): string {

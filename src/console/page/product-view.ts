@@ -5,6 +5,7 @@ import { amountText, create, facts, note, replaceChildren, table, timeElement } 
 import type { Names } from './names.ts'
 import { productForm, readTagged, type TaggedProduct } from './product-form.ts'
 import { formatImages } from './product-images.ts'
+import { priceHistory } from './product-prices.ts'
 import type { ScreenContext } from './screen.ts'
 import { stockForms } from './stock-form.ts'
 
@@ -31,10 +32,14 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
 
   async function load(): Promise<void> {
     try {
-      let state = await readTagged(await send('GET', pathOf`/products/${productId}`, { signal }))
+      let state = await readTagged(
+        await send('GET', may('products:write') ? pathOf`/admin/products/${productId}` : pathOf`/products/${productId}`, { signal }),
+      )
       const adjustments = adjustmentList(productId, context)
+      const prices = priceHistory(productId, context)
       const onState = (next: TaggedProduct) => {
         state = next
+        if (may('stock:read')) prices.load()
         const { name, sku } = next.product
         title.textContent = `Products: ${name}`
         replaceChildren(
@@ -53,6 +58,7 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
         create('section', { class: 'card' }, may('products:write') ? productForm(state, { signal, tell, onState }) : productFacts(state)),
         may('stock:read') && stockForms(productId, { signal, may, report, tell, onChanged: adjustments.load }),
         may('stock:read') && adjustments.element,
+        may('stock:read') && prices.element,
       )
     } catch (error) {
       if (signal.aborted) return
@@ -123,7 +129,7 @@ function confirmArchive(
       location.hash = 'products'
     } catch (error) {
       if (!(error instanceof Refusal) || error.problem.code !== 'precondition_failed') throw error
-      const now = await readTagged(await send('GET', `/products/${product.id}`))
+      const now = await readTagged(await send('GET', `/admin/products/${product.id}`))
       ifMatch = now.etag
       onOvertaken(now)
       throw new Error(`Nothing was archived: the product was changed meanwhile. It is ${now.product.name} now. Archive it all the same?`)

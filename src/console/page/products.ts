@@ -1,3 +1,4 @@
+import { showCategories } from './categories.ts'
 import { showImport } from './import.ts'
 import { showNewProduct } from './new-product.ts'
 import { showProductList } from './product-list.ts'
@@ -11,6 +12,7 @@ export const products: Screen = {
     const productId = context.parameters.get('product')
     if (productId !== null) showProduct(root, productId, context)
     else if (!context.may('products:write')) showProductList(root, context)
+    else if (context.parameters.has('categories')) showCategories(root, context)
     else if (context.parameters.has('new')) showNewProduct(root, context)
     else if (context.parameters.has('import')) showImport(root, context)
     else showProductList(root, context)

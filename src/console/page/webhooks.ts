@@ -47,7 +47,7 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     }
     const rows = shown.map((webhook) => [
       webhook.url,
-      webhook.event_types?.join(', ') ?? 'all events',
+      webhook.event_types?.join(', ') ?? 'all events of orders',
       create(
         'span',
         {},

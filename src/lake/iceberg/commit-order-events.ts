@@ -1,19 +1,19 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { findDamage } from '../find-damage.ts'
+import { findDamage, remedyFor } from '../find-damage.ts'
 import { makeSpillPath, withDuckDB } from '../lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from '../lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../lake-store.ts'
 import { listLake } from '../list-files.ts'
 import { type Change, commitSnapshot, readBase, type TableBase } from './commit-snapshot.ts'
 import { describeFile } from './describe-file.ts'
-import { ORDER_EVENTS } from './lake-table.ts'
+import { EVENT_TABLES, type LakeTableDefinition, ORDER_EVENTS } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { nameInTable, parseRegistered, type RegisteredFile } from './registered-file.ts'
 import { TableStore } from './table-store.ts'
 
 export interface CommitReport {
   snapshots: number
-  /** Files that the table lacks because they are damaged, by name with the reason. */
+  /** Files that the table lacks because they are damaged, by name with the reason and how to repair them. */
   damaged: ReadonlyMap<string, string>
 }
 
@@ -29,25 +29,41 @@ const MAX_ATTEMPTS = 10
 /** Of one snapshot: what a killed process has to do again. */
 const MAX_FILES = 500
 
+/** Brings the tables of events to what the lake's files are now. A lake without files of the catalogue gets no table of it. */
+export async function commitEvents(store: LakeStore, options: CommitOptions = {}): Promise<CommitReport> {
+  const reports: CommitReport[] = []
+  for (const table of EVENT_TABLES) reports.push(await commitTable(store, table, options))
+  return {
+    snapshots: reports.reduce((sum, { snapshots }) => sum + snapshots, 0),
+    damaged: new Map(reports.flatMap(({ damaged }) => [...damaged])),
+  }
+}
+
+/** As `commitEvents`, of the table `order_events` alone. */
+export async function commitOrderEvents(store: LakeStore, options: CommitOptions = {}): Promise<CommitReport> {
+  return commitTable(store, ORDER_EVENTS, options)
+}
+
 /**
- * Brings the table `order_events` to what the lake's files are now, in one or more snapshots. The lake's names decide which files count
+ * Brings a table of events to what the files of its dataset are now, in one or more snapshots. The lake's names decide which files count
  * (decision 0052), and the table follows them, so it can be done at any time, by several processes, and again after a kill. See decision 0270.
  */
-export async function commitOrderEvents(
+async function commitTable(
   store: LakeStore,
-  { now = () => new Date(), checksFiles = false, signal }: CommitOptions = {},
+  definition: LakeTableDefinition,
+  { now = () => new Date(), checksFiles = false, signal }: CommitOptions,
 ): Promise<CommitReport> {
-  const table = new TableStore(store, ORDER_EVENTS.name)
+  const table = new TableStore(store, definition.name)
   const damaged = new Map<string, string>()
   for (let snapshots = 0, failures = 0; ; ) {
     // In this order: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
-    const files = splitSuperseded(await listLake(store)).current
+    const files = splitSuperseded(await listLake(store, definition.dataset)).current
     const present = checksFiles ? await table.listData() : null
     const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
     if (plan === null) return { snapshots, damaged }
     try {
-      if (await commitPlan({ store, table, damaged, now: now(), signal }, base, plan)) {
+      if (await commitPlan({ store, table, definition, damaged, now: now(), signal }, base, plan)) {
         snapshots += 1
         failures = 0
         continue
@@ -59,15 +75,19 @@ export async function commitOrderEvents(
   }
 }
 
-/** Names of the lake's files from before a time, in milliseconds since 1970, that the table lacks. Reads no file of the lake. */
-export async function findLateFiles(store: LakeStore, dueBefore: number): Promise<string[]> {
-  const table = new TableStore(store, ORDER_EVENTS.name)
-  const registered = registeredFiles(table, await readBase(table), null)
-  const plan = planChange(registered, splitSuperseded(await listLake(store)).current, new Set())
-  return (plan?.added ?? []).filter(({ storedAt }) => storedAt < dueBefore).map(({ name }) => name)
+/** The lake's files from before a time, in milliseconds since 1970, that their table lacks. Reads no file of the lake. */
+export async function findLateFiles(store: LakeStore, dueBefore: number): Promise<{ table: string; file: string }[]> {
+  const late: { table: string; file: string }[] = []
+  for (const { name, dataset } of EVENT_TABLES) {
+    const table = new TableStore(store, name)
+    const registered = registeredFiles(table, await readBase(table), null)
+    const plan = planChange(registered, splitSuperseded(await listLake(store, dataset)).current, new Set())
+    late.push(...(plan?.added ?? []).filter(({ storedAt }) => storedAt < dueBefore).map((file) => ({ table: name, file: file.name })))
+  }
+  return late
 }
 
-/** Whether the table was written before. */
+/** Whether the table `order_events` was written before. */
 export async function hasOrderEvents(store: LakeStore): Promise<boolean> {
   return (await new TableStore(store, ORDER_EVENTS.name).read()).newest !== null
 }
@@ -119,18 +139,19 @@ function overlaps({ folder, first, last }: FileRange, name: string): boolean {
 interface PlanContext {
   store: LakeStore
   table: TableStore
+  definition: LakeTableDefinition
   damaged: Map<string, string>
   now: Date
   signal: AbortSignal | undefined
 }
 
-async function commitPlan({ store, table, damaged, now, signal }: PlanContext, base: TableBase, plan: Plan): Promise<boolean> {
+async function commitPlan({ store, table, definition, damaged, now, signal }: PlanContext, base: TableBase, plan: Plan): Promise<boolean> {
   const today = now.toISOString().slice(0, 10)
   const added = await withDuckDB(makeSpillPath(), async (connection) => {
     const registered: DataFile[] = []
     for (const file of plan.added) {
       signal?.throwIfAborted()
-      const data = await register({ store, table, connection }, file, today)
+      const data = await register({ store, table, definition, connection }, file, today)
       if (typeof data === 'string') damaged.set(file.name, data)
       else registered.push(data)
     }
@@ -150,20 +171,24 @@ async function commitPlan({ store, table, damaged, now, signal }: PlanContext, b
     removed: new Set(removed.map(({ file_path }) => file_path)),
     isKept: (snapshot) => snapshot['sequence-number'] < lostFrom,
   }
-  return commitSnapshot(table, ORDER_EVENTS, base, change, now)
+  return commitSnapshot(table, definition, base, change, now)
 }
 
-interface RegisterContext extends Pick<PlanContext, 'store' | 'table'> {
+interface RegisterContext extends Pick<PlanContext, 'store' | 'table' | 'definition'> {
   connection: DuckDBConnection
 }
 
 /** Gives the table a file of the lake, by a hard link in a folder. Returns why it cannot, for a damaged one. */
-async function register({ store, table, connection }: RegisterContext, file: LakeFile, today: string): Promise<DataFile | string> {
+async function register(
+  { store, table, definition, connection }: RegisterContext,
+  file: LakeFile,
+  today: string,
+): Promise<DataFile | string> {
   return store.withCopies([file], async ([path = '']) => {
     const damage = await findDamage(path, file.name)
-    if (damage !== null) return damage
-    const name = nameInTable(file, today)
-    const data = await describeFile(connection, ORDER_EVENTS, path, { location: table.locate(name), sizeBytes: file.sizeBytes })
+    if (damage !== null) return `${damage}; ${remedyFor(definition.dataset)}`
+    const name = nameInTable(definition, file, today)
+    const data = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes: file.sizeBytes })
     if (name !== file.name) await store.put(name, path)
     return data
   })

@@ -1,5 +1,5 @@
 import { type CompactOptions, type CompactReport, compactLake } from '../compact-lake.ts'
-import { commitOrderEvents, hasOrderEvents } from './commit-order-events.ts'
+import { commitEvents, hasOrderEvents } from './commit-order-events.ts'
 import { writeDerivedTables } from './write-derived-tables.ts'
 
 export interface CompactWithTablesOptions extends CompactOptions {
@@ -11,8 +11,8 @@ export interface CompactWithTablesOptions extends CompactOptions {
 export async function compactWithTables({ isForExisting = false, ...options }: CompactWithTablesOptions): Promise<CompactReport> {
   const { store } = options
   if (isForExisting && !(await hasOrderEvents(store))) return compactLake(options)
-  await commitOrderEvents(store)
-  const report = await compactLake({ ...options, beforeDelete: async () => void (await commitOrderEvents(store)) })
+  await commitEvents(store)
+  const report = await compactLake({ ...options, beforeDelete: async () => void (await commitEvents(store)) })
   await writeDerivedTables(store)
   return report
 }

@@ -8,7 +8,7 @@ import type { LakeTableDefinition } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
 /** Columns with bounds, by which readers skip files. */
-const BOUNDED = ['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line']
+const BOUNDED = ['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to']
 
 /** The entry of a Parquet file at `path` for the manifest of a table, with counts and bounds of its columns. */
 export async function describeFile(

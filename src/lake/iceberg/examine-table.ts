@@ -24,7 +24,7 @@ const MAX_ATTEMPTS = 5
 export async function examineTable(store: LakeStore, definition: LakeTableDefinition): Promise<TableExamination> {
   const table = new TableStore(store, definition.name)
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
-    const examination = await examine(store, table)
+    const examination = await examine(store, table, definition)
     if (examination.faults.length === 0) return examination
     // An expiry or a merge may have deleted what these metadata named.
     const { newest } = await table.read()
@@ -33,13 +33,13 @@ export async function examineTable(store: LakeStore, definition: LakeTableDefini
   })
 }
 
-async function examine(store: LakeStore, table: TableStore): Promise<TableExamination> {
+async function examine(store: LakeStore, table: TableStore, { dataset }: LakeTableDefinition): Promise<TableExamination> {
   const state = await table.read()
   const { newest, nextVersion } = state
   const examination: TableExamination = { newest, nextVersion, files: [], faults: [...state.damaged], lost: new Set(), movedFrom: null }
   if (newest === null) return examination
   if (!isHere(table, newest.metadata)) return { ...examination, movedFrom: newest.metadata.location }
-  const listed = [...(await store.list(`${table.folder}data/`)), ...(await store.list('orders/'))]
+  const listed = [...(await store.list(`${table.folder}data/`)), ...(await store.list(`${dataset}/`))]
   const byName = new Map(listed.map((file) => [file.name, file]))
   const current = currentSnapshot(newest.metadata)
   const { files, faults, lost } = examination

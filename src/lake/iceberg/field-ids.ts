@@ -62,6 +62,23 @@ const FIELD_IDS: Readonly<Record<string, number>> = {
   cancelled: 54,
   returned: 55,
   line_total_amount: 56,
+  slug: 57,
+  description: 58,
+  brand: 59,
+  variant_group: 60,
+  options: 61,
+  price_amount: 62,
+  compare_at_amount: 63,
+  previous_price_amount: 64,
+  previous_compare_at_amount: 65,
+  image_url: 66,
+  archived_at: 67,
+  available: 68,
+  previous_available: 69,
+  product: 70,
+  valid_from: 71,
+  valid_to: 72,
+  is_current: 73,
 }
 
 /** The greatest id that was ever given to a column. */

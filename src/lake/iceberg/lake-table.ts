@@ -1,4 +1,7 @@
 import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { CATALOGUE_COLUMNS } from '../catalogue-row.ts'
+import { CATALOGUE_VIEWS } from '../catalogue-tables.ts'
+import type { DatasetName } from '../lake-names.ts'
 import { ITEM_FIELDS, LAKE_COLUMNS } from '../lake-row.ts'
 import { ORDER_COLUMNS } from '../lake-tables.ts'
 import { fieldIdOf } from './field-ids.ts'
@@ -10,13 +13,28 @@ export interface LakeTableDefinition {
   description: string
   /** By DuckDB type. */
   columns: Readonly<Record<string, Sql>>
+  /** Of whose files it is made. */
+  dataset: DatasetName
 }
 
+/** The table of all events of orders: the files of the lake are registered in it. */
 export const ORDER_EVENTS: LakeTableDefinition = {
   name: 'order_events',
+  dataset: 'orders',
   description: 'A row for each change of an order.',
   columns: LAKE_COLUMNS,
 }
+
+/** The table of all events of the catalogue, as `order_events`. */
+export const CATALOGUE_EVENTS: LakeTableDefinition = {
+  name: 'catalogue_events',
+  dataset: 'catalogue',
+  description: 'A row for each change of a product, a price or the reach of stock.',
+  columns: CATALOGUE_COLUMNS,
+}
+
+/** Tables in which files of the lake are registered. */
+export const EVENT_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, CATALOGUE_EVENTS]
 
 /** A table that is written as a whole from the views of `lake-views.ts`. */
 export interface DerivedTable extends LakeTableDefinition {
@@ -30,12 +48,14 @@ const { total_amount: lineTotal, ...itemFields } = ITEM_FIELDS
 export const DERIVED_TABLES: readonly DerivedTable[] = [
   {
     name: 'orders',
+    dataset: 'orders',
     description: 'The newest state of each order, up to the event that its snapshot names.',
     columns: Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type])),
     select: sql`select * from orders order by order_number`,
   },
   {
     name: 'order_lines',
+    dataset: 'orders',
     description: 'The lines of each order, up to the event that its snapshot names.',
     columns: { ...OF_ORDER, line: sql`BIGINT`, ...itemFields, line_total_amount: lineTotal },
     select: sql`
@@ -52,9 +72,15 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       )
       order by order_number, line`,
   },
+  ...CATALOGUE_VIEWS.map(
+    ({ name, description, columns, order }): DerivedTable => ({
+      ...{ name, dataset: 'catalogue', description, columns },
+      select: sql`select * from ${identifier(name)} order by ${order}`,
+    }),
+  ),
 ]
 
-export const CATALOGUE_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, ...DERIVED_TABLES]
+export const CATALOGUE_TABLES: readonly LakeTableDefinition[] = [...EVENT_TABLES, ...DERIVED_TABLES]
 
 const TYPES: Readonly<Record<string, string>> = {
   BIGINT: 'long',

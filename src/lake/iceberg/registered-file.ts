@@ -1,14 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { type FileRange, nameOf, padSequence, parseName } from '../lake-names.ts'
 import type { LakeFile } from '../lake-store.ts'
-import { ORDER_EVENTS } from './lake-table.ts'
+import { EVENT_TABLES, type LakeTableDefinition } from './lake-table.ts'
 import type { DataFile, ManifestEntry } from './manifest.ts'
 
-const OWN_FOLDER = `iceberg/${ORDER_EVENTS.name}/data/`
+const OWN_FOLDERS = EVENT_TABLES.map((table) => ({ dataset: table.dataset, folder: folderOf(table) }))
 // <first>-<last>[.<level>]-<tag>-<random>.parquet: the last two keep names of different files, and of different commits, apart.
 const OWN_NAME = /\/ingest_date=(\d{4}-\d{2}-\d{2})\/(\d{16})-(\d{16})(?:\.(\d{1,6}))?-([0-9a-f]{16})-[0-9a-f]{16}\.parquet$/
 
-/** A file of a snapshot of `order_events`, and the file of the lake that it is. */
+/** A file of a snapshot of a table of events, and the file of the lake that it is. */
 export interface RegisteredFile {
   data: DataFile
   /** Of the snapshot that added it. */
@@ -22,14 +22,14 @@ export interface RegisteredFile {
 }
 
 /** A merged file of a day that is over is in place: nothing supersedes it but a repair. Any other file gets a name of the table's own. */
-export function nameInTable(file: LakeFile, today: string): string {
+export function nameInTable(table: LakeTableDefinition, file: LakeFile, today: string): string {
   const range = parseName(file.name)
   if (range === null) throw new RangeError(`${file.name} is no file of events`)
   if (range.level > 0 && range.ingestDate < today) return file.name
   const { ingestDate, first, last, level } = range
   const levelPart = level === 0 ? '' : `.${level}`
   const unique = `${digestOf(file)}-${randomBytes(8).toString('hex')}`
-  return `${OWN_FOLDER}ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${levelPart}-${unique}.parquet`
+  return `${folderOf(table)}ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${levelPart}-${unique}.parquet`
 }
 
 /** Null for a location that this store has not given. `name`: of the file, from the lake's root. `present`: null when that is not checked. */
@@ -39,15 +39,23 @@ export function parseRegistered(
   present: ReadonlySet<string> | null,
 ): RegisteredFile | null {
   if (name === null) return null
-  const own = name.startsWith(OWN_FOLDER) ? OWN_NAME.exec(name) : null
+  const of = OWN_FOLDERS.find(({ folder }) => name.startsWith(folder))
+  const own = of === undefined ? null : OWN_NAME.exec(name)
   const [, ingestDate = '', first, last, level = '0', digest] = own ?? []
-  const lakeName = own === null ? name : nameOf({ ingestDate, first: Number(first), last: Number(last), level: Number(level) })
+  const lakeName =
+    of === undefined || own === null
+      ? name
+      : nameOf({ dataset: of.dataset, ingestDate, first: Number(first), last: Number(last), level: Number(level) })
   const range = parseName(lakeName)
   if (range === null) return null
   const isSame = (file: LakeFile) =>
     file.name === lakeName && (own === null ? file.sizeBytes === data.file_size_in_bytes : digestOf(file) === digest)
   const isGone = own !== null && present?.has(data.file_path) === false
   return { data, sequenceNumber, range, isInPlace: own === null, isGone, isSame }
+}
+
+function folderOf({ name }: Pick<LakeTableDefinition, 'name'>): string {
+  return `iceberg/${name}/data/`
 }
 
 function digestOf({ name, tag }: LakeFile): string {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { LakeStore } from '../lake-store.ts'
-import { commitOrderEvents } from './commit-order-events.ts'
+import { commitEvents } from './commit-order-events.ts'
 
 export interface TableWriterOptions {
   store: LakeStore
@@ -14,7 +14,7 @@ export interface TableWriterOptions {
 /** The same reason is logged again after this time. */
 const REPEAT_MS = 600_000
 
-/** Commits the lake's new files to the table `order_events` from time to time. Several processes may do so at once. */
+/** Commits the lake's new files to the tables of events from time to time. Several processes may do so at once. */
 export class TableWriter {
   readonly #options: TableWriterOptions
   readonly #stopping = new AbortController()
@@ -58,10 +58,9 @@ export class TableWriter {
     const { store } = this.#options
     const begunAt = this.#now()
     try {
-      const { damaged } = await commitOrderEvents(store, { signal: this.#stopping.signal })
+      const { damaged } = await commitEvents(store, { signal: this.#stopping.signal })
       const reasons = [...damaged].map(([name, reason]) => `${store.locate(name)}: ${reason}`)
-      if (reasons.length > 0)
-        return this.#report(reasons.join('; '), 'the Iceberg table lacks damaged files of the lake; run storefront lake repair')
+      if (reasons.length > 0) return this.#report(reasons.join('; '), 'the Iceberg tables lack damaged files of the lake')
       this.#reported.reason = ''
       this.#completeAt = begunAt
     } catch (error) {

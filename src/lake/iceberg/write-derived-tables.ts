@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sql } from '../../db/sql.ts'
+import { identifier, sql } from '../../db/sql.ts'
 import { withDuckDB } from '../lake-database.ts'
 import type { LakeStore } from '../lake-store.ts'
 import { createViews } from '../lake-views.ts'
@@ -10,7 +10,7 @@ import { copyToParquet } from '../parquet-writer.ts'
 import { selectRows } from '../query-duckdb.ts'
 import { type Change, commitSnapshot, readBase } from './commit-snapshot.ts'
 import { describeFile } from './describe-file.ts'
-import { DERIVED_TABLES, type DerivedTable } from './lake-table.ts'
+import { CATALOGUE_EVENTS, DERIVED_TABLES, type DerivedTable, ORDER_EVENTS } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
@@ -22,7 +22,7 @@ const MADE_FROM = 'storefront.made-from'
 const MAX_ATTEMPTS = 10
 
 /**
- * Writes `orders` and `order_lines` again from the lake's files, each as one snapshot. Does nothing when the files are the same as before.
+ * Writes `orders`, `order_lines`, `products`, `prices` and `stock_events` again from the lake's files, each as one snapshot. Does nothing when the files are the same as before.
  * `checksFiles`: writes a table again, too, whose own file is gone.
  */
 export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
@@ -39,7 +39,7 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
     const present = checksFiles ? await table.listData() : null
     const gone = entries.filter(({ data_file }) => present?.has(data_file.file_path) === false)
     const before = base.metadata === null || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
-    const made = await readLakeFiles(store, async (files, paths) => {
+    const made = await readLakeFiles(store, definition.dataset, async (files, paths) => {
       const madeFrom = createHash('sha256')
         .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
         .digest('hex')
@@ -66,8 +66,9 @@ async function write(
     const path = join(folder, 'file')
     const name = `${table.folder}data/${randomUUID()}.parquet`
     return withDuckDB(`${path}.spill`, async (connection) => {
-      await createViews(connection, paths)
-      const upTo = Number((await selectRows(connection, sql`select max(sequence) from order_events`))[0]?.[0])
+      await createViews(connection, definition.dataset, paths)
+      const events = identifier(definition.dataset === 'orders' ? ORDER_EVENTS.name : CATALOGUE_EVENTS.name)
+      const upTo = Number((await selectRows(connection, sql`select max(sequence) from ${events}`))[0]?.[0])
       await copyToParquet(connection, definition.select, path, name)
       const { size: sizeBytes } = await stat(path)
       const file = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes })

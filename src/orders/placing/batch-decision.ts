@@ -107,12 +107,12 @@ export class BatchDecision {
   }
 
   #accept(request: OrderRequest): Draft {
-    const { userId, basket, clientReference, idempotencyKey } = request
+    const { userId, basket, currency, clientReference, idempotencyKey } = request
     const { purchases, pending, prices, stock } = this.#state
     const reference = clientReference === null ? null : lockKeyOfReference(userId, clientReference)
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#referenceTaken(earlier)
-    const { items, total } = priceBasket(basket, { products: prices.products, stock })
+    const { items, total } = priceBasket(basket, currency, { products: prices.products, stock })
     assertAvailable(basket, stock, purchases?.excessOf(userId, basket.lines) ?? [])
     assertTotal(request.expectedTotal, items, total)
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')

@@ -13,6 +13,7 @@ function request(): OrderRequest {
   return {
     userId: randomUUID(),
     basket: { sent: [], lines: [{ product_id: randomUUID(), quantity: 1 }] },
+    currency: null,
     expectedTotal: null,
     clientReference: null,
     shippingAddress: null,

@@ -9,6 +9,8 @@ import type { Rows } from './locked-rows.ts'
 export interface OrderRequest {
   userId: string
   basket: Basket
+  /** ISO 4217; null: the products' own prices. */
+  currency: string | null
   /** Null accepts any total. */
   expectedTotal: Money | null
   clientReference: string | null

@@ -50,6 +50,7 @@ function request(
   return {
     userId,
     basket: mergeLines([{ product_id: product.id, quantity }]),
+    currency: null,
     expectedTotal: null,
     clientReference: reference,
     shippingAddress: null,

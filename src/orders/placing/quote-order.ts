@@ -20,11 +20,11 @@ export const QuoteSchema = Type.Object(
 
 /**
  * What a basket costs now and what of it there is, without reserving or changing anything. Throws `unknown_product`,
- * `mixed_currencies` or `total_too_large`.
+ * `currency_not_available`, `mixed_currencies` or `total_too_large`.
  */
-export async function quoteOrder(pool: Pool, basket: Basket): Promise<Static<typeof QuoteSchema>> {
+export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
   const [{ products }, stock] = await Promise.all([readPrices(pool, productIds), readStock(pool, productIds)])
   const shortages = stock.shortagesOf(basket.lines)
-  return { ...priceBasket(basket, { products, stock }), is_available: shortages.length === 0, shortages }
+  return { ...priceBasket(basket, currency, { products, stock }), is_available: shortages.length === 0, shortages }
 }

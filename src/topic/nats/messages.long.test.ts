@@ -10,6 +10,7 @@ import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent } from '../../../test/order-event-factory.ts'
 import { idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
 import { partitionMessages } from '../partition-messages.ts'
+import { ORDERS } from '../partitions.ts'
 import { EPOCH_SEQUENCES, type OutgoingMessage, type Subscription, type Topic } from '../topic.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -69,7 +70,7 @@ async function readBySubscription(t: TestContext, topic: Topic): Promise<Recordi
 
 async function readForCommand(_: TestContext, topic: Topic): Promise<Recording> {
   const recording = new Recording()
-  await recording.handle(partitionMessages(await topic.read(0, 10)).messages, new AbortController().signal)
+  await recording.handle(partitionMessages(ORDERS, await topic.read(0, 10)).messages, new AbortController().signal)
   return recording
 }
 
@@ -126,7 +127,7 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
         })
         await recording.until(3)
       } else {
-        await recording.handle(partitionMessages(await topic.read(0, 10)).messages, new AbortController().signal)
+        await recording.handle(partitionMessages(ORDERS, await topic.read(0, 10)).messages, new AbortController().signal)
         made.push(...sent.map(() => consumers.made))
       }
       assert.deepEqual([recording.ids, made], [idsOf(sent), [2, 2, 2]])

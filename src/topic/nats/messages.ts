@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Msg } from '@nats-io/transport-node'
-import type { OrderEvent } from '../../orders/events.ts'
 import { type MessageSource, SourceStalled } from '../subscriber.ts'
-import type { StoredMessage } from '../topic.ts'
+import type { StoredMessage, TopicEvent } from '../topic.ts'
 import { isBrokerError, type Jetstream } from './connection.ts'
 import { NatsPull, type PulledMessage } from './pull.ts'
-import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type OrderStream } from './stream.ts'
+import { addConsumer, assertSame, type Consumer, firstFrom, isAtLeader, newestIn, type TopicStream } from './stream.ts'
 
 /** Change-stream position up to which the topic had every commit when the message was sent. */
 export const POSITION_HEADER = 'Storefront-Position'
@@ -27,7 +26,7 @@ const PATIENT_TAKES = 2
 const OPENING_BRACE = '{'.charCodeAt(0)
 
 /** An event as the payload of a message. */
-export function encodeEvent(event: OrderEvent): { payload: Uint8Array; encoding: string | null } {
+export function encodeEvent(event: TopicEvent): { payload: Uint8Array; encoding: string | null } {
   const json = Buffer.from(JSON.stringify(event))
   return json.length < COMPRESS_FROM_BYTES ? { payload: json, encoding: null } : { payload: zstdCompressSync(json), encoding: 'zstd' }
 }
@@ -55,7 +54,7 @@ function isDecodingError(error: unknown): boolean {
 /** Reads a stream after a position, by a consumer that ends with the stream it belongs to. */
 export class NatsSource implements MessageSource {
   readonly #jetstream: Jetstream
-  readonly #stream: OrderStream
+  readonly #stream: TopicStream
   readonly #consumer: Consumer
   readonly #pull: NatsPull
   /** Stream sequence of the newest message that arrived. */
@@ -66,7 +65,7 @@ export class NatsSource implements MessageSource {
   /** Why nothing more is taken from this consumer. */
   #failure: Error | null = null
 
-  private constructor(jetstream: Jetstream, stream: OrderStream, consumer: Consumer, received: number) {
+  private constructor(jetstream: Jetstream, stream: TopicStream, consumer: Consumer, received: number) {
     this.#jetstream = jetstream
     this.#stream = stream
     this.#consumer = consumer
@@ -74,7 +73,7 @@ export class NatsSource implements MessageSource {
     this.#pull = new NatsPull(jetstream, stream.name, consumer.name)
   }
 
-  static async open(jetstream: Jetstream, stream: OrderStream, after: number): Promise<NatsSource> {
+  static async open(jetstream: Jetstream, stream: TopicStream, after: number): Promise<NatsSource> {
     const consumer = await addConsumer(jetstream, stream, after)
     // The consumer may belong to a stream that was recreated in between.
     await assertSame(jetstream, stream)

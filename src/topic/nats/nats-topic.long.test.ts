@@ -11,17 +11,19 @@ import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderEvent, makeOrderItem } from '../../../test/order-event-factory.ts'
 import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe } from '../../../test/topic-harness.ts'
+import type { OrderEvent } from '../../orders/events.ts'
+import { ORDERS } from '../partitions.ts'
 import { createPostgresTopic, TopicMoved } from '../postgres/postgres-topic.ts'
-import { type CorruptMessage, epochOf, type Topic } from '../topic.ts'
+import { type CorruptMessage, epochOf, type Topic, type TopicPartition } from '../topic.ts'
 import { StreamMisconfigured } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
 
-async function makeTopic(t: TestContext) {
+async function makeTopic(t: TestContext, partition: TopicPartition<OrderEvent> = ORDERS) {
   const db = await createTestDatabase(t)
   let isAway = false
-  const connect = async () => withRetries(connectNatsTopic(t, db, url), () => isAway)
+  const connect = async () => withRetries(connectNatsTopic(t, db, url, {}, partition), () => isAway)
   const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
   const inject = async (id: string, event: string) => {
     await (await connectManager(t, url)).jetstream().publish(`${db.name}.${id}`, event)
@@ -50,7 +52,8 @@ function withRetries(topic: Topic, isStopped: () => boolean): Topic {
 }
 
 describe('with a broker', { skip: NO_NATS }, () => {
-  topicConformance('the topic in NATS', makeTopic)
+  topicConformance('the topic in NATS', (t) => makeTopic(t))
+  topicConformance('the partition of the catalogue in NATS', (t) => makeTopic(t, { ...ORDERS, name: 'catalogue' }))
 
   test('creates a stream that keeps every message once, on disk', async (t) => {
     const { db, topic } = await makeTopic(t)
@@ -106,7 +109,7 @@ describe('with a broker', { skip: NO_NATS }, () => {
 
   test('the topic in PostgreSQL is refused once the store has used the broker', async (t) => {
     const { db, topic } = await makeTopic(t)
-    const before = createPostgresTopic({ pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
+    const before = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: pino({ level: 'silent' }) })
     await before.start()
     await topic.start()
     await assert.rejects(before.start(), TopicMoved)

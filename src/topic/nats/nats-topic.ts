@@ -2,11 +2,20 @@ import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
 import { SourceStalled, Subscriber } from '../subscriber.ts'
-import type { MessageHandler, OutgoingMessage, StoredMessage, SubscribeOptions, Subscription, Topic } from '../topic.ts'
+import type {
+  MessageHandler,
+  OutgoingMessage,
+  StoredMessage,
+  SubscribeOptions,
+  Subscription,
+  Topic,
+  TopicEvent,
+  TopicPartition,
+} from '../topic.ts'
 import { type Jetstream, NatsClient, type NatsSettings } from './connection.ts'
 import { NatsSource, POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
-import { findStream, newestIn, type OrderStream, openStream, StreamMisconfigured, StreamRecreated } from './stream.ts'
+import { findStream, newestIn, openStream, StreamMisconfigured, StreamRecreated, type TopicStream } from './stream.ts'
 
 // Consumers for one read, each led by a server of the broker's choice: with one of three servers out of step, one read in 2,000 fails.
 const READ_ATTEMPTS = 7
@@ -17,7 +26,7 @@ export interface NatsTopicOptions {
   replicas: number
   /** Whether this process only looks: it never creates or changes the stream, and cannot use one that no other process has opened. */
   isReadOnly?: boolean
-  /** Names the stream (in capitals) and its subjects. Default `orders`; stores that share an account of the broker need different ones. */
+  /** Names the stream (in capitals) and its subjects. Default: that of the partition; stores that share an account of the broker need different ones. */
   name?: string
   /** For the subscribers' locks and positions, and the topic's epochs. */
   pool: Pool
@@ -28,25 +37,27 @@ export interface NatsTopicOptions {
 }
 
 /** The stream as it was opened. Dropped after any failure, because the stream may have been recreated. */
-interface OpenTopic {
+interface OpenTopic<E extends TopicEvent> {
   jetstream: Jetstream
-  stream: OrderStream
-  publisher: NatsPublisher
+  stream: TopicStream
+  publisher: NatsPublisher<E>
 }
 
-/** The notification topic as a stream of NATS JetStream. */
-export class NatsTopic implements Topic {
+/** A partition of the notification topic as a stream of NATS JetStream. */
+export class NatsTopic<E extends TopicEvent> implements Topic<E> {
+  readonly partition: TopicPartition<E>
   readonly isOutside = true
   readonly #options: NatsTopicOptions
   readonly #name: string
   readonly #client: NatsClient
-  #opening: Promise<OpenTopic> | null = null
+  #opening: Promise<OpenTopic<E>> | null = null
   /** Settles when every publish has ended: they run one after the other. */
   #publishing: Promise<unknown> = Promise.resolve()
 
-  constructor(options: NatsTopicOptions) {
+  constructor(partition: TopicPartition<E>, options: NatsTopicOptions) {
+    this.partition = partition
     this.#options = options
-    this.#name = options.name ?? 'orders'
+    this.#name = options.name ?? partition.name
     this.#client = new NatsClient(options.nats, 'storefront', options.logger)
   }
 
@@ -62,7 +73,7 @@ export class NatsTopic implements Topic {
     await this.#client.close()
   }
 
-  publish(messages: readonly OutgoingMessage[]): Promise<void> {
+  publish(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     const published = this.#publishing.then(() =>
       messages.length === 0 ? undefined : this.#use(({ publisher }) => publisher.publish(firstOfEach(messages))),
     )
@@ -92,13 +103,14 @@ export class NatsTopic implements Topic {
     return this.#use(({ jetstream, stream }) => readBehind(jetstream, stream, after, limit))
   }
 
-  subscribe(name: string, handler: MessageHandler, options: SubscribeOptions = {}): Subscription {
+  subscribe(name: string, handler: MessageHandler<E>, options: SubscribeOptions = {}): Subscription {
     const { pool, url, logger } = this.#options
     return new Subscriber({
       pool,
       url,
       logger,
       name,
+      partition: this.partition,
       handler,
       options,
       openSource: (_session, after) => this.#use(({ jetstream, stream }) => NatsSource.open(jetstream, stream, after)),
@@ -106,7 +118,7 @@ export class NatsTopic implements Topic {
   }
 
   /** Runs `work` with the stream, which is opened (and created if it is missing, unless this is read-only) at first use and after each failure. */
-  async #use<T>(work: (topic: OpenTopic) => Promise<T>): Promise<T> {
+  async #use<T>(work: (topic: OpenTopic<E>) => Promise<T>): Promise<T> {
     this.#opening ??= this.#open()
     const opening = this.#opening
     try {
@@ -117,16 +129,20 @@ export class NatsTopic implements Topic {
     }
   }
 
-  async #open(): Promise<OpenTopic> {
+  async #open(): Promise<OpenTopic<E>> {
     const { pool, logger, replicas, isReadOnly = false, onStored = () => {} } = this.#options
     const jetstream = await this.#client.get()
-    const options = { pool, logger, name: this.#name, replicas }
+    const options = { pool, logger, name: this.#name, partition: this.partition.name, replicas }
     const stream = isReadOnly ? await findStream(jetstream, options) : await openStream(jetstream, options)
-    return { jetstream, stream, publisher: new NatsPublisher({ jetstream, stream, subjectPrefix: this.#name, onStored }) }
+    return {
+      jetstream,
+      stream,
+      publisher: new NatsPublisher({ partition: this.partition, jetstream, stream, subjectPrefix: this.#name, onStored }),
+    }
   }
 }
 
-async function readBehind(jetstream: Jetstream, stream: OrderStream, after: number, limit: number): Promise<StoredMessage[]> {
+async function readBehind(jetstream: Jetstream, stream: TopicStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
   // Before the first message of this epoch there is nothing to wait for.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
@@ -152,8 +168,8 @@ async function readBehind(jetstream: Jetstream, stream: OrderStream, after: numb
   return messages
 }
 
-function firstOfEach(messages: readonly OutgoingMessage[]): OutgoingMessage[] {
-  const byId = new Map<string, OutgoingMessage>()
+function firstOfEach<E extends TopicEvent>(messages: readonly OutgoingMessage<E>[]): OutgoingMessage<E>[] {
+  const byId = new Map<string, OutgoingMessage<E>>()
   for (const message of messages) if (!byId.has(message.event.id)) byId.set(message.event.id, message)
   return [...byId.values()]
 }

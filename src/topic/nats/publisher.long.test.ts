@@ -17,12 +17,13 @@ import { idsOf, makeOutgoing } from '../../../test/topic-harness.ts'
 import { type OrderEvent, type OrderRecord, toOrderEvents } from '../../orders/events.ts'
 import type { OrderStatus } from '../../orders/order-status.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
+import { ORDERS } from '../partitions.ts'
 import { EPOCH_SEQUENCES, type OutgoingMessage } from '../topic.ts'
 import { PubAcks } from './acks.ts'
 import { type Jetstream, NatsClient } from './connection.ts'
 import { POSITION_HEADER } from './messages.ts'
 import { NatsPublisher } from './publisher.ts'
-import { type OrderStream, openStream } from './stream.ts'
+import { openStream, type TopicStream } from './stream.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
 const url = server?.url ?? ''
@@ -43,11 +44,11 @@ async function makePublisher(t: TestContext) {
   const client = new NatsClient(natsSettings(url), 'test', silent)
   onCleanup(t, () => client.close())
   const jetstream = await client.get()
-  const stream = await openStream(jetstream, { pool, logger: silent, name, replicas: 1 })
+  const stream = await openStream(jetstream, { pool, logger: silent, name, partition: 'orders', replicas: 1 })
   const told: PublishedEvent[] = []
   const onStored = (events: PublishedEvent[]) => void told.push(...events)
   const connect = (acks: PubAcks = jetstream.acks) =>
-    new NatsPublisher({ jetstream: { ...jetstream, acks }, stream, subjectPrefix: name, onStored })
+    new NatsPublisher({ partition: ORDERS, jetstream: { ...jetstream, acks }, stream, subjectPrefix: name, onStored })
   const manager = await connectManager(t, url)
   const readStored = async () => {
     const { state } = await manager.streams.info(stream.name)
@@ -69,7 +70,7 @@ class MishapAcks extends PubAcks {
   readonly #stream: string
   readonly #mishaps: Map<string, Mishap>
 
-  constructor({ connection }: Jetstream, { name }: OrderStream, mishaps: ReadonlyMap<string, Mishap>) {
+  constructor({ connection }: Jetstream, { name }: TopicStream, mishaps: ReadonlyMap<string, Mishap>) {
     super(connection)
     this.#stream = name
     this.#mishaps = new Map(mishaps)
@@ -113,7 +114,7 @@ function makeRecord(statuses: readonly OrderStatus[]): OrderRecord {
 }
 
 /** Waits until the broker has forgotten the message id. */
-async function forget(manager: JetStreamManager, { name }: OrderStream, message: OutgoingMessage | undefined): Promise<void> {
+async function forget(manager: JetStreamManager, { name }: TopicStream, message: OutgoingMessage | undefined): Promise<void> {
   await manager.streams.update(name, { duplicate_window: nanos(100) })
   await eventually(async () => {
     const again = manager.jetstream().publish(`${name.toLowerCase()}.${message?.event.id}`, '', { msgID: message?.event.id ?? '' })

@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PubHeaders } from '@nats-io/jetstream'
 import { headers } from '@nats-io/transport-node'
-import { previousEventId, toEarlierEvents } from '../../orders/events.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
-import { EventTooLarge, type OutgoingMessage } from '../topic.ts'
+import { EventTooLarge, type OutgoingMessage, type TopicEvent, type TopicPartition } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 import { ENCODING_HEADER, encodeEvent, POSITION_HEADER } from './messages.ts'
-import { hasSubject, type OrderStream, StreamRecreated } from './stream.ts'
+import { hasSubject, StreamRecreated, type TopicStream } from './stream.ts'
 
 const STORE_FAILED = 10_077
 /** The stream has a `max_msg_size` of its own. */
@@ -31,32 +30,33 @@ type Outcome =
   | { kind: 'duplicate'; streamSequence?: number }
   | { kind: 'failed'; error: unknown }
 
-export interface NatsPublisherOptions {
+export interface NatsPublisherOptions<E extends TopicEvent> {
+  partition: TopicPartition<E>
   jetstream: Jetstream
-  stream: OrderStream
+  stream: TopicStream
   subjectPrefix: string
   /** Called with the events that the stream has stored, or had already. */
   onStored: (events: PublishedEvent[]) => void
 }
 
 /**
- * Publishes to one stream. A message waits only for earlier messages of the same order, so one may be lost and later ones stored: each
+ * Publishes to one stream. A message waits only for earlier messages of the same subject, so one may be lost and later ones stored: each
  * message contains the position up to which everything was stored when it was sent. Each event has its own subject, by which the stream
  * refuses a duplicate however late it arrives. See decision 0048.
  */
-export class NatsPublisher {
-  readonly #options: NatsPublisherOptions
+export class NatsPublisher<E extends TopicEvent> {
+  readonly #options: NatsPublisherOptions<E>
   /** Stream sequences of deleted messages by event id: the duplicate window still refuses those ids. */
   readonly #deleted = new Map<string, number>()
   /** The greatest stream sequence of a message published here. */
   #newest = 0
 
-  constructor(options: NatsPublisherOptions) {
+  constructor(options: NatsPublisherOptions<E>) {
     this.#options = options
   }
 
   /** Throws when nothing is stored for some seconds; a part of the messages may be stored then. One call at a time. */
-  async publish(messages: readonly OutgoingMessage[]): Promise<void> {
+  async publish(messages: readonly OutgoingMessage<E>[]): Promise<void> {
     let rest = await this.#withEarlierVersions(messages)
     let deadline = performance.now() + PATIENCE_MS
     while (rest.length > 0) {
@@ -69,7 +69,7 @@ export class NatsPublisher {
       if (outcomes.some(({ kind }) => kind === 'duplicate')) left = await this.#withoutStored([...duplicates.keys(), ...left], duplicates)
       if (left.length < rest.length) deadline = performance.now() + PATIENCE_MS
       rest = left
-      const isInFlight = (message: OutgoingMessage) => duplicates.has(message) && !this.#deleted.has(message.event.id)
+      const isInFlight = (message: OutgoingMessage<E>) => duplicates.has(message) && !this.#deleted.has(message.event.id)
       const error = failed?.error ?? (rest.some(isInFlight) ? new Error(IN_FLIGHT) : null)
       if (error === null) continue
       if (error instanceof StreamRecreated) await this.#deleteLaterVersions(messages)
@@ -82,13 +82,13 @@ export class NatsPublisher {
    * Deletes later versions that were published to a recreated stream: it lacks the versions before them, which must be stored first. The
    * caller publishes the same messages again.
    */
-  async #deleteLaterVersions(messages: readonly OutgoingMessage[]): Promise<void> {
-    for (const { event } of messages.filter(({ event }) => event.data.order.version > 1))
+  async #deleteLaterVersions(messages: readonly OutgoingMessage<E>[]): Promise<void> {
+    for (const { event } of messages.filter(({ event }) => Number(event.sequence) > 1))
       await this.#options.jetstream.manager.streams.purge(this.#options.stream.name, { filter: this.#subjectOf(event.id) })
   }
 
   /** Sends until the first outcome other than `stored`. Returns the outcomes of the messages that were sent, in order. */
-  async #send(messages: readonly OutgoingMessage[]): Promise<Outcome[]> {
+  async #send(messages: readonly OutgoingMessage<E>[]): Promise<Outcome[]> {
     const sent: Promise<Outcome>[] = []
     const newestOfOrder = new Map<string, Promise<Outcome>>()
     let storedCount = 0
@@ -112,7 +112,7 @@ export class NatsPublisher {
   }
 
   /** `position`: all commits before it are stored. */
-  async #sendOne({ event }: OutgoingMessage, position: string): Promise<Outcome> {
+  async #sendOne({ event }: OutgoingMessage<E>, position: string): Promise<Outcome> {
     const { payload, encoding } = encodeEvent(event)
     const tooLarge = () => ({ kind: 'failed', error: new EventTooLarge(event, payload.length) }) as const
     // The driver would throw an error that is known by its text alone.
@@ -148,9 +148,9 @@ export class NatsPublisher {
    * may be lost with the stream's leader.
    */
   async #withoutStored(
-    messages: readonly OutgoingMessage[],
-    duplicates: ReadonlyMap<OutgoingMessage, number | undefined>,
-  ): Promise<OutgoingMessage[]> {
+    messages: readonly OutgoingMessage<E>[],
+    duplicates: ReadonlyMap<OutgoingMessage<E>, number | undefined>,
+  ): Promise<OutgoingMessage<E>[]> {
     const { jetstream, stream } = this.#options
     const missing = await this.#findMissing(messages)
     const lost = new Set(missing.filter((message) => duplicates.has(message)))
@@ -166,11 +166,11 @@ export class NatsPublisher {
    * Inserts the earlier versions of an order before an event whose previous version the stream has lost, with its servers or by an
    * operator's deletion. Republished later by `storefront replay`, they would follow their successor.
    */
-  async #withEarlierVersions(messages: readonly OutgoingMessage[]): Promise<readonly OutgoingMessage[]> {
+  async #withEarlierVersions(messages: readonly OutgoingMessage<E>[]): Promise<readonly OutgoingMessage<E>[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
     // A version need not be one more than the one before it: see decision 0140.
     const successors = messages.flatMap((message) => {
-      const previousId = previousEventId(message.event)
+      const previousId = this.#options.partition.previousEventId(message.event)
       return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]
     })
     const previousIds = successors.map(({ previousId }) => previousId)
@@ -178,7 +178,7 @@ export class NatsPublisher {
     const lacking = new Set(successors.flatMap(({ message }, index) => (found[index] === null ? [message] : [])))
     if (lacking.size === 0) return messages
     return messages.flatMap((message) => {
-      const earlier = lacking.has(message) ? toEarlierEvents(message.event).filter(({ id }) => !ids.has(id)) : []
+      const earlier = lacking.has(message) ? this.#options.partition.earlierEvents(message.event).filter(({ id }) => !ids.has(id)) : []
       return [...earlier.map((event) => ({ position: message.position, event })), message]
     })
   }
@@ -198,24 +198,24 @@ export class NatsPublisher {
     return found
   }
 
-  async #findMissing(messages: readonly OutgoingMessage[]): Promise<OutgoingMessage[]> {
+  async #findMissing(messages: readonly OutgoingMessage<E>[]): Promise<OutgoingMessage<E>[]> {
     const eventIds = messages.map(({ event }) => event.id)
     const outcomes = await this.#find(eventIds)
     this.#options.onStored(messages.flatMap((message, index) => this.#toPublished(message, outcomes[index])))
     return messages.filter((_, index) => outcomes[index] === null)
   }
 
-  #toPublished({ event }: OutgoingMessage, outcome: Outcome | null | undefined): PublishedEvent[] {
+  #toPublished({ event }: OutgoingMessage<E>, outcome: Outcome | null | undefined): PublishedEvent[] {
     if (outcome?.kind !== 'stored') return []
     return [{ eventId: event.id, sequence: this.#options.stream.base + outcome.streamSequence, ...(outcome.at && { at: outcome.at }) }]
   }
 
-  /** `<prefix>.<order id>.<version>` */
+  /** `<prefix>.<order id>.<version>`, and so on with other events' ids. */
   #subjectOf(eventId: string): string {
     return `${this.#options.subjectPrefix}.${eventId}`
   }
 }
 
-function listDuplicates(message: OutgoingMessage, outcome: Outcome | undefined): [OutgoingMessage, number | undefined][] {
+function listDuplicates<Message>(message: Message, outcome: Outcome | undefined): [Message, number | undefined][] {
   return outcome?.kind === 'duplicate' ? [[message, outcome.streamSequence]] : []
 }

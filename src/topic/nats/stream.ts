@@ -11,9 +11,10 @@ import {
 import { nanos } from '@nats-io/transport-node'
 import type { Logger } from 'pino'
 import type { Pool, Queryable } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
-import { EPOCH_SEQUENCES } from '../topic.ts'
+import { EPOCH_SEQUENCES, type TopicEvent, type TopicPartition } from '../topic.ts'
 import { type Jetstream, jetstreamErrorCode } from './connection.ts'
 
 export const STREAM_NOT_FOUND = 10_059
@@ -23,13 +24,20 @@ const DUPLICATE_WINDOW_MS = 120_000
 export interface StreamOptions {
   pool: Pool
   logger: Logger
-  /** Lower case. The stream is named in capitals, its subjects are `<name>.<order id>.<version>`. */
+  partition: TopicPartition<TopicEvent>['name']
+  /** Lower case. The stream is named in capitals, its subjects are `<name>.<event id>`. */
   name: string
   replicas: number
 }
 
+/** The tables of a partition: its epochs, and its messages while it was in PostgreSQL. */
+const TABLES = {
+  orders: { epochs: sql`topic_epochs`, messages: sql`topic_messages` },
+  catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
+} as const
+
 /** The stream of the broker, and its epoch of the topic. */
-export interface OrderStream {
+export interface TopicStream {
   name: string
   /** Added to a sequence of the stream, it gives the sequence of the topic. */
   base: number
@@ -51,18 +59,21 @@ function requiredSettings(name: string) {
 }
 
 /** Creates the stream, or checks that the existing one keeps every message once. Throws StreamMisconfigured when it does not. */
-export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<OrderStream> {
+export async function openStream(jetstream: Jetstream, options: StreamOptions): Promise<TopicStream> {
   const info = await ensureStream(jetstream, options)
   return { name: info.config.name, info, base: (await registerEpoch(info, options)) * EPOCH_SEQUENCES }
 }
 
 /** The stream as `openStream` has opened it before. Throws where it has not, because this changes nothing. */
-export async function findStream({ manager }: Jetstream, { pool, name }: Pick<StreamOptions, 'pool' | 'name'>): Promise<OrderStream> {
+export async function findStream(
+  { manager }: Jetstream,
+  { pool, name, partition }: Pick<StreamOptions, 'pool' | 'name' | 'partition'>,
+): Promise<TopicStream> {
   const info = await manager.streams.info(name.toUpperCase()).catch((error) => {
     if (jetstreamErrorCode(error) !== STREAM_NOT_FOUND) throw error
     throw new Error(`there is no stream ${name.toUpperCase()}: the change stream creates it when it starts`, { cause: error })
   })
-  const epoch = await findEpoch(pool, info)
+  const epoch = await findEpoch(pool, partition, info)
   if (epoch === undefined) throw new Error(`the stream ${info.config.name} is new: the change stream has not opened it yet`)
   return { name: info.config.name, info, base: epoch * EPOCH_SEQUENCES }
 }
@@ -123,38 +134,37 @@ export function findMisconfiguration(info: StreamInfo, name: string): string | n
 }
 
 /** A recreated stream counts from 1 again, so it gets a new epoch. Its creation time identifies it. */
-async function registerEpoch(info: StreamInfo, { pool, logger }: StreamOptions): Promise<number> {
-  const known = await findEpoch(pool, info)
+async function registerEpoch(info: StreamInfo, { pool, logger, partition }: StreamOptions): Promise<number> {
+  const { epochs, messages } = TABLES[partition]
+  const known = await findEpoch(pool, partition, info)
   if (known !== undefined) return known
   return inTransaction(pool, async (tx) => {
-    await tx.query('lock table topic_epochs in share row exclusive mode')
-    const found = await findEpoch(tx, info)
+    await tx.query(sql`lock table ${epochs} in share row exclusive mode`)
+    const found = await findEpoch(tx, partition, info)
     if (found !== undefined) return found
     const stream = identify(info)
     const { rows: added } = await tx.query<{ epoch: number }>(
-      `insert into topic_epochs (epoch, stream)
+      sql`insert into ${epochs} (epoch, stream)
       select greatest(
         coalesce(max(epoch), 0),
         -- A topic in PostgreSQL also begins epochs, when its database is restored.
-        (select coalesce(max(sequence), 0) / $2 from topic_messages),
-        (select coalesce(max(sequence), 0) / $2 from topic_subscribers)
-      ) + 1, $1 from topic_epochs
+        (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from ${messages}),
+        (select coalesce(max(sequence), 0) / ${EPOCH_SEQUENCES} from topic_subscribers where partition = ${partition})
+      ) + 1, ${stream} from ${epochs}
       returning epoch`,
-      [stream, EPOCH_SEQUENCES],
     )
     const epoch = added[0]?.epoch ?? Number.NaN
     if (epoch > 1) {
-      logger.error(
-        { stream, epoch },
-        'the stream of the notification topic was lost and recreated: storefront replay publishes its events again',
-      )
+      const remedy =
+        partition === 'orders' ? 'storefront replay publishes its events again' : 'the change stream publishes its events again'
+      logger.error({ stream, epoch }, `the stream of the notification topic was lost and recreated: ${remedy}`)
     }
     return epoch
   })
 }
 
-async function findEpoch(db: Queryable, info: StreamInfo): Promise<number | undefined> {
-  const { rows } = await db.query<{ epoch: number }>('select epoch from topic_epochs where stream = $1', [identify(info)])
+async function findEpoch(db: Queryable, partition: StreamOptions['partition'], info: StreamInfo): Promise<number | undefined> {
+  const { rows } = await db.query<{ epoch: number }>(sql`select epoch from ${TABLES[partition].epochs} where stream = ${identify(info)}`)
   return rows[0]?.epoch
 }
 
@@ -169,7 +179,7 @@ export interface Consumer {
 }
 
 /** Adds a consumer that reads after `after`. The servers keep it in memory until a minute after its last use; positions are in PostgreSQL. */
-export async function addConsumer(jetstream: Jetstream, stream: OrderStream, after: number): Promise<Consumer> {
+export async function addConsumer(jetstream: Jetstream, stream: TopicStream, after: number): Promise<Consumer> {
   const { name, cluster } = await jetstream.manager.consumers.add(stream.name, {
     name: `storefront-${crypto.randomUUID()}`,
     ack_policy: AckPolicy.None,
@@ -187,37 +197,37 @@ export async function addConsumer(jetstream: Jetstream, stream: OrderStream, aft
 // These ask the stream's leader, the first two by subject: the list of deleted messages is not complete on every server.
 
 /** Stream sequence of the newest message that exists (an operator may have deleted later ones), 0 for none. Throws as `assertSame`. */
-export async function newestIn(jetstream: Jetstream, stream: OrderStream): Promise<number> {
+export async function newestIn(jetstream: Jetstream, stream: TopicStream): Promise<number> {
   await assertSame(jetstream, stream)
   return (await jetstream.manager.streams.getMessage(stream.name, { last_by_subj: subjectsOf(stream) }))?.seq ?? 0
 }
 
 /** Stream sequence of the first existing message from `number` on; null for none, or when the servers cannot read any. */
-export async function firstFrom({ manager: { streams } }: Jetstream, stream: OrderStream, number: number): Promise<number | null> {
+export async function firstFrom({ manager: { streams } }: Jetstream, stream: TopicStream, number: number): Promise<number | null> {
   // The driver's types allow it for direct reads only.
   const query: MsgRequest = { seq: number, ...{ next_by_subj: subjectsOf(stream) } }
   return (await streams.getMessage(stream.name, query))?.seq ?? null
 }
 
 /** Whether the leader has this message at this stream sequence, even if it cannot read it any more. */
-export async function isAtLeader(jetstream: Jetstream, stream: OrderStream, seq: number, subject: string): Promise<boolean> {
+export async function isAtLeader(jetstream: Jetstream, stream: TopicStream, seq: number, subject: string): Promise<boolean> {
   const { streams } = jetstream.manager
   const stored = (await streams.getMessage(stream.name, { seq })) ?? (await streams.getMessage(stream.name, { last_by_subj: subject }))
   return stored === null ? hasSubject(jetstream, stream, subject) : stored.seq === seq && stored.subject === subject
 }
 
 /** Whether the leader has a message with this subject, even if no server can read it any more. */
-export async function hasSubject({ manager: { streams } }: Jetstream, { name }: OrderStream, subject: string): Promise<boolean> {
+export async function hasSubject({ manager: { streams } }: Jetstream, { name }: TopicStream, subject: string): Promise<boolean> {
   const { state } = await streams.info(name, { subjects_filter: subject })
   return (state.subjects?.[subject] ?? 0) > 0
 }
 
-function subjectsOf({ info }: OrderStream): string {
+function subjectsOf({ info }: TopicStream): string {
   return info.config.subjects?.[0] ?? '>'
 }
 
 /** Throws StreamRecreated when the stream is no longer the one that was opened. */
-export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: OrderStream): Promise<void> {
+export async function assertSame({ manager: { streams } }: Jetstream, { name, info }: TopicStream): Promise<void> {
   const { created } = await streams.info(name)
   if (created !== info.created) throw new StreamRecreated(name)
 }

@@ -7,25 +7,31 @@ import { createTestDatabase, setConnectable, type TestDatabase, terminateBackend
 import { eventually } from '../../../test/eventually.ts'
 import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe, type TopicUnderTest } from '../../../test/topic-harness.ts'
 import { createPool } from '../../db/pool.ts'
+import { ORDERS } from '../partitions.ts'
 import { createPostgresTopic } from './postgres-topic.ts'
 
 const logger = pino({ level: 'silent' })
+/** The tables of the catalogue, with the events of the suite. */
+const CATALOGUE_PLACE = { ...ORDERS, name: 'catalogue' } as const
 
 interface PostgresTopicUnderTest extends TopicUnderTest {
   db: TestDatabase
 }
 
-async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
+async function makeTopic(t: TestContext, { isCatalogue = false } = {}): Promise<PostgresTopicUnderTest> {
+  const [partition, table, channel] = isCatalogue
+    ? [CATALOGUE_PLACE, 'catalogue_messages', 'storefront_catalogue_topic']
+    : [ORDERS, 'topic_messages', 'storefront_topic']
   const db = await createTestDatabase(t)
   const connect = async () => {
     const pool = createPool({ url: db.url, size: 4, applicationName: 'publisher', onError: () => {} })
     onCleanup(t, () => pool.end())
-    return createPostgresTopic({ pool, url: db.url, logger })
+    return createPostgresTopic(partition, { pool, url: db.url, logger })
   }
   const breakConnection = (subscriber: string) => endSubscriberConnection(db, subscriber)
   const inject = async (id: string, event: string) => {
-    await db.pool.query(`insert into topic_messages (id, position, event) values ($1, '', $2)`, [id, event])
-    await db.pool.query(`notify storefront_topic`)
+    await db.pool.query(`insert into ${table} (id, position, event) values ($1, '', $2)`, [id, event])
+    await db.pool.query(`notify ${channel}`)
   }
   const breakBroker = async () => {
     await setConnectable(db, false)
@@ -35,7 +41,8 @@ async function makeTopic(t: TestContext): Promise<PostgresTopicUnderTest> {
   return { db, topic: await connect(), connect, breakConnection, breakBroker, mendBroker, inject }
 }
 
-topicConformance('the topic in PostgreSQL', makeTopic)
+topicConformance('the topic in PostgreSQL', (t) => makeTopic(t))
+topicConformance('the partition of the catalogue in PostgreSQL', (t) => makeTopic(t, { isCatalogue: true }))
 
 test('a reader never sees a message before one with a lower sequence that is still being committed', async (t) => {
   const { db, topic, connect } = await makeTopic(t)

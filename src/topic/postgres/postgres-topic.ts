@@ -3,14 +3,13 @@ import type { Logger } from 'pino'
 import { copyTexts } from '../../db/copy-rows.ts'
 import { textArray } from '../../db/list-parameters.ts'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
-import { identifier, sql } from '../../db/sql.ts'
+import { identifier, type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
 import { WakeSignal } from '../../wake-signal.ts'
 import { type MessageSource, Subscriber } from '../subscriber.ts'
-import type { OutgoingMessage, StoredMessage, Topic } from '../topic.ts'
+import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition } from '../topic.ts'
 
-const CHANNEL = 'storefront_topic'
 const BATCH_SIZE = 1_000
 /** Notifications wake a subscriber; this interval bounds the delay when one is lost. */
 const POLL_MS = 1_000
@@ -27,70 +26,101 @@ export interface PostgresTopicOptions {
   logger: Logger
 }
 
-/** The notification topic as an append-only table in the store's database: as durable as the orders, without a broker. */
-export function createPostgresTopic({ pool, url, logger }: PostgresTopicOptions): Topic {
+/** Where a partition is: its table, that of its epochs at a broker, the key of its publishers' lock, and the channel of its notifications. */
+interface Place {
+  table: Sql
+  epochs: Sql
+  append(tx: Transaction, rows: readonly string[][]): Promise<void>
+  lock: string
+  channel: string
+}
+
+const PLACES: Readonly<Record<TopicPartition<TopicEvent>['name'], Place>> = {
+  orders: {
+    table: sql`topic_messages`,
+    epochs: sql`topic_epochs`,
+    append: (tx, rows) => copyTexts(tx, 'copy topic_messages (id, position, event) from stdin (format binary)', rows),
+    lock: 'storefront topic',
+    channel: 'storefront_topic',
+  },
+  catalogue: {
+    table: sql`catalogue_messages`,
+    epochs: sql`catalogue_epochs`,
+    append: (tx, rows) => copyTexts(tx, 'copy catalogue_messages (id, position, event) from stdin (format binary)', rows),
+    lock: 'storefront catalogue topic',
+    channel: 'storefront_catalogue_topic',
+  },
+}
+
+/** A partition of the topic as an append-only table in the store's database: as durable as the orders, without a broker. */
+export function createPostgresTopic<E extends TopicEvent>(
+  partition: TopicPartition<E>,
+  { pool, url, logger }: PostgresTopicOptions,
+): Topic<E> {
+  const place = PLACES[partition.name]
+  const openSource = (session: pg.Client, after: number) => readFrom(place, session, after)
   return {
+    partition,
     isOutside: false,
-    start: () => refuseAfterBroker(pool),
+    start: () => refuseAfterBroker(place, pool),
     async stop() {},
-    publish: (messages) => publish(pool, messages),
+    publish: (messages) => publish(place, pool, messages),
     async newestPosition() {
-      const { rows } = await pool.query<{ position: string }>('select position from topic_messages order by sequence desc limit 1')
+      const { rows } = await pool.query<{ position: string }>(sql`select position from ${place.table} order by sequence desc limit 1`)
       return rows[0]?.position ?? null
     },
     async newestSequence() {
-      const { rows } = await pool.query<{ sequence: number }>('select coalesce(max(sequence), 0) as sequence from topic_messages')
+      const { rows } = await pool.query<{ sequence: number }>(sql`select coalesce(max(sequence), 0) as sequence from ${place.table}`)
       return rows[0]?.sequence ?? 0
     },
-    read: (after, limit) => readMessages(pool, after, limit),
-    subscribe: (name, handler, options = {}) => new Subscriber({ pool, url, logger, name, handler, options, openSource }),
+    read: (after, limit) => readMessages(place, pool, after, limit),
+    subscribe: (name, handler, options = {}) => new Subscriber({ pool, url, logger, name, partition, handler, options, openSource }),
   }
 }
 
 // Sequences here would be below those of the broker's streams, so subscribers with a position there would skip every message.
-async function refuseAfterBroker(pool: Pool): Promise<void> {
-  const { rows } = await pool.query('select from topic_epochs limit 1')
+async function refuseAfterBroker({ epochs }: Place, pool: Pool): Promise<void> {
+  const { rows } = await pool.query(sql`select from ${epochs} limit 1`)
   if (rows.length > 0) throw new TopicMoved('the notification topic of this store is in NATS: set NATS_URL')
 }
 
-async function publish(pool: Pool, messages: readonly OutgoingMessage[]): Promise<void> {
+async function publish(place: Place, pool: Pool, messages: readonly OutgoingMessage<TopicEvent>[]): Promise<void> {
   await inTransaction(pool, async (tx) => {
     // One publisher at a time from sequence to commit: otherwise a reader could see 8, continue, and never see 7.
-    await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront topic', 0))`)
-    const known = await findStored(tx, messages)
+    await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${place.lock}, 0))`)
+    const known = await findStored(place, tx, messages)
     const missing = messages.filter(({ event }) => !known.has(event.id) && known.add(event.id))
     if (missing.length === 0) return
     const rows = missing.map(({ event, position }) => [event.id, position, JSON.stringify(event)])
-    await copyTexts(tx, 'copy topic_messages (id, position, event) from stdin (format binary)', rows)
-    await tx.query(sql`select pg_notify(${CHANNEL}, '')`)
+    await place.append(tx, rows)
+    await tx.query(sql`select pg_notify(${place.channel}, '')`)
   })
 }
 
-async function findStored(tx: Transaction, messages: readonly OutgoingMessage[]): Promise<Set<string>> {
+async function findStored({ table }: Place, tx: Transaction, messages: readonly OutgoingMessage<TopicEvent>[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ id: string }>(
-    sql`select id from topic_messages where id = any (${textArray(messages.map(({ event }) => event.id))})`,
+    sql`select id from ${table} where id = any (${textArray(messages.map(({ event }) => event.id))})`,
   )
   return new Set(rows.map(({ id }) => id))
 }
 
-async function readMessages(db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
+async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
-    'select sequence, event from topic_messages where sequence > $1 order by sequence limit $2',
-    [after, limit],
+    sql`select sequence, event from ${table} where sequence > ${after} order by sequence limit ${limit}`,
   )
   return rows
 }
 
 /** Reads the table after a position, woken by the publishers' notifications. */
-async function openSource(session: pg.Client, after: number): Promise<MessageSource> {
+async function readFrom(place: Place, session: pg.Client, after: number): Promise<MessageSource> {
   const wakeSignal = new WakeSignal()
   session.on('notification', wakeSignal.notify)
-  await session.query(sql`listen ${identifier(CHANNEL)}`)
+  await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
   return {
     async next(signal) {
       wakeSignal.reset()
-      const messages = await readMessages(session, position, BATCH_SIZE)
+      const messages = await readMessages(place, session, position, BATCH_SIZE)
       if (messages.length === 0) await wakeSignal.wait(POLL_MS, signal)
       position = messages.at(-1)?.sequence ?? position
       return messages

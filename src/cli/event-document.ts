@@ -1,5 +1,6 @@
 import type { TObject } from 'typebox'
-import { orderEventSchemas } from './event-schemas.ts'
+import { catalogueEventSchemas } from '../catalogue/catalogue-event-schemas.ts'
+import { orderEventSchemas } from '../orders/event-schemas.ts'
 
 const JSON_SCHEMA = 'http://json-schema.org/draft-07/schema#'
 
@@ -20,24 +21,25 @@ const NATS_HEADERS = {
 }
 
 /** Files for those who read the events, by name: a JSON Schema for each event, and an AsyncAPI document of all. Pure. */
-export function orderEventFiles(): Record<string, object> {
-  const schemas = Object.entries(orderEventSchemas()).map(([type, schema]) => [
+export function eventFiles(): Record<string, object> {
+  const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() }).map(([type, schema]) => [
     `schemas/${shortName(type)}.schema.json`,
     { $schema: JSON_SCHEMA, ...schema },
   ])
-  return { ...Object.fromEntries(schemas), 'asyncapi.json': orderEventDocument() }
+  return { ...Object.fromEntries(schemas), 'asyncapi.json': eventDocument() }
 }
 
 /** The AsyncAPI 3.0 document of the notification topic. Pure. */
-export function orderEventDocument(): object {
-  const schemas = Object.entries(orderEventSchemas())
+export function eventDocument(): object {
+  const [orders, catalogue] = [Object.keys(orderEventSchemas()), Object.keys(catalogueEventSchemas())]
+  const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() })
   return {
     asyncapi: '3.0.0',
     info: {
-      title: 'Storefront order events',
+      title: 'Storefront events',
       version: '1.0.0',
       description:
-        'Every change of an order gives one event. Delivery is at least once; dedupe by `id`. Events of one order come in order.',
+        'Every change of an order, a product, a price and the reach of stock gives one event. Delivery is at least once; dedupe by `id`. Events of one order, and of one product, come in order.',
     },
     defaultContentType: 'application/cloudevents+json',
     servers: {
@@ -59,11 +61,30 @@ export function orderEventDocument(): object {
           order_id: { description: "The order's id.", location: '$message.payload#/subject' },
           version: { description: 'The number of the change, from 1.', location: '$message.payload#/data/order/version' },
         },
-        messages: Object.fromEntries(schemas.map(([type]) => [shortName(type), { $ref: `#/components/messages/${shortName(type)}` }])),
+        messages: messagesOf(orders),
+      },
+      catalogue: {
+        address: 'catalogue.{event_id}',
+        title: 'The partition of the catalogue',
+        description:
+          'The JetStream stream `CATALOGUE`, with one message for each subject. An import of a million products never delays orders.',
+        servers: [{ $ref: '#/servers/nats' }],
+        parameters: {
+          event_id: {
+            description: '`<product id>.<version>`, or `<product id>.stock.<version>`: versions of stock are counted by themselves.',
+            location: '$message.payload#/id',
+          },
+        },
+        messages: messagesOf(catalogue),
       },
     },
     operations: {
       publishOrderEvent: { action: 'send', channel: { $ref: '#/channels/orders' }, summary: 'Tells that an order was made or changed.' },
+      publishCatalogueEvent: {
+        action: 'send',
+        channel: { $ref: '#/channels/catalogue' },
+        summary: 'Tells that a product, its price or the reach of its stock has changed.',
+      },
     },
     components: {
       messages: Object.fromEntries(schemas.map(([type]) => [shortName(type), messageOf(type)])),
@@ -75,14 +96,25 @@ export function orderEventDocument(): object {
   }
 }
 
+function messagesOf(types: readonly string[]): object {
+  return Object.fromEntries(types.map((type) => [shortName(type), { $ref: `#/components/messages/${shortName(type)}` }]))
+}
+
 function messageOf(type: string): object {
   return {
     name: type,
-    title: `An order was ${type.split('.').at(-1)}`,
+    title: titleOf(type),
     contentType: 'application/cloudevents+json',
     headers: { $ref: '#/components/schemas/nats-headers' },
     payload: { $ref: `#/components/schemas/${shortName(type)}` },
   }
+}
+
+/** `storefront.order.created` → `An order was created`. */
+function titleOf(type: string): string {
+  const [, subject = '', change = ''] = type.split('.')
+  const subjects: Record<string, string> = { order: 'An order was', product: 'A product was', price: 'A price was', stock: 'Stock was' }
+  return `${subjects[subject]} ${change.replace('_', ' ')}`
 }
 
 /** Inside the document a schema is known by its place. */

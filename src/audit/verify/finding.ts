@@ -1,0 +1,40 @@
+export type Place =
+  | 'database'
+  | 'orders'
+  | 'order counts'
+  | 'products'
+  | 'stock'
+  | 'catalogue'
+  | 'catalogue in the lake'
+  | 'change stream'
+  | 'topic'
+  | 'mails'
+  | 'lake'
+  | 'tables'
+  | 'activities'
+/**
+ * `altered`: the event's content differs there, or the product's. `unordered`: after a later version of the same. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
+ * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
+ * the database would refuse today. `moved`: metadata of another place.
+ */
+export type FindingKind =
+  | 'missing'
+  | 'doubled'
+  | 'unordered'
+  | 'corrupt'
+  | 'altered'
+  | 'unknown'
+  | 'lost'
+  | 'dead-lettered'
+  | 'invalid'
+  | 'restored'
+  | 'moved'
+
+/** A fault that a healthy store never has. */
+export interface Finding {
+  place: Place
+  kind: FindingKind
+  count: number
+  /** Event ids, or rows or files with the reason; the first hundred. */
+  examples: string[]
+}

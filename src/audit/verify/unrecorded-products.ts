@@ -1,0 +1,60 @@
+import type { Queryable } from '../../db/pool.ts'
+import { literal, sql } from '../../db/sql.ts'
+import { countOf, type OnStep } from '../on-step.ts'
+
+const BATCH_SIZE = 1_000
+
+/** Ids of products whose newest event is not their state, and of those whose newest event of stock is not. */
+export interface Unrecorded {
+  products: string[]
+  stock: string[]
+  /** Products with a greater id were there before their events, and are being recorded. */
+  recordedUpTo: string
+}
+
+/** Products that no event describes as they are, batch by batch: SQL has changed them, or a release that records none. */
+export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}): AsyncGenerator<Unrecorded> {
+  let after = '00000000-0000-0000-0000-000000000000'
+  for (let seen = 0; ; ) {
+    const { rows } = await db.query<{ ids: string[] | null; products: string[] | null; stock: string[] | null; recorded_up_to: string }>(
+      sql`with batch as (
+        select array_agg(id) as ids
+        from (select id from products where id > ${after} order by id limit ${literal(BATCH_SIZE)}) as next
+      )
+      select batch.ids,
+        coalesce((select last_id from product_event_backfill limit 1), 'ffffffff-ffff-ffff-ffff-ffffffffffff') as recorded_up_to, (
+          select array_agg(snapshot.product_id)
+          from product_snapshots(batch.ids) as snapshot
+          left join lateral (
+            select data -> 'product' as product
+            from product_events
+            where product_id = snapshot.product_id and stream = 'product'
+            order by version desc
+            limit 1
+          ) as newest on true
+          where case when json_typeof(newest.product) = 'object'
+            then newest.product::text <> snapshot.product::text and product_state(newest.product) <> product_state(snapshot.product)
+            else true end
+        ) as products, (
+          select array_agg(inventory.product_id)
+          from inventory
+          left join lateral (
+            select type
+            from product_events
+            where product_id = inventory.product_id and stream = 'stock'
+            order by version desc
+            limit 1
+          ) as newest on true
+          where inventory.product_id = any(batch.ids)
+            and (inventory.available is not distinct from 0) <> (newest.type is not distinct from 'stock.depleted')
+        ) as stock
+      from batch`,
+    )
+    const [{ ids = null, products = null, stock = null, recorded_up_to: recordedUpTo = '' } = {}] = rows
+    if (ids === null) return
+    yield { products: products ?? [], stock: stock ?? [], recordedUpTo }
+    after = ids.reduce((last, id) => (id > last ? id : last), after)
+    seen += ids.length
+    onStep(`compared ${countOf(seen)} products with their events`)
+  }
+}

@@ -1,0 +1,44 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+
+/** The rows of a batch are locked together, some milliseconds long. */
+const BATCH_SIZE = 500
+/** Leaves the database to orders between two batches. */
+const PAUSE_MS = 20
+const RETRY_MS = 5_000
+
+/**
+ * Records the products that were there before their events: those of a release that recorded none. It is at work once after such an update,
+ * in batches, in every process, each in its turn; after a crash the next start continues. It must not start before the replication slot exists.
+ */
+export function createEventBackfill({ pool, logger }: { pool: Pool; logger: Logger }) {
+  const stopping = new AbortController()
+  let running: Promise<void> | undefined
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      let pauseMs = PAUSE_MS
+      try {
+        const { rows } = await pool.query<{ has_more: boolean }>(sql`select backfill_product_events(${BATCH_SIZE}) as has_more`)
+        if (rows[0]?.has_more !== true) return
+      } catch (error) {
+        logger.warn({ err: error }, 'the products of before could not be recorded as events, will retry')
+        pauseMs = RETRY_MS
+      }
+      await delay(pauseMs, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+
+  return {
+    async start(): Promise<void> {
+      running ??= run()
+    },
+    /** Idempotent, safe before start. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+    },
+  }
+}

@@ -1,0 +1,98 @@
+import { type TObject, type TSchema, Type } from 'typebox'
+import { openSchema } from '../http/open-schema.ts'
+import { MoneySchema } from '../money.ts'
+import { CATALOGUE_EVENT_TYPES, type CatalogueEventType, RECORDED_TYPES } from './catalogue-event.ts'
+import { EventCategoriesSchema } from './categories/category.ts'
+import { EditedProductSchema } from './product-details.ts'
+
+const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
+const nullable = <T extends TSchema>(schema: T, description?: string) =>
+  Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
+
+/**
+ * The JSON Schema (draft-07) of each event of the catalogue, by event type. They allow properties that they do not name: events grow, and a
+ * consumer that validates takes the next release's too. Pure.
+ */
+export function catalogueEventSchemas(): Record<string, TObject> {
+  return Object.fromEntries(CATALOGUE_EVENT_TYPES.map((type) => [type, eventSchema(type)]))
+}
+
+/** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+function eventSchema(type: CatalogueEventType): TObject {
+  const isOfStock = (RECORDED_TYPES.stock as readonly string[]).includes(type.slice('storefront.'.length))
+  return Type.Object(
+    {
+      specversion: Type.Literal('1.0'),
+      id: Type.String({
+        pattern: `^${UUID_PATTERN}${isOfStock ? '\\.stock' : ''}\\.[1-9][0-9]*$`,
+        description: `\`<product id>${isOfStock ? '.stock' : ''}.<version>\`. The same at each delivery: dedupe by it.`,
+      }),
+      source: Type.Literal('/products'),
+      type: Type.Literal(type),
+      subject: Type.String({ format: 'uuid', description: "The product's id." }),
+      time: Type.String({ format: 'date-time', description: 'When the change was made, UTC.' }),
+      datacontenttype: Type.Literal('application/json'),
+      sequence: Type.String({
+        pattern: '^[0-9]{10}$',
+        description: `The version with leading zeros; sorts as text. ${isOfStock ? 'Versions of stock' : 'Versions of a product and its price'} are counted by themselves, and some are no event.`,
+      }),
+      partitionkey: Type.String({ format: 'uuid', description: "The product's id: events of one product come in order." }),
+      traceparent: Type.Optional(
+        Type.String({
+          pattern: '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$',
+          description: 'W3C Trace Context of the request that made the change.',
+        }),
+      ),
+      data: dataSchema(type, isOfStock),
+    },
+    { $id: `urn:storefront:event:${type}`, title: type },
+  )
+}
+
+function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
+  const shared = { product_id: Type.String({ format: 'uuid' }), sku: Type.String() }
+  if (isOfStock) {
+    const level = Type.Integer({ minimum: 0 })
+    return Type.Object({
+      ...shared,
+      available: type === 'storefront.stock.depleted' ? Type.Literal(0) : nullable(level, 'Pieces; null: not tracked.'),
+      previous_available: nullable(level, 'Pieces before; null: not tracked, or unknown.'),
+    })
+  }
+  if (type === 'storefront.price.changed') {
+    return Type.Object({
+      ...shared,
+      price: nullable(MoneySchema, 'Null: it is not sold in the currency of `previous_price` any more.'),
+      previous_price: nullable(MoneySchema, 'In the same currency. Null: it was not sold in it before.'),
+      compare_at_price: nullable(MoneySchema, 'The price before a reduction: above `price`.'),
+      previous_compare_at_price: nullable(MoneySchema),
+    })
+  }
+  return Type.Object({ product: productSchema(type) })
+}
+
+/** The whole product after the change, as its page shows it, without what changes with stock or with time. */
+function productSchema(type: CatalogueEventType): TObject {
+  const {
+    in_stock: _stock,
+    updated_at: _updated,
+    lowest_price_30_days: _lowest,
+    attributes,
+    translations,
+    prices,
+    ...shown
+  } = EditedProductSchema.properties
+  const time = Type.String({ format: 'date-time' })
+  const archived = { 'storefront.product.archived': time, 'storefront.product.restored': Type.Null() } as Record<string, TSchema>
+  return openSchema(
+    Type.Object({
+      ...shown,
+      categories: EventCategoriesSchema,
+      attributes: attributes as TSchema,
+      // Events of before have none.
+      translations: Type.Optional(translations),
+      prices: Type.Optional(prices),
+      archived_at: archived[type] ?? nullable(time, 'Null while it is sold.'),
+    }),
+  )
+}

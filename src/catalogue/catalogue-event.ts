@@ -1,0 +1,140 @@
+import type { Translations } from './translations.ts'
+
+/** A row of `product_events` as the change stream carries it, columns parsed by `pg`'s default parsers. */
+export interface ProductEventRecord {
+  product_id: string
+  stream: 'product' | 'stock'
+  version: string
+  type: RecordedType
+  occurred_at: Date
+  traceparent: string | null
+  data: CatalogueEventData
+}
+
+/** The columns of a `ProductEventRecord`. */
+export const PRODUCT_EVENT_COLUMNS = Object.keys({
+  product_id: true,
+  stream: true,
+  version: true,
+  type: true,
+  occurred_at: true,
+  traceparent: true,
+  data: true,
+} satisfies Record<keyof ProductEventRecord, true>) as (keyof ProductEventRecord)[]
+
+/** The types as they are recorded, by the stream of versions that they belong to. */
+export const RECORDED_TYPES = {
+  product: ['product.created', 'product.updated', 'product.archived', 'product.restored', 'price.changed'],
+  stock: ['stock.depleted', 'stock.replenished', 'stock.level_changed'],
+} as const
+
+type RecordedType = (typeof RECORDED_TYPES)[keyof typeof RECORDED_TYPES][number]
+export type CatalogueEventType = `storefront.${RecordedType}`
+
+/** Every type of catalogue event. */
+export const CATALOGUE_EVENT_TYPES: readonly CatalogueEventType[] = [...RECORDED_TYPES.product, ...RECORDED_TYPES.stock].map(
+  (type) => `storefront.${type}` as const,
+)
+
+interface Money {
+  amount: number
+  currency: string
+}
+
+/** A whole product, as its page shows it, without what changes with stock. */
+export interface ProductSnapshot {
+  id: string
+  slug: string | null
+  sku: string
+  name: string
+  description: string
+  category: string
+  /** The first is `category`; none while it is archived. */
+  categories: { id: string; slug: string; name: string }[]
+  brand: string | null
+  image_url: string | null
+  group: string | null
+  options: Record<string, string>
+  attributes: Record<string, unknown>
+  price: Money
+  compare_at_price: Money | null
+  images: { url: string; alt: string; width: number | null; height: number | null }[]
+  seo: { title: string | null; description: string | null }
+  availability_text: string | null
+  translations: Translations
+  /** In other currencies than that of `price`. */
+  prices: (Money & { compare_at: number | null })[]
+  created_at: string
+  /** Null while it is sold. */
+  archived_at: string | null
+}
+
+export interface ProductData {
+  product: ProductSnapshot
+}
+
+/** About the price in one currency. */
+export interface PriceData {
+  product_id: string
+  sku: string
+  /** Null: it is not sold in the currency any more. */
+  price: Money | null
+  /** Null: it was not sold in the currency before. */
+  previous_price: Money | null
+  compare_at_price: Money | null
+  previous_compare_at_price: Money | null
+}
+
+export interface StockData {
+  product_id: string
+  sku: string
+  /** Null: not tracked. */
+  available: number | null
+  /** Null: not tracked or unknown. */
+  previous_available: number | null
+}
+
+export type CatalogueEventData = ProductData | PriceData | StockData
+
+/** A change of the catalogue: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
+export interface CatalogueEvent {
+  specversion: '1.0'
+  /** `<product id>.<version>`, of stock `<product id>.stock.<version>`: the same however often it is read. Subscribers dedupe by it. */
+  id: string
+  source: '/products'
+  type: CatalogueEventType
+  /** The product's id. */
+  subject: string
+  /** When the change was made, RFC 3339 UTC. */
+  time: string
+  datacontenttype: 'application/json'
+  /** The version, ten digits with leading zeros: sorts as text. Stock has versions of its own. */
+  sequence: string
+  /** The product's id: events of one product stay in order. */
+  partitionkey: string
+  /** W3C Trace Context of the request that made the change. */
+  traceparent?: string
+  data: CatalogueEventData
+}
+
+/** The id of the event of a row. Pure. */
+export function catalogueEventId({ product_id, stream, version }: Pick<ProductEventRecord, 'product_id' | 'stream' | 'version'>): string {
+  return stream === 'stock' ? `${product_id}.stock.${version}` : `${product_id}.${version}`
+}
+
+/** The event of a row that `findRecordDefect` accepts. Pure. */
+export function toCatalogueEvent(record: ProductEventRecord): CatalogueEvent {
+  return {
+    specversion: '1.0',
+    id: catalogueEventId(record),
+    source: '/products',
+    type: `storefront.${record.type}`,
+    subject: record.product_id,
+    time: record.occurred_at.toISOString(),
+    datacontenttype: 'application/json',
+    sequence: record.version.padStart(10, '0'),
+    partitionkey: record.product_id,
+    ...(record.traceparent === null ? {} : { traceparent: record.traceparent }),
+    data: record.data,
+  }
+}

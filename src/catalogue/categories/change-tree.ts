@@ -1,0 +1,131 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { type Doing, difference, recordActivity } from '../../activity/record-activity.ts'
+import { translateConstraint } from '../../db/constraints.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { AppError } from '../../errors.ts'
+import type { IfMatch } from '../../http/if-match.ts'
+import { readSlug } from '../slugs.ts'
+import { type Category, categoryETag, countRoom, getCategory, lockTree, MAX_CATEGORIES } from './category.ts'
+import type { CategoryPatch, NewCategory } from './category-input.ts'
+
+/**
+ * Adds a category: without `slug` with one that is free, without `position` after those that have one. Throws `invalid_body`, `slug_taken`,
+ * `category_name_taken`, `category_misplaced` or `too_many_categories`.
+ */
+export async function createCategory(pool: Pool, input: NewCategory, doing: Doing): Promise<Category> {
+  const { name, slug, parent_id = null, position } = input
+  return changeTree(pool, async (tx) => {
+    if ((await countRoom(tx)) === 0) throw new AppError('too_many_categories', `There are ${MAX_CATEGORIES} categories or more.`)
+    await assertParent(tx, parent_id)
+    const id = randomUUIDv7()
+    const chosen = slug === undefined ? await freeSlug(tx, { id, name, parentId: parent_id }) : await readSlug(tx, slug)
+    await tx.query(sql`insert into categories (id, parent_id, slug, name) values (${id}, ${parent_id}, ${chosen}, ${name})`)
+    if (position !== undefined) await placeAmongSiblings(tx, id, position)
+    const created = await getCategory(tx, id)
+    await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, before: null, after: created })
+    return created
+  })
+}
+
+/**
+ * Renames, moves or reorders a category, if `ifMatch` names its state. The products of a renamed one follow: see `renameProducts`. Throws
+ * `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or `category_misplaced`.
+ */
+export async function changeCategory(pool: Pool, id: string, ifMatch: IfMatch, patch: CategoryPatch, doing: Doing): Promise<Category> {
+  return changeTree(pool, async (tx) => {
+    const current = await getMatching(tx, id, ifMatch)
+    const next = { ...current, ...patch }
+    const slug = patch.slug === undefined ? current.slug : await readSlug(tx, patch.slug)
+    const isMoved = next.parent_id !== current.parent_id
+    await assertParent(tx, next.parent_id)
+    await tx.query(
+      sql`update categories
+       set name = ${next.name}, slug = ${slug}, parent_id = ${next.parent_id},
+         position = case when ${isMoved} then null else position end,
+         renamed_at = case when (name, slug) = (${next.name}, ${slug}) then renamed_at else clock_timestamp() end,
+         updated_at = clock_timestamp()
+       where id = ${id}`,
+    )
+    if (patch.position !== undefined) await placeAmongSiblings(tx, id, patch.position)
+    const changed = await getCategory(tx, id)
+    const differing = difference(current, changed)
+    if (differing !== null) await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, ...differing })
+    return changed
+  })
+}
+
+/** Deletes a category that has no product and none below it. Throws `not_found`, `precondition_failed` or `category_not_empty`. */
+export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, doing: Doing): Promise<void> {
+  await changeTree(pool, async (tx) => {
+    const current = await getMatching(tx, id, ifMatch)
+    // First the category: a transaction that has locked it may change these rows of its products.
+    await tx.query(sql`select from categories where id = ${id} for update`)
+    // Archived products only: nothing shows where they were. When one is sold again, its text gives it a category.
+    await tx.query(sql`delete from product_categories where category_id = ${id} and not is_listed`)
+    await tx.query(sql`delete from categories where id = ${id}`)
+    await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, before: current, after: null })
+  })
+}
+
+async function changeTree<T>(pool: Pool, change: (tx: Transaction) => Promise<T>): Promise<T> {
+  return inTransaction(pool, async (tx) => {
+    await lockTree(tx)
+    try {
+      return await change(tx)
+    } catch (error) {
+      throw translateConstraint(error)
+    }
+  })
+}
+
+async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promise<Category> {
+  const category = await getCategory(tx, id)
+  const etag = categoryETag(category)
+  if (ifMatch === null || ifMatch.has(etag)) return category
+  throw new AppError('precondition_failed', 'The category is not in a state that If-Match names.', { headers: { etag: `"${etag}"` } })
+}
+
+async function assertParent(tx: Transaction, parentId: string | null): Promise<void> {
+  if (parentId === null) return
+  const { rows } = await tx.query(sql`select from categories where id = ${parentId}`)
+  if (rows.length > 0) return
+  throw new AppError('invalid_body', 'The body is not acceptable.', {
+    errors: [{ pointer: '#/parent_id', detail: 'there is no such category' }],
+  })
+}
+
+/** The first candidate that no category has: see `category_below` in the migration. */
+async function freeSlug(tx: Transaction, category: { id: string; name: string; parentId: string | null }): Promise<string> {
+  const { id, name, parentId } = category
+  const { rows } = await tx.query<{ slug: string }>(
+    sql`select candidate as slug
+     from generate_series(1, 4) as attempt
+     cross join slug_candidate(${name}, (select slug from categories where id = ${parentId}), ${id}, attempt) as candidate
+     where candidate is not null and not exists (select from categories where slug = candidate)
+     order by attempt
+     limit 1`,
+  )
+  return rows[0]?.slug ?? id
+}
+
+/** Puts a category at a place among its siblings, counted from 0; at the end when there are fewer. */
+async function placeAmongSiblings(tx: Transaction, id: string, position: number): Promise<void> {
+  await tx.query(
+    sql`with other as (
+       select sibling.id, row_number() over (order by sibling.position, sibling.name, sibling.id) - 1 as place
+       from categories as sibling
+       join categories as category on category.id = ${id}
+       where sibling.parent_id is not distinct from category.parent_id and sibling.id <> category.id
+     ), placed as (
+       select id, place + case when place < ${position} then 0 else 1 end as place from other
+       union all
+       select ${id}, least(${position}, (select count(*) from other))
+     )
+     update categories
+     set position = placed.place
+     from placed
+     where categories.id = placed.id and categories.position is distinct from placed.place`,
+  )
+}

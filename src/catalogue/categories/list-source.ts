@@ -1,0 +1,94 @@
+import { allOf, noSql, type Sql, sql } from '../../db/sql.ts'
+import type { LocatedFilters } from '../product-query.ts'
+import { filterConditions, matchConditions, type TextQuery } from '../search/filter-sql.ts'
+
+/** The order of a list. `column` is the sort key of products, `memberColumn` its copy in `product_categories`. */
+export interface ListOrder {
+  column: Sql
+  memberColumn: Sql
+  direction: Sql
+  /** The conditions for the place where the list begins, about a sort key and an id. */
+  beyond: (key: Sql) => readonly Sql[]
+  limit: Sql
+}
+
+/** What follows `from` and `where`, with products as `product`, and the order of the rows, which an index has. */
+export interface ListSource {
+  from: Sql
+  conditions: readonly Sql[]
+  order: Sql
+}
+
+/** The products that match, in any order: of one category by its members, which the planner can begin with or look up. */
+export function matchSource(filters: LocatedFilters, textQuery: TextQuery): Pick<ListSource, 'from' | 'conditions'> {
+  const { categoryIds } = filters
+  if (categoryIds?.length !== 1) return { from: sql`products as product`, conditions: filterConditions('product', filters, textQuery) }
+  return {
+    from: sql`product_categories as member ${WITH_PRODUCTS}`,
+    conditions: [
+      sql`member.category_id = ${categoryIds[0]}::uuid and member.is_listed`,
+      ...filterConditions('product', { ...filters, categoryIds: null }, textQuery),
+    ],
+  }
+}
+
+const WITH_PRODUCTS = sql`join products as product on product.id = member.product_id`
+
+/**
+ * The products that match, in the order of an index: all products, the members of one category, or for each of several categories its first
+ * members, merged. `others` are conditions about `product`. See docs/decisions/0281-categories.md.
+ */
+export function listSource(filters: LocatedFilters, textQuery: TextQuery, others: readonly Sql[], order: ListOrder): ListSource {
+  const { categoryIds } = filters
+  const { column, memberColumn, direction, beyond, limit } = order
+  if (categoryIds === null || categoryIds.length === 0 || (categoryIds.length > 1 && isSelective(filters))) {
+    return {
+      from: sql`products as product`,
+      conditions: [...filterConditions('product', filters, textQuery), ...others, ...beyond(sql`(product.${column}, product.id)`)],
+      order: sql`product.${column} ${direction}, product.id ${direction}`,
+    }
+  }
+  // Members have the own price, and whether the product is archived. Each condition more costs the planner time.
+  const hasPrice = filters.currency === null
+  const { minPrice, maxPrice } = hasPrice ? filters : { minPrice: null, maxPrice: null }
+  const rest = { ...filters, categoryIds: null, ...(hasPrice ? { minPrice: null, maxPrice: null } : {}) }
+  // Indexes of other filters are of products that are not archived.
+  const conditionsOf = isSelective(filters) ? filterConditions : matchConditions
+  const matching = [...conditionsOf('product', rest, textQuery), ...others]
+  const ofCategory = (id: Sql) => [
+    sql`member.category_id = ${id} and member.is_listed`,
+    ...(minPrice === null ? [] : [sql`member.price_amount >= ${minPrice}::bigint`]),
+    ...(maxPrice === null ? [] : [sql`member.price_amount <= ${maxPrice}::bigint`]),
+    ...beyond(sql`(member.${memberColumn}, member.product_id)`),
+  ]
+  const memberOrder = sql`member.${memberColumn} ${direction}, member.product_id ${direction}`
+  if (categoryIds.length === 1) {
+    const conditions = [...ofCategory(sql`${categoryIds[0]}::uuid`), ...matching]
+    return { from: sql`product_categories as member ${WITH_PRODUCTS}`, conditions, order: memberOrder }
+  }
+  const isPlain = matching.length === 0
+  return {
+    from: sql`(
+      select distinct first.${memberColumn}, first.product_id
+      from unnest(${categoryIds}::uuid[]) as wanted (id)
+      cross join lateral (
+        select member.${memberColumn}, member.product_id
+        from product_categories as member
+        ${isPlain ? noSql : WITH_PRODUCTS}
+        where ${allOf([...ofCategory(sql`wanted.id`), ...(isPlain ? [] : matching)])}
+        order by ${memberOrder}
+        ${limit}
+      ) as first
+      order by first.${memberColumn} ${direction}, first.product_id ${direction}
+      ${limit}
+    ) as member
+    ${WITH_PRODUCTS}`,
+    conditions: [],
+    order: memberOrder,
+  }
+}
+
+/** Whether few products may match, so that the planner has to choose where to begin. */
+function isSelective({ search, brand, ids, group, attributes }: LocatedFilters): boolean {
+  return [search, brand, ids, group, attributes].some((value) => value !== null)
+}

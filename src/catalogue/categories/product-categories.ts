@@ -1,0 +1,102 @@
+import type { Transaction } from '../../db/pool.ts'
+import { type Sql, sql } from '../../db/sql.ts'
+import { AppError } from '../../errors.ts'
+import type { CategoryReference, ProductInput } from '../product-input.ts'
+import { type CategoryFault, findOrCreate } from './create-categories.ts'
+
+/** The categories of a product, in its order, and the name of the first one. `ids` is null where the product names only its first one. */
+export interface ResolvedCategories {
+  name: string
+  ids: readonly string[] | null
+}
+
+type Named = Pick<ProductInput, 'category' | 'categories'>
+
+/** As `resolveCategories`, of one product. Throws `invalid_body`. */
+export async function resolveProductCategories(tx: Transaction, product: Named): Promise<ResolvedCategories> {
+  const [resolved = { fault: '', at: '' }] = await resolveCategories(tx, [product])
+  return assertResolved(resolved)
+}
+
+/** Throws `invalid_body`. */
+export function assertResolved(resolved: ResolvedCategories | CategoryFault): ResolvedCategories {
+  if (!('fault' in resolved)) return resolved
+  throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: `#/${resolved.at}`, detail: resolved.fault }] })
+}
+
+/**
+ * The categories that products name, each locked against being renamed or deleted. Missing ones of a path are created, those of a text are by
+ * the database. Or what is wrong, and with which property. Locks the tree when any is missing: call it before anything else is locked, or
+ * two transactions can deadlock.
+ */
+export async function resolveCategories(tx: Transaction, products: readonly Named[]): Promise<(ResolvedCategories | CategoryFault)[]> {
+  const slugs = [...new Set(products.flatMap(({ categories = [] }) => categories.filter((each) => typeof each === 'string')))]
+  const texts = [...new Set(products.flatMap(({ category, categories }) => (categories === undefined ? (category ?? []) : [])))]
+  const bySlug = await findSlugs(tx, slugs)
+  const { ids, faults } = await findOrCreate(tx, products, texts)
+  const idOf = (reference: CategoryReference) =>
+    typeof reference === 'string' ? bySlug.get(reference) : ids.get(JSON.stringify(reference))
+  const names = await lockCategories(tx, [...new Set([...bySlug.values(), ...ids.values()])], texts)
+  return products.map((product, index) => {
+    const { category, categories } = product
+    const fault = faults.get(index)
+    if (fault !== undefined) return fault
+    if (categories === undefined) return { name: category ?? '', ids: null }
+    const found = categories.map(idOf)
+    const missing = found.findIndex((id) => id === undefined || !names.has(id))
+    if (missing !== -1) return { fault: describeMissing(categories[missing] as CategoryReference), at: `categories/${missing}` }
+    // Two references may mean one category.
+    const distinct = [...new Set(found as string[])]
+    const name = names.get(distinct[0] ?? '') ?? ''
+    if (category === undefined || category === name) return { name, ids: distinct }
+    return { fault: 'category must be the name of the first of the categories', at: 'category' }
+  })
+}
+
+function describeMissing(reference: CategoryReference): string {
+  return typeof reference === 'string' ? 'there is no category with this slug' : 'the category was deleted a moment ago'
+}
+
+async function findSlugs(tx: Transaction, slugs: readonly string[]): Promise<Map<string, string>> {
+  if (slugs.length === 0) return new Map()
+  const { rows } = await tx.query<{ text: string; id: string }>(
+    sql`select text, category.id from unnest(${slugs}::text[]) as text join categories as category on category.slug = slug_of(text)`,
+  )
+  return new Map(rows.map(({ text, id }) => [text, id]))
+}
+
+/** The names of the categories, by their ids. Also locks those that texts mean. */
+async function lockCategories(tx: Transaction, ids: readonly string[], texts: readonly string[]): Promise<Map<string, string>> {
+  if (ids.length + texts.length === 0) return new Map()
+  const { rows } = await tx.query<{ id: string; name: string }>(
+    sql`select id, name from categories where id = any(${ids}::uuid[]) or name = any(${texts}::text[]) order by id for key share`,
+  )
+  return new Map(rows.map(({ id, name }) => [id, name]))
+}
+
+/** Stores the categories of a product, which must be locked. */
+export function saveCategories(tx: Transaction, productId: string, ids: readonly string[]): Promise<void> {
+  return replaceCategories(
+    tx,
+    sql`select ${productId}::uuid as product_id, id as category_id, place - 1 as position
+     from unnest(${ids}::uuid[]) with ordinality as listed (id, place)`,
+  )
+}
+
+/** Replaces the categories of products by the rows of `wanted`: product_id, category_id and position. */
+export async function replaceCategories(tx: Transaction, wanted: Sql): Promise<void> {
+  await tx.query(
+    sql`with wanted as materialized (${wanted}), removed as (
+       delete from product_categories as stored
+       where stored.product_id in (select product_id from wanted)
+         and not exists (select from wanted where wanted.product_id = stored.product_id and wanted.category_id = stored.category_id)
+     )
+     insert into product_categories as stored (product_id, category_id, position, is_listed, price_amount, created_at, name)
+     select wanted.product_id, wanted.category_id, wanted.position, product.archived_at is null, product.price_amount, product.created_at,
+       product.name
+     from wanted
+     join products as product on product.id = wanted.product_id
+     order by wanted.product_id, wanted.category_id
+     on conflict (product_id, category_id) do update set position = excluded.position where stored.position <> excluded.position`,
+  )
+}

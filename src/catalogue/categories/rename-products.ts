@@ -1,0 +1,117 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
+import type { Pool, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { inTransaction } from '../../db/transaction.ts'
+import { recordProductEvents } from '../product-events.ts'
+
+/** Products of one transaction, which are locked until it ends. */
+const BATCH_SIZE = 500
+const POLL_MS = 2_000
+/** Between two walks: products that another transaction had locked wait for the next one. */
+const PAUSE_MS = 250
+
+interface Renamed {
+  id: string
+  renamedAt: Date
+}
+/** A place among the members of a category. */
+interface Place {
+  createdAt: Date
+  id: string
+}
+
+interface Batch {
+  /** Whether a product was locked by another transaction. */
+  hasSkipped: boolean
+  /** Where the next batch begins; null after the last one. */
+  last: Place | null
+}
+
+/** Gives the products of categories that were renamed the new name as `category`. Any number of processes may run it. */
+export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: Logger }) {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  let running: Promise<void> | undefined
+  async function run(): Promise<void> {
+    let isFailing = false
+    while (!signal.aborted) {
+      let pauseMs = POLL_MS
+      try {
+        if (!(await renameProducts(pool, signal))) pauseMs = PAUSE_MS
+        isFailing = false
+      } catch (error) {
+        if (!isFailing) logger.error({ err: error }, 'products of a renamed category could not be changed, will retry')
+        isFailing = true
+      }
+      await delay(pauseMs, undefined, { signal }).catch(() => {})
+    }
+  }
+  return {
+    async start(): Promise<void> {
+      running ??= run()
+    },
+    /** Idempotent, safe before start. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+/** Returns whether every product has the name of its first category, and an event with it; false after an abort, too. */
+export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<boolean> {
+  const { rows } = await pool.query<Renamed>(
+    `select id, renamed_at as "renamedAt" from categories where renamed_at is not null order by renamed_at`,
+  )
+  let isDone = true
+  for (const category of rows) {
+    let after: Place | null = null
+    let hasSkipped = false
+    do {
+      if (signal.aborted) return false
+      const from: Place | null = after
+      const batch: Batch = await inTransaction(pool, (tx) => renameBatch(tx, category.id, from))
+      after = batch.last
+      hasSkipped ||= batch.hasSkipped
+    } while (after !== null)
+    // Another walk finds what was locked, and those of a category that was renamed again.
+    if (hasSkipped || !(await finish(pool, category))) isDone = false
+  }
+  return isDone
+}
+
+async function renameBatch(tx: Transaction, categoryId: string, after: Place | null): Promise<Batch> {
+  const { rows: members } = await tx.query<Place>(
+    sql`select created_at as "createdAt", product_id as id
+     from product_categories
+     where category_id = ${categoryId} and is_listed
+       and (created_at, product_id) > (${after?.createdAt ?? '-infinity'}::timestamptz, ${after?.id ?? NO_ID}::uuid)
+     order by created_at, product_id
+     limit ${BATCH_SIZE}`,
+  )
+  // Waits for no other transaction, so it deadlocks with none.
+  const { rows: locked } = await tx.query<{ id: string }>(
+    sql`select id from products where id = any(${members.map(({ id }) => id)}::uuid[]) for no key update skip locked`,
+  )
+  const ids = locked.map(({ id }) => id)
+  await tx.query(
+    sql`update products
+     set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
+     from product_categories as member
+     join categories as category on category.id = member.category_id
+     where products.id = any(${ids}::uuid[]) and products.category <> category.name
+       and member.product_id = products.id and member.category_id = ${categoryId} and member.position = 0`,
+  )
+  await recordProductEvents(tx, ids, null)
+  const last = members.length < BATCH_SIZE ? undefined : members.at(-1)
+  return { hasSkipped: ids.length < members.length, last: last === undefined ? null : { createdAt: last.createdAt, id: last.id } }
+}
+
+const NO_ID = '00000000-0000-0000-0000-000000000000'
+
+/** Whether the category was not renamed again since the walk began: then it counts as done. */
+async function finish(pool: Pool, { id, renamedAt }: Renamed): Promise<boolean> {
+  const { rowCount } = await pool.query(sql`update categories set renamed_at = null where id = ${id} and renamed_at = ${renamedAt}`)
+  return rowCount === 1
+}

@@ -1,0 +1,38 @@
+import { Type } from 'typebox'
+import type { HttpServer } from '../../http/http-server.ts'
+import { okResponses } from '../../http/problem.ts'
+import { LISTS_TAG } from '../events.ts'
+import { EXAMPLE_CATEGORIES } from '../examples.ts'
+import { type CatalogueContext, serveCatalogue } from '../serve-catalogue.ts'
+import { CategorySchema, MAX_CATEGORIES, readTree } from './category.ts'
+
+const TreeSchema = Type.Object(
+  {
+    data: Type.Array(CategorySchema, { description: 'Each category comes before those below it.' }),
+    is_complete: Type.Boolean({ description: `False: these are the first ${MAX_CATEGORIES}.` }),
+  },
+  { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
+)
+
+/** The tree of categories for shoppers. */
+export function categoryRoutes(server: HttpServer, context: CatalogueContext): void {
+  server.get(
+    '/categories',
+    {
+      config: { access: 'public', isReadableByAnyOrigin: true, loadClass: 'lists' },
+      schema: {
+        operationId: 'listCategories',
+        description: 'Cached like a list of products. `GET /products/facets` has the numbers of products.',
+        tags: ['catalogue'],
+        summary: 'All categories, as a tree',
+        querystring: Type.Object({}, { additionalProperties: false }),
+        response: okResponses(TreeSchema, 'The tree, from the top.', 'invalid_query'),
+      },
+    },
+    async (request, reply) =>
+      serveCatalogue(context, request, reply, { key: 'categories', cost: 'page', lang: null }, async (tx) => {
+        const { categories, isComplete } = await readTree(tx)
+        return { body: { data: categories, is_complete: isComplete }, tags: [LISTS_TAG] }
+      }),
+  )
+}

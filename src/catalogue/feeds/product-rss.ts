@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto'
+import { formatMajorUnits } from '../../currency.ts'
+import type { Money } from '../../money.ts'
+import type { ProductDetails } from '../product-details.ts'
+
+// Bounds of Google's product data specification, in characters.
+const MAX_TITLE = 150
+const MAX_DESCRIPTION = 5_000
+const MAX_BRAND = 70
+const MAX_GROUP = 50
+const MAX_PRODUCT_TYPE = 750
+const MAX_PRODUCT_TYPES = 5
+const MAX_ADDITIONAL_IMAGES = 10
+/** Facts that the specification has under these names, taken from options and attributes of the same name, with their bounds. */
+const FACTS: Readonly<Record<string, number>> = {
+  ...{ mpn: 70, color: 100, size: 100, material: 200, pattern: 100 },
+  google_product_category: 750,
+}
+/** Facts for which the specification has a closed list of values. A reader refuses a product with another one. */
+const CLOSED_FACTS: Readonly<Record<string, readonly string[]>> = {
+  gender: ['male', 'female', 'unisex'],
+  age_group: ['newborn', 'infant', 'toddler', 'kids', 'adult'],
+  condition: ['new', 'refurbished', 'used'],
+}
+const MAX_COLORS = 3
+const GTIN_LENGTHS = [8, 12, 13, 14]
+
+/** Finds the page of a product in the shop, in a language. */
+export type LinkTo = (slug: string, language: string) => string
+
+/** The beginning of an RSS 2.0 document with the namespace of Google's product data. `shopUrl`: the shop's address. */
+export function rssHead(shopUrl: string): string {
+  const host = new URL(shopUrl).host
+  return `<?xml version="1.0" encoding="UTF-8"?>
+<rss version="2.0" xmlns:g="http://base.google.com/ns/1.0">
+<channel>
+${element('title', host)}${element('link', shopUrl)}${element('description', `Products of ${host}`)}`
+}
+
+export const RSS_END = '</channel>\n</rss>\n'
+
+/** A product as an item of RSS, in the form of Google's product data specification. What the product lacks is left out. */
+export function rssItem(product: ProductDetails, link: string): string {
+  const { id, name, description, brand, group, price, compare_at_price: before, images, in_stock } = product
+  const [first, ...others] = images.map(({ url }) => url)
+  const facts = { ...product.options, ...product.attributes }
+  const gtin = readGtin(facts.gtin)
+  return `<item>
+${[
+  element('g:id', id),
+  element('title', cut(name, MAX_TITLE)),
+  element('description', cut(withoutForbidden(description).trim() === '' ? name : description, MAX_DESCRIPTION)),
+  element('link', link),
+  ...(first === undefined ? [] : [element('g:image_link', asAddress(first))]),
+  ...others.slice(0, MAX_ADDITIONAL_IMAGES).map((url) => element('g:additional_image_link', asAddress(url))),
+  element('g:availability', in_stock ? 'in_stock' : 'out_of_stock'),
+  ...(before === null
+    ? [element('g:price', amountOf(price))]
+    : [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price))]),
+  ...(brand === null ? [] : [element('g:brand', cut(brand, MAX_BRAND))]),
+  ...(gtin === null ? [] : [element('g:gtin', gtin)]),
+  ...(group === null ? [] : [element('g:item_group_id', groupId(group))]),
+  ...productTypes(product).map((type) => element('g:product_type', cut(type, MAX_PRODUCT_TYPE))),
+  ...Object.entries(FACTS).flatMap(([fact, bound]) => {
+    const value = fact === 'color' ? colorsOf(facts.color ?? facts.colour) : textOf(facts[fact])
+    return [element(`g:${fact}`, cut(value, bound))]
+  }),
+  ...Object.entries(CLOSED_FACTS).flatMap(([fact, values]) => {
+    const value = textOf(facts[fact]).toLowerCase()
+    return values.includes(value) ? [element(`g:${fact}`, value)] : []
+  }),
+].join('')}</item>
+`
+}
+
+/** Characters that XML 1.0 forbids, even as references. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const FORBIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g
+const REFERENCES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '\r': '&#13;' }
+
+function withoutForbidden(text: string): string {
+  return text.toWellFormed().replace(FORBIDDEN, '')
+}
+
+/** Nothing for a text of which nothing remains: readers refuse empty elements. */
+function element(name: string, text: string): string {
+  const escaped = withoutForbidden(text).replace(/[&<>\r]/g, (character) => REFERENCES[character] ?? '')
+  return escaped.trim() === '' ? '' : `<${name}>${escaped}</${name}>\n`
+}
+
+/** The beginning of `text` in at most `bound` UTF-16 units, without a part of a character as readers see it. */
+export function cut(text: string, bound: number): string {
+  if (text.length <= bound) return text
+  const graphemes = new Intl.Segmenter().segment(text.slice(0, bound + 1))
+  let end = 0
+  // The last one may be longer than what was segmented.
+  for (const { index } of graphemes) end = index
+  // A single character with many marks has no end within the bound.
+  return end > 0 ? text.slice(0, end) : text.slice(0, bound).replace(/[\ud800-\udbff]$/, '')
+}
+
+/** The categories, each with those above it. */
+function productTypes({ categories, category }: ProductDetails): string[] {
+  if (categories.length === 0) return [category]
+  return categories.slice(0, MAX_PRODUCT_TYPES).map(({ path }) => path.map(({ name }) => name).join(' > '))
+}
+
+function amountOf(money: Money): string {
+  return `${formatMajorUnits(money)} ${money.currency}`
+}
+
+/** As browsers send it: letters of other scripts percent-encoded. */
+function asAddress(url: string): string {
+  return URL.canParse(url) ? new URL(url).href : url
+}
+
+/** Names of groups differ also after the bound. */
+function groupId(group: string): string {
+  if (group.length <= MAX_GROUP) return group
+  const hash = createHash('sha256').update(group).digest('hex').slice(0, 16)
+  return `${cut(group, MAX_GROUP - 17)}-${hash}`
+}
+
+function colorsOf(value: unknown): string {
+  return textOf(value).split('/').slice(0, MAX_COLORS).join('/')
+}
+
+function textOf(value: unknown): string {
+  return (Array.isArray(value) ? value.join('/') : typeof value === 'object' ? '' : String(value ?? '')).trim()
+}
+
+/** A Global Trade Item Number with its check digit (GS1 General Specifications, 7.9); null for anything else, which a reader would refuse. */
+function readGtin(value: unknown): string | null {
+  const digits = textOf(value).replace(/[ -]/g, '')
+  if (!/^\d+$/.test(digits) || !GTIN_LENGTHS.includes(digits.length)) return null
+  const sum = [...digits].reverse().reduce((total, digit, place) => total + Number(digit) * (place % 2 === 1 ? 3 : 1), 0)
+  return sum % 10 === 0 ? digits : null
+}

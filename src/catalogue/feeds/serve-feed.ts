@@ -1,0 +1,95 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { cacheHeaders, sendNotModified } from '../../http/cacheable.ts'
+import { clientAddress, networkOf } from '../../http/client-address.ts'
+import { inSnapshot, type Version } from '../catalogue-version.ts'
+import { CATALOGUE_TAG, LISTS_TAG } from '../events.ts'
+import { translationsFor } from '../languages.ts'
+import { listDetailsAfter, type ProductDetails, presentPage, type StoredProduct } from '../product-details.ts'
+import { type CatalogueContext, versionTag } from '../serve-catalogue.ts'
+import { type FeedPart, feedParts, renderPart } from './feed-parts.ts'
+
+/** Products of one read. */
+const BATCH = 100
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+export interface Feed {
+  contentType: string
+  /** What else than the catalogue the bytes depend on. */
+  key: string
+  /** The language that the query names; undefined for the products' own texts. */
+  lang: string | undefined
+  head: string
+  /** `language`: the one of the texts. */
+  render: (product: ProductDetails, language: string) => string
+  end: string
+}
+
+/**
+ * Sends all products in the order of their ids. Each batch is read in a snapshot of its own, when the client has taken the one before. So
+ * a client that reads slowly holds no connection and no transaction, and the entity tag is true: as long as the catalogue has the version
+ * of the first batch, every batch has it. See docs/decisions/0286.
+ */
+export async function serveFeed(context: CatalogueContext, request: FastifyRequest, reply: FastifyReply, feed: Feed): Promise<unknown> {
+  const { version, lifetimes, openFeeds } = context
+  const now = await version.get()
+  const known = describeFeed(context, now, feed)
+  if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
+  const isHead = request.method === 'HEAD'
+  const place = isHead ? null : openFeeds.open(networkOf(clientAddress(request)), () => reply.raw.destroy())
+  try {
+    if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
+    const first = isHead ? { found: [], version: now } : await readBatch(context, FIRST_ID)
+    const { etag, language } = describeFeed(context, first.version, feed)
+    const headers = cacheHeaders(lifetimes, language)
+    for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] ?? '', headers[i + 1])
+    const tags = [CATALOGUE_TAG, LISTS_TAG]
+    reply.headers({
+      etag: `"${etag}"`,
+      'last-modified': first.version.changedAt.toUTCString(),
+      'surrogate-key': tags.join(' '),
+      'cache-tag': tags.join(','),
+      'accept-ranges': 'none',
+      'content-type': feed.contentType,
+    })
+    // An empty stream: without one Fastify adds a length of 0, which is not that of GET.
+    if (place === null) return reply.send(Readable.from([]))
+    const render = rendererOf(context, feed, first.version)
+    const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, id)))
+    return reply.send(Readable.from(openFeeds.pace(place, parts), { highWaterMark: 1 }))
+  } catch (error) {
+    if (place !== null) openFeeds.close(place)
+    throw error
+  }
+}
+
+/** `Accept-Language` does not count: an advertiser has a feed for each language. */
+function describeFeed({ languages }: CatalogueContext, version: Version, { key, lang }: Feed) {
+  const language = lang === undefined ? null : languages.choose(version, { lang, acceptLanguage: undefined })
+  return { language, etag: versionTag(version, `${key} ${language?.tag}`) }
+}
+
+interface Batch {
+  found: StoredProduct[]
+  version: Version
+}
+
+/** Renders batches in the language that the catalogue had in `version`, the first one behind `head`. */
+function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
+  const { language } = describeFeed(context, version, feed)
+  const view = { languages: language === null ? [] : translationsFor(version, language), currency: null }
+  const tag = language?.tag ?? context.languages.own
+  return ({ found }: Batch, head = ''): FeedPart => {
+    const part = renderPart(found, found.length === BATCH, (product) => feed.render(presentPage(product, view), tag))
+    const end = part.lastId === null ? feed.end : ''
+    return head + end === '' ? part : { ...part, bytes: Buffer.concat([Buffer.from(head), part.bytes, Buffer.from(end)]) }
+  }
+}
+
+/** The next products after an id. One batch of all feeds at a time. */
+async function readBatch({ pool, version, limits }: CatalogueContext, afterId: string): Promise<Batch> {
+  const read = () => inSnapshot(pool, (tx) => listDetailsAfter(tx, afterId, BATCH))
+  const batch = await limits.feeds.admit(() => limits.reads.admit(read))
+  version.observe(batch.version)
+  return batch
+}

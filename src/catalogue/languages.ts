@@ -1,0 +1,67 @@
+import type { AnswerLanguage } from '../http/cacheable.ts'
+import { findLanguage, languageSet, negotiateLanguage } from '../language.ts'
+import type { Version } from './catalogue-version.ts'
+
+/** Longer headers are negotiated each time. */
+const MAX_HEADER_LENGTH = 200
+const MAX_HEADERS = 1_000
+
+/** Chooses the language of answers among those of the catalogue. See docs/decisions/0283-translations.md. */
+export class CatalogueLanguages {
+  readonly #own: string
+  #available = languageSet<string>([])
+  #asked: Version['languages'] | null = null
+  // Browsers send few different headers. Bounded: anyone can send others.
+  readonly #byHeader = new Map<string, string>()
+
+  /** `own`: the language of products' own texts (BCP 47). */
+  constructor(own: string) {
+    this.#own = own
+  }
+
+  /** The language of products' own texts. */
+  get own(): string {
+    return this.#own
+  }
+
+  /** The language that `acceptLanguage` prefers. Null while the catalogue has no translations: then every answer is the same for everyone. */
+  negotiate({ languages }: Version, acceptLanguage: string | undefined): string | null {
+    if (languages.length === 0) return null
+    if (acceptLanguage === undefined) return this.#own
+    this.#learn(languages)
+    const known = this.#byHeader.get(acceptLanguage)
+    if (known !== undefined) return known
+    const language = negotiateLanguage(acceptLanguage, this.#available) ?? this.#own
+    if (acceptLanguage.length <= MAX_HEADER_LENGTH) {
+      if (this.#byHeader.size >= MAX_HEADERS) this.#byHeader.clear()
+      this.#byHeader.set(acceptLanguage, language)
+    }
+    return language
+  }
+
+  /** The language of an answer: that of the parameter `lang` where it is given, else as `negotiate`. */
+  choose(
+    version: Version,
+    { lang, acceptLanguage }: { lang: string | undefined; acceptLanguage: string | undefined },
+  ): AnswerLanguage | null {
+    if (lang !== undefined) {
+      this.#learn(version.languages)
+      return { tag: findLanguage(lang, this.#available) ?? this.#own, isNegotiated: false }
+    }
+    const tag = this.negotiate(version, acceptLanguage)
+    return tag === null ? null : { tag, isNegotiated: true }
+  }
+
+  #learn(languages: Version['languages']): void {
+    if (languages === this.#asked) return
+    this.#asked = languages
+    this.#available = languageSet([this.#own, ...languages])
+    this.#byHeader.clear()
+  }
+}
+
+/** The translations that an answer in `language` shows, each before those that it takes precedence over: none for the products' own texts. */
+export function translationsFor({ languages }: Version, { tag }: AnswerLanguage): string[] {
+  const chain = languages.filter((language) => tag === language || tag.startsWith(`${language}-`))
+  return chain.sort((a, b) => b.length - a.length)
+}

@@ -1,0 +1,80 @@
+import { type Static, Type } from 'typebox'
+import { isCurrency } from '../currency.ts'
+import { type Sql, sql } from '../db/sql.ts'
+import { AppError } from '../errors.ts'
+import type { Money } from '../money.ts'
+
+const amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' })
+
+export const OfferedPriceSchema = Type.Object(
+  {
+    amount,
+    currency: Type.String({ description: 'ISO 4217; not that of `price`.' }),
+    compare_at: Type.Union([amount, Type.Null()], { description: 'The amount before a reduction: above `amount`.' }),
+  },
+  { title: 'OfferedPrice' },
+)
+export type OfferedPrice = Static<typeof OfferedPriceSchema>
+
+/** The column `prices` of products, by currency. */
+export type StoredPrices = Readonly<Record<string, { amount: number; compare_at?: number }>>
+
+/** A currency that a query asks for, ISO 4217. */
+export const Currency = Type.String({
+  pattern: '^[A-Z]{3}$',
+  description: 'Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.',
+})
+
+/** Throws `invalid_query` for a code that is no currency. */
+export function readCurrency(code: string | undefined): string | null {
+  if (code === undefined) return null
+  if (isCurrency(code)) return code
+  const errors = [{ parameter: 'currency', detail: 'must be an ISO 4217 code such as EUR' }]
+  throw new AppError('invalid_query', 'A query parameter is not valid.', { errors })
+}
+
+export function toStoredPrices(prices: readonly OfferedPrice[]): StoredPrices {
+  const entries = prices.map(
+    ({ currency, amount, compare_at }) => [currency, { amount, ...(compare_at === null ? {} : { compare_at }) }] as const,
+  )
+  return Object.fromEntries(entries)
+}
+
+/** Without one in the product's `own` currency, which the release before may have given its price since. */
+export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPrice[] {
+  return Object.keys(stored)
+    .filter((currency) => currency !== own)
+    .sort()
+    .map((currency) => {
+      const { amount = 0, compare_at = null } = stored[currency] ?? {}
+      return { amount, currency, compare_at }
+    })
+}
+
+interface Priced {
+  price: Money
+  prices: StoredPrices
+}
+
+/** The price of a product in `currency`, by default its own one; null: it is not sold in it. */
+export function priceIn({ price, prices }: Priced, currency: string | null): Money | null {
+  if (currency === null || price.currency === currency) return price
+  const offered = prices[currency]
+  return offered === undefined ? null : { amount: offered.amount, currency }
+}
+
+/** Whether the row of the alias `row` is sold in `currency`. */
+export function isSoldIn(row: Sql, currency: string): Sql {
+  return sql`(${row}.price_currency = ${currency} or ${row}.prices ? ${currency}::text)`
+}
+
+/** The amount of the row of the alias `row`: of its own price, or of that in `currency`, in which it is sold. */
+export function amountIn(row: Sql, currency: string | null): Sql {
+  if (currency === null) return sql`${row}.price_amount`
+  return sql`case when ${row}.price_currency = ${currency} then ${row}.price_amount else (${row}.prices -> ${currency}::text ->> 'amount')::bigint end`
+}
+
+export function compareAtIn(row: Sql, currency: string | null): Sql {
+  if (currency === null) return sql`${row}.compare_at_amount`
+  return sql`case when ${row}.price_currency = ${currency} then ${row}.compare_at_amount else (${row}.prices -> ${currency}::text ->> 'compare_at')::bigint end`
+}

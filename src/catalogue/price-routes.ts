@@ -1,0 +1,51 @@
+import { Type } from 'typebox'
+import type { HttpServer } from '../http/http-server.ts'
+import { Cursor, DEFAULT_LIMIT, Limit, nextLink } from '../http/pagination.ts'
+import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
+import { listPrices, ProductPricePageSchema } from './list-prices.ts'
+import { Currency, readCurrency } from './offered-prices.ts'
+import { ProductParams } from './products.ts'
+import type { CatalogueContext } from './serve-catalogue.ts'
+
+const PricesQuery = Type.Object(
+  {
+    currency: Type.Optional({ ...Currency, description: "Of the prices (ISO 4217), by default that of the product's own price." }),
+    limit: Type.Optional(Limit),
+    cursor: Type.Optional(Cursor),
+  },
+  { additionalProperties: false },
+)
+
+/** The prices of products over time, for operators. */
+export function priceRoutes(server: HttpServer, { pool, baseUrl }: CatalogueContext): void {
+  server.get(
+    '/admin/products/:id/prices',
+    {
+      config: { access: 'stock:read' },
+      schema: {
+        operationId: 'listProductPrices',
+        description: 'In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always.',
+        tags: ['catalogue'],
+        summary: 'The prices that a product has had in a currency, newest first, in pages',
+        params: ProductParams,
+        querystring: PricesQuery,
+        response: okResponses(
+          ProductPricePageSchema,
+          'A page of the prices.',
+          ...OPERATOR_ONLY,
+          'not_found',
+          'invalid_query',
+          'invalid_cursor',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const id = request.params.id.toLowerCase()
+      const { limit = DEFAULT_LIMIT, cursor, currency } = request.query
+      const page = await listPrices(pool, id, { limit, cursor, currency: readCurrency(currency) })
+      const link = nextLink(baseUrl, `/admin/products/${id}/prices`, request.query, page.next_cursor)
+      if (link !== undefined) reply.header('link', link)
+      return reply.header('cache-control', 'no-store').send(page)
+    },
+  )
+}

@@ -1,0 +1,76 @@
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { type Sql, sql } from '../db/sql.ts'
+
+/**
+ * Records what has changed of these products since their newest events: the last statement of each transaction that writes products, whose
+ * rows it has locked. `traceparent` is that of the request, if any. Returns the number of events. See docs/decisions/0277-events-of-the-catalogue.md.
+ */
+export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
+  if (productIds.length === 0) return 0
+  const { rows } = await tx.query<{ recorded: number }>(
+    sql`select record_product_events(${productIds}::uuid[], ${traceparent}) as recorded`,
+  )
+  return rows[0]?.recorded ?? 0
+}
+
+/**
+ * Records products as they are, before they are changed, while products of before still wait for their first event: else the price that ends
+ * would be in no record. Their rows must be locked.
+ */
+export async function recordProductsOfBefore(tx: Transaction, productIds: readonly string[]): Promise<void> {
+  if (productIds.length === 0) return
+  await tx.query(sql`select record_product_events(${productIds}::uuid[], null) where exists (select from product_event_backfill)`)
+}
+
+/**
+ * Of a level that is set: `step`, the pieces between two events, and `level`, that of the last one, which stays; both null for none. For the
+ * columns of inventory.
+ */
+export function stockEventColumns(available: Sql, previousLevel: Sql = sql`null`): { level: Sql; step: Sql } {
+  const isUsed = sql`percent > 0 and ${available} > 0`
+  return {
+    level: sql`(select coalesce(${previousLevel}, ${available}) from stock_event_settings where ${isUsed})`,
+    // Rounded up: fewer pieces would be less than the part.
+    step: sql`(select (${available} * percent + 99) / 100 from stock_event_settings where ${isUsed})`,
+  }
+}
+
+/** Stores the percentage at which levels of stock are events: 0, for none, is in effect at once; another for levels that are set later. */
+export async function saveStockEventPercent(db: Queryable, percent: number): Promise<void> {
+  await db.query(sql`update stock_event_settings set percent = ${percent} where percent <> ${percent}`)
+}
+
+const REMOVAL_SIZE = 5_000
+const REMOVAL_MAX_MS = 5_000
+
+/** The key of the last event that a removal has examined. */
+export interface RemovalCursor {
+  product_id: string | null
+  stream: string | null
+  version: string | null
+}
+
+const NONE: RemovalCursor = { product_id: null, stream: null, version: null }
+
+/**
+ * Removes events of more than `days` days ago (31 at least) with their messages, except the newest of each product, of its stock and of its price
+ * in each currency, and those that a subscriber has yet to read. Examines events after `cursor` for some seconds, and leaves there where it
+ * has ended. Returns the number of removed ones.
+ */
+export async function removeOldProductEvents(pool: Pool, days: number, now: Date, cursor: RemovalCursor = { ...NONE }): Promise<number> {
+  const before = new Date(now.getTime() - days * 86_400_000)
+  const deadline = performance.now() + REMOVAL_MAX_MS
+  for (let removed = 0; ; ) {
+    const { product_id: id, stream, version } = cursor
+    const { rows } = await pool.query<RemovalCursor & { removed: number }>(
+      sql`select removed, product_id, stream, version::text as version
+      from remove_old_product_events(
+        ${before}, coalesce(${id}::uuid, '00000000-0000-0000-0000-000000000000'), coalesce(${stream}, ''), coalesce(${version}::bigint, 0), ${REMOVAL_SIZE}
+      )`,
+    )
+    const [{ removed: count, ...last } = { removed: 0, ...NONE }] = rows
+    removed += count
+    Object.assign(cursor, last)
+    if (last.product_id === null || performance.now() > deadline) return removed
+  }
+}

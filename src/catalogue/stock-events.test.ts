@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { registerOperator } from '../../test/register-operator.ts'
+import { startStore } from '../../test/store.ts'
+import { saveStockEventPercent } from './product-events.ts'
+
+const store = await startStore({ after })
+const { token } = await registerOperator(store)
+let lastSku = 0
+
+const create = async ({ stock }: { stock: number }) => {
+  const body = { name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, sku: `STOCK-${++lastSku}`, stock }
+  const { status, json, text } = await store.call('POST', '/admin/products', { token, body })
+  assert.equal(status, 201, text)
+  return json
+}
+const setStock = async (id: string, stock: number | null) => {
+  const { status, text } = await store.call('PUT', `/admin/products/${id}/stock`, { token, body: { stock }, headers: { 'if-match': '*' } })
+  assert.equal(status, 200, text)
+}
+const importStock = async (sku: string, stock: number) => {
+  const raw = JSON.stringify({ sku, name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, stock })
+  const { status } = await store.call('POST', '/admin/products/import', { token, raw, headers: { 'content-type': 'application/x-ndjson' } })
+  assert.equal(status, 200)
+}
+const eventsOf = async (id: string) => {
+  const { rows } = await store.pool.query(
+    `select version, type, data from product_events where product_id = $1 and stream = 'stock' order by version`,
+    [id],
+  )
+  return rows
+}
+const typesOf = async (id: string) => (await eventsOf(id)).map(({ version, type }) => `${version} ${type}`)
+
+test('stock is recorded when it reaches zero and leaves it', async () => {
+  const { id, sku } = await create({ stock: 2 })
+  const buyer = await store.register()
+  const order = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+  assert.deepEqual(await typesOf(id), [])
+  const last = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+  assert.deepEqual([order.status, last.status], [201, 201])
+  await store.call('POST', `/orders/${last.json.id}/cancel`, { token: buyer.token })
+  await setStock(id, 0)
+  await setStock(id, null)
+  await setStock(id, 7)
+  assert.deepEqual(await typesOf(id), [...['3 stock.depleted', '4 stock.replenished', '5 stock.depleted', '6 stock.replenished']])
+  const [depleted, , , untracked] = await eventsOf(id)
+  assert.deepEqual(depleted.data, { product_id: id, sku, available: 0, previous_available: 1 })
+  assert.deepEqual(untracked.data, { product_id: id, sku, available: null, previous_available: 0 })
+})
+
+test('a product that begins without a piece is depleted', async () => {
+  const { id, sku } = await create({ stock: 0 })
+  const [event] = await eventsOf(id)
+  assert.deepEqual(
+    [event.version, event.type, event.data],
+    [1, 'stock.depleted', { product_id: id, sku, available: 0, previous_available: null }],
+  )
+})
+
+const buy = async (id: string, quantity: number) => {
+  const buyer = await store.register()
+  const { status } = await store.call('POST', '/orders', { token: buyer.token, body: { items: [{ product_id: id, quantity }] } })
+  assert.equal(status, 201)
+}
+const levelsOf = async (id: string) =>
+  (await eventsOf(id)).map(({ type, data }) => `${type.replace('stock.', '')} ${data.previous_available} ${data.available}`)
+
+test('levels of stock are recorded each time that they have moved by a part of what was set', async (t) => {
+  t.after(() => saveStockEventPercent(store.pool, 0))
+  await saveStockEventPercent(store.pool, 25)
+  const { id, sku } = await create({ stock: 10 })
+  // Two pieces of ten are less than a quarter.
+  for (let piece = 1; piece <= 7; piece++) await buy(id, 1)
+  assert.deepEqual(await levelsOf(id), ['level_changed 8 7', 'level_changed 5 4'])
+  await setStock(id, 100)
+  await buy(id, 3)
+  await buy(id, 21)
+  assert.deepEqual((await levelsOf(id)).slice(2), ['level_changed 3 100'])
+  await buy(id, 1)
+  assert.deepEqual((await levelsOf(id)).slice(3), ['level_changed 76 75'])
+  // Another system that sets what is left after each sale hides nothing.
+  await setStock(id, 70)
+  await importStock(sku, 61)
+  await setStock(id, 58)
+  assert.deepEqual((await levelsOf(id)).slice(4), ['level_changed 61 58'])
+  await buy(id, 58)
+  await setStock(id, 40)
+  await buy(id, 9)
+  await buy(id, 1)
+  assert.deepEqual((await levelsOf(id)).slice(5), ['depleted 58 0', 'replenished 0 40', 'level_changed 31 30'])
+})
+
+test('a percentage of levels of stock that is turned on or off moves no level by itself', async (t) => {
+  t.after(() => saveStockEventPercent(store.pool, 0))
+  const before = await create({ stock: 100 })
+  await saveStockEventPercent(store.pool, 10)
+  const { id } = await create({ stock: 100 })
+  await buy(before.id, 60)
+  await setStock(before.id, 39)
+  await buy(id, 10)
+  await saveStockEventPercent(store.pool, 0)
+  await buy(id, 40)
+  await saveStockEventPercent(store.pool, 10)
+  await buy(id, 20)
+  await buy(id, 30)
+  assert.deepEqual([await levelsOf(before.id), await levelsOf(id)], [[], ['level_changed 100 90', 'depleted 30 0']])
+})

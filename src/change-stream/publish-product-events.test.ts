@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
+import { addProduct } from '../../test/store.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { CATALOGUE } from '../topic/partitions.ts'
+import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
+import { publishProductEvents } from './publish-product-events.ts'
+
+test('publishes large products in small batches, and one that is larger than a batch alone', async (t) => {
+  const { pool, url } = await createTestDatabase(t)
+  const { id } = await addProduct(pool)
+  const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
+  await pool.query(
+    `insert into product_events (product_id, stream, version, type, occurred_at, data)
+    select product_id, stream, 1 + number, 'product.updated', now(),
+      json_build_object('product', data::jsonb -> 'product' || jsonb_build_object('description', (
+        -- Text that cannot be compressed to much less.
+        select string_agg(md5(number || ' ' || part), '') from generate_series(1, case number when 25 then 80000 else 8000 end) as part
+      )))
+    from product_events
+    cross join generate_series(1, 30) as number
+    where product_id = $1`,
+    [id],
+  )
+  const ends: number[] = []
+  assert.equal(await publishProductEvents({ db: pool, topic, logger: silent, onProgress: (events) => ends.push(events) }), true)
+  const sizes = ends.map((end, index) => end - (ends[index - 1] ?? 0))
+  assert.equal(ends.at(-1), 31)
+  assert.ok(
+    sizes.every((size) => size <= 12),
+    String(sizes),
+  )
+  const { rows } = await pool.query<{ id: string }>('select id from catalogue_messages order by sequence')
+  assert.deepEqual(
+    rows.map((row) => row.id),
+    Array.from({ length: 31 }, (_, index) => `${id}.${index + 1}`),
+  )
+})

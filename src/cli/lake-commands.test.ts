@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { copyFile, writeFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { writeCatalogue } from '../../test/catalogue-lake.ts'
+import { writeFiles } from '../../test/lake-harness.ts'
+import { makeLocalLake } from '../../test/lake-stores.ts'
+import { listLake } from '../lake/list-files.ts'
+import { updateTables } from './lake-commands.ts'
+
+test('lake tables says of each damaged file what repairs it', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [2])
+  await writeCatalogue(t, lake.store)
+  const names: string[] = []
+  for (const dataset of ['orders', 'catalogue'] as const) {
+    const [sound = assert.fail()] = await listLake(lake.store, dataset)
+    names.push(`${dataset}/ingest_date=2026-03-01/0000000000009000-0000000000009001.parquet`)
+    await copyFile(lake.pathOf(sound.name), lake.pathOf(names.at(-1) ?? ''))
+  }
+  const [out, err]: [string[], string[]] = [[], []]
+  const terminal = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line), exit: () => assert.fail() }
+  assert.equal(await updateTables({ lake: lake.store, terminal }), 1)
+  assert.deepEqual(out, ['2 new snapshots of events, 5 tables written again'])
+  assert.equal(err.length, 2)
+  for (const [index, remedy] of ['run storefront lake repair', 'take it from a backup of the lake'].entries()) {
+    const [line = '', name = ''] = [err[index], names[index]]
+    assert.ok(line.startsWith(`not in the table: ${lake.store.locate(name)}: it was written as `) && line.endsWith(`; ${remedy}`), line)
+  }
+  await writeFile(lake.pathOf('catalogue/ingest_date=2026-03-01/0000000000009002-0000000000009002.parquet'), 'half of a file')
+  err.splice(0)
+  await assert.rejects(updateTables({ lake: lake.store, terminal }), /magic bytes/)
+  assert.match(
+    err.join('\n'),
+    /catalogue\/.*9002\.parquet: it cannot be read: .*; take it from a backup of the lake$/,
+    'before the tables are written',
+  )
+})

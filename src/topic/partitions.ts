@@ -1,0 +1,23 @@
+import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
+import { findCatalogueEventDefect } from '../catalogue/catalogue-event-defects.ts'
+import { findEventDefect } from '../orders/event-defects.ts'
+import { type OrderEvent, previousEventId, toEarlierEvents } from '../orders/events.ts'
+import type { TopicPartition } from './topic.ts'
+
+/** Events of orders. */
+export const ORDERS: TopicPartition<OrderEvent> = {
+  name: 'orders',
+  eventName: 'order event',
+  findDefect: findEventDefect,
+  earlierEvents: toEarlierEvents,
+  previousEventId,
+}
+
+/** Events of products, prices and stock. An import may have a million, so orders' events never wait behind them. */
+export const CATALOGUE: TopicPartition<CatalogueEvent> = {
+  name: 'catalogue',
+  eventName: 'catalogue event',
+  findDefect: findCatalogueEventDefect,
+  earlierEvents: () => [],
+  previousEventId: () => null,
+}

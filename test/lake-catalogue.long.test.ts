@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { examineTables } from '../src/app/doctor/examine-tables.ts'
+import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
+import { formatReport } from '../src/audit/verify/format-report.ts'
+import type { CatalogueEvent } from '../src/catalogue/catalogue-event.ts'
+import { CATALOGUE_COLUMNS, toCatalogueRow } from '../src/lake/catalogue-row.ts'
+import { commitEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { commitSnapshot, readBase } from '../src/lake/iceberg/commit-snapshot.ts'
+import { CATALOGUE_EVENTS } from '../src/lake/iceberg/lake-table.ts'
+import { TableStore } from '../src/lake/iceberg/table-store.ts'
+import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
+import { nameOf } from '../src/lake/lake-names.ts'
+import { writeParquet } from '../src/lake/parquet-writer.ts'
+import { CATALOGUE } from '../src/topic/partitions.ts'
+import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
+import type { TopicMessage } from '../src/topic/topic.ts'
+import { eventually } from './eventually.ts'
+import { readWithIcebird } from './iceberg-reader.ts'
+import { queryFolder } from './lake-harness.ts'
+import { startAuditedStore } from './pipeline-audit.ts'
+import { registerOperator } from './register-operator.ts'
+import { silent } from './stream-harness.ts'
+
+test('what operators do to products, and customers to stock, is in the lake once, as product_events has it', async (t) => {
+  const store = await startAuditedStore(t)
+  const { token } = await registerOperator(store)
+  const customer = await store.register()
+  const stop = await store.startPipeline()
+  const product = await store.addProduct({ stock: 2 })
+  const patch = async (body: object) => {
+    const { headers } = await store.call('GET', `/admin/products/${product.id}`, { token })
+    const { status, text } = await store.call('PATCH', `/admin/products/${product.id}`, {
+      ...{ token, body, headers: { 'if-match': String(headers.etag) } },
+    })
+    assert.equal(status, 200, text)
+  }
+  await patch({ price: { amount: 777, currency: store.config.currency } })
+  await patch({ name: 'Another name' })
+  const items = [{ product_id: product.id, quantity: 2 }]
+  assert.equal((await store.call('POST', '/orders', { token: customer.token, body: { items } })).status, 201)
+  const recorded = async () => {
+    const { rows } = await store.pool.query<{ id: string }>(
+      `select product_id || case stream when 'stock' then '.stock.' else '.' end || version as id from product_events`,
+    )
+    return rows.map(({ id }) => id).toSorted()
+  }
+  const inLake = async () =>
+    (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
+  await eventually(async () => (await inLake()).length >= (await recorded()).length, { what: 'the events in the lake', timeoutMs: 60_000 })
+  await stop()
+  assert.deepEqual(await inLake(), await recorded())
+  const { rows: stored } = await store.pool.query(
+    `select stored_sequence = (select max(sequence) from catalogue_messages) as is_end from topic_subscribers where name = 'catalogue-lake'`,
+  )
+  assert.deepEqual(stored, [{ is_end: true }])
+  const of = `where product_id = '${product.id}'`
+  const names = await queryFolder(store.lake, `select name, price_amount, is_current from products ${of} order by version`)
+  assert.deepEqual(names.rows.at(-1), ['Another name', '777', true])
+  assert.equal(names.rows.length, 3)
+  assert.equal((await queryFolder(store.lake, `select * from prices ${of}`)).rows.length, 2)
+  const stock = await queryFolder(store.lake, `select event_type, available, previous_available from stock_events ${of}`)
+  assert.deepEqual(stock.rows, [['storefront.stock.depleted', '0', '2']])
+
+  await commitEvents(store.lakeStore)
+  await writeDerivedTables(store.lakeStore)
+  const lake = { store: store.lakeStore, pathOf: (name: string) => store.lakeStore.locate(name) }
+  assert.deepEqual((await readWithIcebird(lake, 'catalogue_events')).map(({ event_id }) => String(event_id)).toSorted(), await recorded())
+  assert.deepEqual(
+    (await readWithIcebird(lake, 'products')).filter(({ product_id }) => product_id === product.id).map(({ name }) => name),
+    names.rows.map(([name]) => name),
+  )
+})
+
+test('verify finds events of the catalogue that the lake lacks or has twice, and a damaged file', async (t) => {
+  const store = await startAuditedStore(t)
+  const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
+  const compare = async () => {
+    const report = await compareCatalogueLake({ lake: store.lakeStore, topic, dueBefore: Date.now(), tableDueBefore: 0 })
+    return { ...report, findings: report.findings.map(({ kind, examples }) => [kind, examples]) }
+  }
+  const stop = await store.startPipeline()
+  for (const stock of [0, null]) await store.addProduct({ stock })
+  await eventually(async () => (await compare()).events >= 4, { what: 'the events in the lake', timeoutMs: 60_000 })
+  await stop()
+  const whole = await compare()
+  assert.deepEqual([whole.waiting, whole.isOverdue, whole.findings], [0, false, []])
+  assert.equal((await store.verify()).findings.length, 0)
+
+  const folder = join(store.lake, 'catalogue')
+  const [name = ''] = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.parquet'))
+  const path = join(folder, name)
+  const bytes = await readFile(path)
+  const twice = join(path, '..', '0000000000000900-0000000000000901.parquet')
+  await copyFile(path, twice)
+  const [first] = (await compare()).findings
+  assert.equal(first?.[0], 'corrupt', 'a file under another name')
+  await rm(twice)
+  await writeFile(path, Buffer.concat([bytes.subarray(0, 50), Buffer.from([Number(bytes[50]) ^ 1]), bytes.subarray(51)]))
+  const damaged = (await compare()).findings
+  assert.deepEqual(
+    damaged.map(([kind]) => kind),
+    ['missing', 'corrupt'],
+  )
+  await writeFile(path, bytes)
+  assert.deepEqual((await compare()).findings, [])
+
+  const [message = assert.fail()] = await topic.read(0, 1)
+  const sequence = (await topic.newestSequence()) + 100
+  const { event } = message as TopicMessage<CatalogueEvent>
+  const again = nameOf({ dataset: 'catalogue', ingestDate: new Date().toISOString().slice(0, 10), first: sequence, last: sequence })
+  await store.lakeStore.withWorkspace(async (workspace) => {
+    const lines = [JSON.stringify(toCatalogueRow({ sequence, event }, new Date().toISOString()))]
+    await writeParquet(join(workspace, 'file'), lines, again, CATALOGUE_COLUMNS)
+    await store.lakeStore.put(again, join(workspace, 'file'))
+  })
+  assert.deepEqual((await compare()).findings, [['doubled', [event.id]]])
+})
+
+test('verify and doctor name what the Iceberg table of the catalogue lacks, has twice, or has and nothing else', async (t) => {
+  const store = await startAuditedStore(t)
+  const { lakeStore: lake } = store
+  const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
+  const compare = (tableDueBefore = 0) => compareCatalogueLake({ lake, topic, dueBefore: Date.now(), tableDueBefore })
+  const tableFindings = async (tableDueBefore = 0) =>
+    (await compare(tableDueBefore)).findings
+      .filter(({ place }) => place === 'tables')
+      .map(({ kind, examples }) => [kind, examples.toSorted()])
+  const untilStored = (count: number) =>
+    eventually(async () => (await compare()).events >= count, { what: `${count} events in the lake`, timeoutMs: 60_000 })
+  const stop = await store.startPipeline()
+  const ids = [`${(await store.addProduct({ stock: null })).id}.1`]
+  await untilStored(2)
+  await commitEvents(lake)
+  ids.push(`${(await store.addProduct({ stock: null })).id}.1`)
+  await untilStored(3)
+  await stop()
+  const late = Date.now() + 60_000
+  const young = await compare()
+  assert.deepEqual([young.findings, young.table], [[], { events: 2, waiting: 1 }])
+  const report = await store.verify()
+  assert.match(
+    formatReport({ ...report, catalogueLake: young }),
+    /\nlake {4}3 events of the catalogue in 2 files\ntables {2}1 table, 0 events in order_events, 2 events in catalogue_events; 1 on the way\n/,
+  )
+  assert.deepEqual(await tableFindings(late), [['missing', [`catalogue_events: ${ids[1]}`]]])
+  const doctor = await examineTables(store.config, 60_000, () => Date.now() + 3_600_000)
+  assert.match(doctor.map(({ found }) => found).join(), /^catalogue_events lacks 1 files of the lake, such as catalogue\//)
+
+  const table = new TableStore(lake, 'catalogue_events')
+  await commitEvents(lake)
+  assert.deepEqual(await tableFindings(late), [])
+  const base = await readBase(table)
+  const [first, second] = base.manifests
+    .flatMap(({ entries }) => entries)
+    .toSorted((a, b) => a.data_file.record_count - b.data_file.record_count)
+  assert.ok(first && second)
+  const added = { operation: 'append', added: [first.data_file], removed: new Set<string>() } as const
+  assert.ok(await commitSnapshot(table, CATALOGUE_EVENTS, base, added, new Date()))
+  assert.deepEqual(await tableFindings(), [['doubled', [`catalogue_events: ${ids[1]}`]]])
+  await commitEvents(lake)
+  assert.deepEqual(await tableFindings(), [])
+  await store.pool.query('delete from catalogue_messages where id = $1', [ids[1]])
+  for (const { name } of await lake.list('catalogue/')) if (name.includes('0003-')) await rm(lake.locate(name))
+  assert.deepEqual(await tableFindings(), [['unknown', [`catalogue_events: ${ids[1]}`]]])
+})
