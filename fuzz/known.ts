@@ -39,6 +39,7 @@ const KEPT_ETAGS = 4
 export class Known {
   readonly accounts: Account[] = []
   readonly products: Resource[] = []
+  readonly categories: Resource[] = []
   readonly orders: Resource[] = []
   readonly sessions: Resource[] = []
   readonly pages: SeenPage[] = []
@@ -59,9 +60,9 @@ export class Known {
 
   learn(request: FuzzRequest, answer: Answer): void {
     this.#learnOfAccounts(request, answer)
-    if (request.operation.name === 'DELETE /auth/sessions/{id}' && [204, 404].includes(answer.status)) {
-      const index = this.sessions.findIndex(({ id }) => id === request.pathValues.id)
-      if (index >= 0) this.sessions.splice(index, 1)
+    if ([204, 404].includes(answer.status)) {
+      if (request.operation.name === 'DELETE /auth/sessions/{id}') forget(this.sessions, request.pathValues.id)
+      if (request.operation.name === 'DELETE /admin/categories/{id}') forget(this.categories, request.pathValues.id)
     }
     if (answer.status >= 300) return
     const json = answer.json()
@@ -69,7 +70,8 @@ export class Known {
     this.#collect(json, ownerId)
     const { id } = request.pathValues
     const etag = answer.headers.get('etag')
-    const resource = [...this.products, ...this.orders].find((known) => known.id === (id ?? (json as { id?: string } | null)?.id))
+    const withTag = [...this.products, ...this.categories, ...this.orders]
+    const resource = withTag.find((known) => known.id === (id ?? (json as { id?: string } | null)?.id))
     const isOfStock = request.operation.path.includes('/stock')
     if (etag !== undefined && resource !== undefined) remember(isOfStock ? resource.stockEtags : resource.etags, etag, KEPT_ETAGS)
     const { next_cursor: cursor } = (json ?? {}) as { next_cursor?: string | null }
@@ -143,9 +145,10 @@ export class Known {
       for (const item of value) this.#collect(item, ownerId)
       return
     }
-    const { id, version, data, sku, slug, status_history, current } = value as Record<string, unknown>
+    const { id, version, data, sku, slug, parent_id, status_history, current } = value as Record<string, unknown>
     if (typeof id === 'string') {
-      if (typeof slug === 'string') see(this.products, id, null).slug = slug
+      if (parent_id !== undefined) see(this.categories, id, null)
+      else if (typeof slug === 'string') see(this.products, id, null).slug = slug
       else if (sku !== undefined) see(this.products, id, null)
       else if (current !== undefined) see(this.sessions, id, ownerId)
       else if (status_history !== undefined) remember(see(this.orders, id, ownerId).etags, `"${version}"`, KEPT_ETAGS)
@@ -161,6 +164,11 @@ function see(known: Resource[], id: string, ownerId: string | null): Resource {
     return found
   }
   return remember(known, { id, etags: [], stockEtags: [], ownerId })
+}
+
+function forget(known: Resource[], id: string | undefined): void {
+  const index = known.findIndex((resource) => resource.id === id)
+  if (index >= 0) known.splice(index, 1)
 }
 
 /** Keeps the newest. */

@@ -9,11 +9,12 @@ import { PASSWORD } from './valid-request.ts'
 
 const CUSTOMERS = 3
 const PRODUCTS = 8
+const CATEGORIES = 3
 const ORDERS = 6
 const ATTEMPTS = 10
 const MOVES: (string | null)[] = [null, 'cancelled', 'confirmed', 'shipped']
 
-/** Keeps data for requests: accounts with a session, products with stock, orders in several states. */
+/** Keeps data for requests: accounts with a session, products with stock, categories, orders in several states. */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
   let turn = 0
 
@@ -95,6 +96,8 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
     const customer = known.accountsOf('customer').at(-1)
     if (admin === undefined || customer === undefined) return
     for (let count = known.products.length; count < PRODUCTS; count++) await addProduct(admin)
+    for (let count = known.categories.length; count < CATEGORIES; count++)
+      await call('POST /admin/categories', admin, { name: `Category ${randomUUID()}` })
     const owned = known.orders.filter(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))
     for (let count = owned.length; count < ORDERS; count++) await addOrder(customer, admin)
     const hasSession = known.sessions.some(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))

@@ -91,6 +91,7 @@ function callerAndResource(operation: Operation, known: Known): fc.Arbitrary<{ a
 
 function resourcesOf({ path }: Operation, known: Known): Resource[] {
   if (path.includes('/products/')) return known.products
+  if (path.includes('/categories/')) return known.categories
   if (path.includes('/orders/')) return known.orders
   return path.includes('/sessions/') ? known.sessions : []
 }

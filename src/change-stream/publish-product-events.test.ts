@@ -37,3 +37,28 @@ test('publishes large products in small batches, and one that is larger than a b
     Array.from({ length: 31 }, (_, index) => `${id}.${index + 1}`),
   )
 })
+
+test('the dead letter of a row that was repaired goes when its event is published', async (t) => {
+  const { pool, url } = await createTestDatabase(t)
+  const { id } = await addProduct(pool)
+  const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
+  const publish = async () => {
+    assert.equal(await publishProductEvents({ db: pool, topic, logger: silent }), true)
+    const { rows } = await pool.query<{ letters: string[]; messages: string[] }>(
+      `select array(select event_id from catalogue_dead_letters) as letters, array(select id from catalogue_messages order by sequence) as messages`,
+    )
+    return rows[0]
+  }
+  await pool.query(
+    `insert into product_events (product_id, stream, version, type, occurred_at, data) values ($1, 'product', 2, 'product.updated', now(), '{}')`,
+    [id],
+  )
+  assert.deepEqual(await publish(), { letters: [`${id}.2`], messages: [`${id}.1`] })
+  await pool.query(
+    `update product_events as broken set data = sound.data
+    from product_events as sound
+    where sound.product_id = $1 and sound.version = 1 and broken.product_id = $1 and broken.version = 2`,
+    [id],
+  )
+  assert.deepEqual(await publish(), { letters: [], messages: [`${id}.1`, `${id}.2`] })
+})

@@ -20,8 +20,8 @@ test('a topic in NATS is shown, never created by a view of it, and its absence c
   const countEpochs = async () => (await store.pool.query('select from topic_epochs')).rowCount
 
   // Nobody has used the topic yet.
-  await manager.streams.delete('ORDERS').catch(() => {})
-  await store.pool.query('delete from topic_epochs')
+  for (const name of ['ORDERS', 'CATALOGUE']) await manager.streams.delete(name).catch(() => {})
+  for (const table of ['topic_epochs', 'catalogue_epochs']) await store.pool.query(`delete from ${table}`)
   const unused = await read()
   assert.deepEqual([unused.gaps, unused.topic], [['topic'], null])
   assert.match(unused.unavailable[0].reason, /^there is no stream ORDERS/)

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { onCleanup } from '../../../test/cleanup.ts'
@@ -109,4 +110,18 @@ test('returns the exact position of its newest message', async (t) => {
   await topic.publish(sent)
   assert.equal(await topic.newestPosition(), sent[2]?.position)
   assert.equal(await (await connect()).newestPosition(), sent[2]?.position)
+})
+
+test('a batch is limited in bytes, and what is left comes next', async (t) => {
+  const { topic, inject } = await makeTopic(t)
+  for (let number = 1; number <= 5; number++) await inject(`${number}`, JSON.stringify({ text: randomBytes(2_000_000).toString('base64') }))
+  const sizes: number[] = []
+  for (let after = 0; ; ) {
+    const messages = await topic.read(after, 10)
+    const last = messages.at(-1)
+    if (last === undefined) break
+    after = last.sequence
+    sizes.push(messages.length)
+  }
+  assert.deepEqual(sizes, [2, 2, 1])
 })

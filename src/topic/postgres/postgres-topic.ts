@@ -11,6 +11,8 @@ import { type MessageSource, Subscriber } from '../subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition } from '../topic.ts'
 
 const BATCH_SIZE = 1_000
+/** Of a batch, as the table stores it: compressed. A thousand events of products in thirty languages would be a gigabyte of memory. */
+const BATCH_BYTES = 4 * 1024 * 1024
 /** Notifications wake a subscriber; this interval bounds the delay when one is lost. */
 const POLL_MS = 1_000
 
@@ -104,9 +106,16 @@ async function findStored({ table }: Place, tx: Transaction, messages: readonly 
   return new Set(rows.map(({ id }) => id))
 }
 
+/** The next messages, at least one if there is one. Fewer than `limit` do not mean that there are no others: the bytes are limited too. */
 async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
-    sql`select sequence, event from ${table} where sequence > ${after} order by sequence limit ${limit}`,
+    sql`select sequence, event
+    from (
+      select sequence, event, sum(pg_column_size(event)) over (order by sequence) - pg_column_size(event) as bytes_before
+      from (select sequence, event from ${table} where sequence > ${after} order by sequence limit ${limit}) as next
+    ) as message
+    where bytes_before < ${BATCH_BYTES}
+    order by sequence`,
   )
   return rows
 }
