@@ -22,18 +22,28 @@ const IMPORTED = 2_000
 const SOLD_OUT = 'SOLD-OUT'
 const STOCK = 7
 
+/** Adds it, unless it is there. */
+async function addSoldOut(round: Round): Promise<void> {
+  const added = await inTransaction(round.pool, async (tx) => {
+    const { rows } = await tx.query<{ id: string }>(
+      `with product as (
+        insert into products (id, sku, name, category, price_amount, price_currency, in_stock) values ($1, $2, 'Lamp', 'lamps', 1250, 'EUR', true)
+        on conflict do nothing
+        returning id
+      )
+      insert into inventory (product_id, available) select id, $3 from product returning product_id as id`,
+      [randomUUID(), SOLD_OUT, STOCK],
+    )
+    const ids = rows.map(({ id }) => id)
+    await recordProductEvents(tx, ids, null)
+    return ids
+  })
+  for (const id of added) round.shop.initialStock.set(id, STOCK)
+}
+
 /** Changes of products by several writers: names, prices in two currencies, and stock. */
 export async function changeProducts(round: Round, changes: number): Promise<void> {
-  const { rows: added } = await round.pool.query<{ product_id: string }>(
-    `with product as (
-      insert into products (id, sku, name, category, price_amount, price_currency, in_stock) values ($1, $2, 'Lamp', 'lamps', 1250, 'EUR', true)
-      on conflict do nothing
-      returning id
-    )
-    insert into inventory (product_id, available) select id, $3 from product returning product_id`,
-    [randomUUID(), SOLD_OUT, STOCK],
-  )
-  for (const { product_id } of added) round.shop.initialStock.set(product_id, STOCK)
+  await retryUntil(() => addSoldOut(round), PATIENCE_MS)
   const { rows } = await round.pool.query<{ id: string }>('select id from products where sku <> $1 order by id limit 5', [SOLD_OUT])
   const ids = rows.map(({ id }) => id)
   for (let change = 0; change < changes; change++) {
