@@ -73,7 +73,7 @@ const SELDOM_DONE = new Set([
 
 for (const seed of seeds) {
   test(`no request does what the document does not say, and valid ones reach what each route is for (seed ${seed})`, async (t) => {
-    const { violations, tally } = await fuzz({ store: await startFuzzedStore(t), seed, rounds: ROUNDS, isReachingAll: true })
+    const { violations, tally } = await fuzz({ store: await startFuzzedStore(t), seed, rounds: ROUNDS, reachingAllBut: SELDOM_DONE })
     t.diagnostic(`${tally.total} requests; again with npm run fuzz -- --seed ${seed}`)
     assert.deepEqual(violations, [])
     const neverDone = tally.neverDone().filter((name) => !SELDOM_DONE.has(name))
