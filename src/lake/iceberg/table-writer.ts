@@ -41,13 +41,10 @@ export class TableWriter {
 
   async start(): Promise<void> {
     const { seconds } = this.#options
-    this.#timer ??= setTimeout(
-      () => {
-        this.#write()
-        this.#timer = setInterval(() => this.#write(), seconds * 1_000)
-      },
-      Math.min(seconds, FIRST_COMMIT_SECONDS) * 1_000,
-    )
+    this.#timer ??= setTimeout(() => {
+      this.#write()
+      this.#timer = setInterval(() => this.#write(), seconds * 1_000)
+    }, Math.min(seconds, FIRST_COMMIT_SECONDS) * 1_000)
   }
 
   /** Idempotent, safe before start. Waits for the file that is being registered. */
