@@ -162,6 +162,23 @@ test('products of before that nobody records are undecided, on the way while som
   assert.deepEqual(await compare(700), { toRecord: 0, isSettled: true, findings: [] })
 })
 
+test('products of a category that was renamed are still to be recorded, and a replay leaves them to that', async (t) => {
+  const store = await startStore(t)
+  const { token } = await registerOperator(store)
+  const { pool } = store
+  const topic = createPostgresTopic(CATALOGUE, { pool, url: store.url, logger: silent })
+  const body = { sku: 'A', name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' } }
+  const { id } = (await store.call('POST', '/admin/products', { token, body })).json
+  // No process with the role `stream` walks through them.
+  await pool.query(`update categories set name = 'Lights', slug = 'lights', renamed_at = now()`)
+  const options = { pool, streamUrl: store.addresses.stream, topic, slotName: catalogueSlotOf(store.url), patienceMs: 700 }
+  const { toRecord, findings } = await compareCatalogue(options)
+  assert.deepEqual([toRecord, findings.filter(({ place }) => place === 'products')], [1, []])
+  assert.equal((await replayCatalogue({ pool, topic, logger: silent })).recorded, 0)
+  await pool.query('update categories set renamed_at = null')
+  assert.deepEqual((await compareCatalogue(options)).findings.find(({ place }) => place === 'products')?.examples, [id])
+})
+
 test('a row of which no event can be made is dead-lettered, and not missing', async (t) => {
   const { store, create, findings, replay } = await makeShop(t)
   const id = await create('A')

@@ -32,7 +32,7 @@ export interface CatalogueReport {
   published: number
   /** Events that the change stream has yet to deliver. */
   waiting: number
-  /** Products that were there before their events, and are still to be recorded. */
+  /** Products that are still to be recorded: those that were there before their events, and those of a category that was renamed. */
   toRecord: number
   /** Whether the recording makes progress, and each event that the topic lacks is known to be either missing or in flight. */
   isSettled: boolean
@@ -149,9 +149,9 @@ async function findAltered(pool: Pool, onStep: OnStep): Promise<{ altered: Sampl
   const ofProducts: Sample = { count: 0, examples: [] }
   const ofStock: Sample = { count: 0, examples: [] }
   let toRecord = 0
-  for await (const { products, stock, recordedUpTo } of readUnrecorded(pool, onStep)) {
+  for await (const { products, renaming, stock, recordedUpTo } of readUnrecorded(pool, onStep)) {
     const isDue = (id: string) => id <= recordedUpTo
-    toRecord += new Set([...products, ...stock].filter((id) => !isDue(id))).size
+    toRecord += new Set([...renaming, ...[...products, ...stock].filter((id) => !isDue(id))]).size
     add(ofProducts, products.filter(isDue))
     add(
       ofStock,

@@ -7,6 +7,8 @@ const BATCH_SIZE = 1_000
 /** Ids of products whose newest event is not their state, and of those whose newest event of stock is not. */
 export interface Unrecorded {
   products: string[]
+  /** Others of which this is so because a category of theirs was renamed, and which get the name and an event one after the other. */
+  renaming: string[]
   stock: string[]
   /** Products with a greater id were there before their events, and are being recorded. */
   recordedUpTo: string
@@ -16,13 +18,25 @@ export interface Unrecorded {
 export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}): AsyncGenerator<Unrecorded> {
   let after = '00000000-0000-0000-0000-000000000000'
   for (let seen = 0; ; ) {
-    const { rows } = await db.query<{ ids: string[] | null; products: string[] | null; stock: string[] | null; recorded_up_to: string }>(
+    const { rows } = await db.query<{
+      ids: string[] | null
+      products: string[] | null
+      renaming: string[]
+      stock: string[] | null
+      recorded_up_to: string
+    }>(
       sql`with batch as (
         select array_agg(id) as ids
         from (select id from products where id > ${after} order by id limit ${literal(BATCH_SIZE)}) as next
       )
       select batch.ids,
-        coalesce((select last_id from product_event_backfill limit 1), 'ffffffff-ffff-ffff-ffff-ffffffffffff') as recorded_up_to, (
+        coalesce((select last_id from product_event_backfill limit 1), 'ffffffff-ffff-ffff-ffff-ffffffffffff') as recorded_up_to,
+        array(
+          select member.product_id
+          from categories as category
+          join product_categories as member on member.category_id = category.id
+          where category.renamed_at is not null and member.product_id = any(batch.ids)
+        ) as renaming, (
           select array_agg(snapshot.product_id)
           from product_snapshots(batch.ids) as snapshot
           left join lateral (
@@ -50,9 +64,16 @@ export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}):
         ) as stock
       from batch`,
     )
-    const [{ ids = null, products = null, stock = null, recorded_up_to: recordedUpTo = '' } = {}] = rows
+    const [{ ids = null, products = null, renaming = [], stock = null, recorded_up_to: recordedUpTo = '' } = {}] = rows
     if (ids === null) return
-    yield { products: products ?? [], stock: stock ?? [], recordedUpTo }
+    const isRenaming = new Set(renaming)
+    const altered = products ?? []
+    yield {
+      products: altered.filter((id) => !isRenaming.has(id)),
+      renaming: altered.filter((id) => isRenaming.has(id)),
+      stock: stock ?? [],
+      recordedUpTo,
+    }
     after = ids.reduce((last, id) => (id > last ? id : last), after)
     seen += ids.length
     onStep(`compared ${countOf(seen)} products with their events`)

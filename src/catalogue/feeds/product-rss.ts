@@ -88,13 +88,13 @@ function element(name: string, text: string): string {
   return escaped.trim() === '' ? '' : `<${name}>${escaped}</${name}>\n`
 }
 
+const graphemes = new Intl.Segmenter()
+
 /** The beginning of `text` in at most `bound` UTF-16 units, without a part of a character as readers see it. */
 export function cut(text: string, bound: number): string {
   if (text.length <= bound) return text
-  const graphemes = new Intl.Segmenter().segment(text.slice(0, bound + 1))
-  let end = 0
-  // The last one may be longer than what was segmented.
-  for (const { index } of graphemes) end = index
+  // Of the character that the bound is in.
+  const end = graphemes.segment(text.slice(0, bound + 1)).containing(bound)?.index ?? 0
   // A single character with many marks has no end within the bound.
   return end > 0 ? text.slice(0, end) : text.slice(0, bound).replace(/[\ud800-\udbff]$/, '')
 }

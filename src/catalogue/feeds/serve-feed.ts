@@ -35,11 +35,14 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   const now = await version.get()
   const known = describeFeed(context, now, feed)
   if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
-  const isHead = request.method === 'HEAD'
-  const place = isHead ? null : openFeeds.open(networkOf(clientAddress(request)), () => reply.raw.destroy())
+  // A client that has gone meanwhile takes no place: its connection has told so already, and would not again.
+  const isUnread = request.method === 'HEAD' || reply.raw.destroyed
+  // Resets the connection: to a client of HTTP/1.0 the end of it would be that of the feed.
+  const cutOff = () => reply.raw.socket?.resetAndDestroy()
+  const place = isUnread ? null : openFeeds.open(networkOf(clientAddress(request)), cutOff)
   try {
     if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
-    const first = isHead ? { found: [], version: now } : await readBatch(context, FIRST_ID)
+    const first = isUnread ? { found: [], version: now } : await readBatch(context, FIRST_ID)
     const { etag, language } = describeFeed(context, first.version, feed)
     const headers = cacheHeaders(lifetimes, language)
     for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] ?? '', headers[i + 1])
@@ -56,7 +59,8 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
     if (place === null) return reply.send(Readable.from([]))
     const render = rendererOf(context, feed, first.version)
     const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, id)))
-    return reply.send(Readable.from(openFeeds.pace(place, parts), { highWaterMark: 1 }))
+    const body = Readable.from(openFeeds.pace(place, parts), { highWaterMark: 1 })
+    return reply.send(body.once('error', cutOff))
   } catch (error) {
     if (place !== null) openFeeds.close(place)
     throw error

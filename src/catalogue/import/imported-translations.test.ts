@@ -134,6 +134,16 @@ test('a file has prices in other currencies, and an export is read as unchanged,
   assert.deepEqual(await pricesOf('P-1'), {})
 })
 
+test('a price in a currency that was meanwhile the own one does not come back', async () => {
+  const own = (amount: number, currency: string) => ({ sku: 'P-9', price: { amount, currency } })
+  assert.deepEqual(await importLines({ ...own(2_000, 'EUR'), prices: [{ amount: 1_999, currency: 'USD' }] }), ['created'])
+  assert.deepEqual(await importLines(own(2_500, 'USD')), ['updated'])
+  assert.deepEqual(await pricesOf('P-9'), {})
+  assert.deepEqual(await importLines(own(2_500, 'USD')), ['unchanged'])
+  assert.deepEqual(await importLines(own(2_200, 'EUR')), ['updated'])
+  assert.deepEqual(await pricesOf('P-9'), {})
+})
+
 test('reads prices of columns in major units of their currency, and explains what they may not be', async () => {
   assert.deepEqual(await importCsv('price:JPY,price:USD,compare_at_price:USD', '1200,12.5,20'), ['updated'])
   assert.deepEqual(await pricesOf('C-1'), { JPY: { amount: 1_200 }, USD: { amount: 1_250, compare_at: 2_000 } })

@@ -119,6 +119,9 @@ async function findBooked(
   return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, delta]))
 }
 
+/** Those that stay because the file names none are without one in the currency of the product's own price, which may be another one by now. */
+const OFFERED_PRICES = sql`coalesce(input.prices, product.prices, '{}') - input.price_currency`
+
 interface WrittenProduct {
   id: string
   sku: string
@@ -136,7 +139,7 @@ async function writeProducts(tx: Transaction): Promise<WrittenProduct[]> {
           compare_at_amount, translations, prices, in_stock)
        select input.id, input.sku, input.name, input.description, input.category, input.brand, input.image_url, input.variant_group,
          input.options, input.attributes, input.price_amount, input.price_currency, input.compare_at_amount,
-         coalesce(input.translations, product.translations, '{}'), coalesce(input.prices, product.prices, '{}'), input.stock is null or input.stock > 0
+         coalesce(input.translations, product.translations, '{}'), ${OFFERED_PRICES}, input.stock is null or input.stock > 0
        from import_rows as input
        left join products as product on product.sku = input.sku
        left join product_pages as page on page.product_id = product.id
@@ -146,7 +149,7 @@ async function writeProducts(tx: Transaction): Promise<WrittenProduct[]> {
            product.options, product.attributes, product.price_amount, product.price_currency, product.compare_at_amount, product.translations, product.prices, product.in_stock)
          is distinct from (input.name, input.description, input.category, input.brand, input.image_url, input.variant_group,
            input.options, input.attributes, input.price_amount, input.price_currency, input.compare_at_amount,
-           coalesce(input.translations, product.translations), coalesce(input.prices, product.prices),
+           coalesce(input.translations, product.translations), ${OFFERED_PRICES},
            input.stock is null or input.stock > 0)
          or (coalesce(page.images, '[]'), page.seo_title, page.seo_description, page.availability_text)
          is distinct from (coalesce(input.images, '[]'), input.seo_title, input.seo_description, input.availability_text)

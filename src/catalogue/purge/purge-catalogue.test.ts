@@ -69,6 +69,33 @@ test('purges everything when more products changed than can be named', async (t)
   assert.deepEqual([...purged], ['catalogue'])
 })
 
+test('purges everything when the catalogue gets a language or loses it, and only then', async (t) => {
+  const database = await createDatabase(t)
+  const { pool } = database
+  const ids = await Promise.all([1, 2].map(async () => (await addProduct(pool)).id))
+  const translate = (id: string | undefined, texts: object) =>
+    pool.query('update products set translations = $2 where id = $1', [id, JSON.stringify(texts)])
+  const isWhole = async () => {
+    const { rows } = await pool.query<{ product_ids: string[] | null }>('delete from catalogue_changes returning product_ids')
+    return rows.some(({ product_ids }) => product_ids === null)
+  }
+  await isWhole()
+  const [first, second] = ids
+  const seen: boolean[] = []
+  for (const [id, texts] of [
+    [first, { de: { name: 'Lampe' } }],
+    [second, { de: { name: 'Leuchte' } }],
+    [second, { de: { name: 'Licht' }, fr: { name: 'Lampe' } }],
+    [second, {}],
+    [first, { de: { name: 'Licht' } }],
+    [first, {}],
+  ] as const) {
+    await translate(id, texts)
+    seen.push(await isWhole())
+  }
+  assert.deepEqual(seen, [true, false, true, true, false, true])
+})
+
 test('retries until the cache has accepted the purge, also after the process was replaced', async (t) => {
   const database = await createDatabase(t)
   let refusals = 0
