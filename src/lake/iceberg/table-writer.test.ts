@@ -58,15 +58,3 @@ test('reports every ten minutes that the table cannot be written and for how lon
   await eventually(async () => writer.overdueSeconds === 0)
   assert.equal((await readWithIcebird(lake, 'order_events')).length, 3)
 })
-
-test('the first commit follows the start within ten seconds, whatever the pause', async (t) => {
-  const lake = await makeLocalLake(t)
-  await writeFiles(t, lake.store, [3])
-  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
-  const writer = new TableWriter({ store: lake.store, seconds: 86_400, logger: pino({ level: 'silent' }) })
-  await writer.start()
-  t.mock.timers.tick(10_000)
-  t.mock.timers.reset()
-  t.after(() => writer.stop())
-  await eventually(async () => (await readWithIcebird(lake, 'order_events').catch(() => [])).length === 3)
-})

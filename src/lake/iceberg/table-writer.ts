@@ -11,8 +11,6 @@ export interface TableWriterOptions {
   now?: () => number
 }
 
-/** After the start, or `seconds` when that is sooner: events that waited for a stopped process do not wait for another pause. */
-const FIRST_COMMIT_SECONDS = 10
 /** The same reason is logged again after this time. */
 const REPEAT_MS = 600_000
 
@@ -40,11 +38,7 @@ export class TableWriter {
   }
 
   async start(): Promise<void> {
-    const { seconds } = this.#options
-    this.#timer ??= setTimeout(() => {
-      this.#write()
-      this.#timer = setInterval(() => this.#write(), seconds * 1_000)
-    }, Math.min(seconds, FIRST_COMMIT_SECONDS) * 1_000)
+    this.#timer ??= setInterval(() => this.#write(), this.#options.seconds * 1_000)
   }
 
   /** Idempotent, safe before start. Waits for the file that is being registered. */
