@@ -181,7 +181,7 @@ async function killLakeWriter(round: Round, orders: number, step: string): Promi
   await round.survive('email')
   await round.start('stream', { CATALOGUE: 'on' })
   const dying = await round.start('lake', { FAULT: step })
-  await Promise.all([dying.ended, changeProducts(round, orders), round.shop.trade(Math.ceil(orders / 2))])
+  await Promise.all([dying.ended, changeProducts(round, orders), round.shop.trade(orders)])
   await round.start('lake')
   await changeProducts(round, 3)
   await assertComplete(round)

@@ -119,7 +119,7 @@ test('a stopped store that lacks what its start needs is a problem, which the st
   const password = join(path, 'postgres-password')
   for (const [lost, found, remedy] of [
     [password, /postgres-password is missing beside the store in .*$/, /^restore it from a backup; nothing was changed$/],
-    [cluster, /postgres is missing beside postgres-password, secret, lake$/, /^mount its disk, or run storefront restore with a backup/],
+    [cluster, /postgres is missing beside postgres-password, secret(, lake)?$/, /^mount its disk, or run storefront restore with a backup/],
   ] as const) {
     renameSync(lost, `${path}-lost`)
     assertFinding(await look(), 'database', 'problem', found, remedy)
