@@ -16,20 +16,45 @@ export async function readWithIcebird(lake: Pick<TestLake, 'store' | 'pathOf'>, 
   const tableUrl = root.startsWith('s3://') ? `${root}iceberg/${table}` : `file://${root}iceberg/${table}`
   const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(root) ?? []
   const start = bucket === '' ? `file://${root}` : `https://${bucket}.s3.amazonaws.com/${prefix}`
-  const original = globalThis.fetch
-  globalThis.fetch = async (input, init) => {
-    const url = String(input)
-    if (!url.startsWith(start)) throw new Error(`icebird asks for ${url}, which is not in the lake`)
-    const range = new Headers(init?.headers).get('range')
-    return answer(lake.pathOf(url.slice(start.length)), range)
-  }
+  const stop = answerFrom(start, lake.pathOf)
   try {
     const metadata = await icebergMetadata({ tableUrl })
     if (snapshotId !== undefined) metadata['current-snapshot-id'] = snapshotId
     return await icebergRead({ tableUrl, metadata })
   } finally {
-    globalThis.fetch = original
+    stop()
   }
+}
+
+type PathOf = TestLake['pathOf']
+
+/** The lakes that are being read, by the beginning of the addresses that icebird asks for: a process may read several at once, and one twice. */
+const reading = new Map<string, PathOf[]>()
+let original: typeof fetch | null = null
+
+function answerFrom(start: string, pathOf: PathOf): () => void {
+  reading.set(start, [...(reading.get(start) ?? []), pathOf])
+  if (original === null) {
+    original = globalThis.fetch
+    globalThis.fetch = fetchFromLakes
+  }
+  return () => {
+    const others = (reading.get(start) ?? []).slice(1)
+    if (others.length > 0) reading.set(start, others)
+    else reading.delete(start)
+    if (reading.size > 0 || original === null) return
+    globalThis.fetch = original
+    original = null
+  }
+}
+
+const fetchFromLakes: typeof fetch = async (input, init) => {
+  const url = String(input)
+  const [start, [pathOf] = []] = [...reading].find(([beginning]) => url.startsWith(beginning)) ?? ['']
+  if (pathOf !== undefined) return answer(pathOf(url.slice(start.length)), new Headers(init?.headers).get('range'))
+  if (/^file:|\.amazonaws\.com\//.test(url)) throw new Error(`icebird asks for ${url}, which is not in the lake`)
+  // Of others in this process.
+  return (original ?? fetch)(input, init)
 }
 
 async function answer(path: string, range: string | null): Promise<Response> {
