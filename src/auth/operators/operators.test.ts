@@ -104,10 +104,11 @@ test('a link mailed before a change or a removal of the role sets no password; a
   const removed = await invite('admin')
   assert.equal((await store.call('DELETE', removed.path, { token })).status, 204)
   assertProblem(await confirm(linksTo(removed.email)[0]), 422, 'invalid_one_time_token', 'removed')
-  const { rows } = await store.pool.query(
-    `select count(*)::int as count from pgboss.job where name = 'account-mail' and state < 'completed'`,
+  // A mail that has arrived may still be recorded as sent.
+  await eventually(
+    async () => (await store.pool.query(`select from pgboss.job where name = 'account-mail' and state < 'completed'`)).rowCount === 0,
+    { what: 'no mail is left' },
   )
-  assert.equal(rows[0].count, 0)
   assert.deepEqual([linksTo(email).filter(({ role }) => role).length, linksTo(removed.email).length], [2, 1])
 })
 
