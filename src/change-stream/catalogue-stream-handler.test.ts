@@ -14,6 +14,9 @@ import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { createCatalogueStreamHandler } from './catalogue-stream-handler.ts'
 import { slotNameFor } from './replication-slot.ts'
 
+/** A slot is created when the transactions of all databases of the server have ended, also those of other tests, three times. */
+const SLOT_TIMEOUT_MS = 240_000
+
 interface Shop extends TestDatabase {
   slotName: string
   start(): Promise<{ stop(): Promise<void>; readonly state: string }>
@@ -50,7 +53,7 @@ async function makeShop(t: TestContext): Promise<Shop> {
           const found = (await events()).map(({ id }) => id)
           return found.length >= count && found
         },
-        { what: `${count} events` },
+        { what: `${count} events`, timeoutMs: SLOT_TIMEOUT_MS },
       ),
   }
 }
@@ -62,7 +65,7 @@ const dropSlot = (shop: Shop) =>
         () => true,
         () => false,
       ),
-    { what: 'a slot that nobody reads' },
+    { what: 'a slot that nobody reads', timeoutMs: SLOT_TIMEOUT_MS },
   )
 
 test('each recorded row is published once, as an event in the order of its product', async (t) => {
