@@ -486,6 +486,32 @@ $$;
 
 
 --
+-- Name: count_languages(text[], bigint[]); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.count_languages(languages text[], differences bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+  with counted as (
+    insert into catalogue_languages (language, products)
+    select language, difference
+    from unnest(languages, differences) as counting (language, difference)
+    -- In one order, so that two imports wait for each other in one direction.
+    order by language
+    on conflict (language) do update set products = catalogue_languages.products + excluded.products
+    returning language, products
+  )
+  insert into catalogue_changes (product_ids)
+  select null
+  where exists (
+    select from counted
+    join unnest(languages, differences) as counting (language, difference) using (language)
+    where counted.products in (0, difference)
+  )
+$$;
+
+
+--
 -- Name: count_moved_pending_orders(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -1208,30 +1234,32 @@ begin
     if not exists (select from changed where translations <> '{}') then
       return null;
     end if;
-    insert into catalogue_languages (language, products)
-    select language, case tg_op when 'INSERT' then count(*) else -count(*) end
-    from changed
-    cross join jsonb_object_keys(translations) as language
-    where archived_at is null
-    group by language
-    -- In one order, so that two imports wait for each other in one direction.
-    order by language
-    on conflict (language) do update set products = catalogue_languages.products + excluded.products;
+    perform count_languages(
+      array_agg(language order by language),
+      array_agg(case tg_op when 'INSERT' then products else -products end order by language)
+    )
+    from (
+      select language, count(*) as products
+      from changed
+      cross join jsonb_object_keys(translations) as language
+      where archived_at is null
+      group by language
+    ) as counted;
   else
     if not exists (select from changed where translations <> '{}') and not exists (select from before where translations <> '{}') then
       return null;
     end if;
-    insert into catalogue_languages (language, products)
-    select language, sum(difference)
+    perform count_languages(array_agg(language order by language), array_agg(products order by language))
     from (
-      select language, 1 as difference from changed cross join jsonb_object_keys(translations) as language where archived_at is null
-      union all
-      select language, -1 from before cross join jsonb_object_keys(translations) as language where archived_at is null
-    ) as differences
-    group by language
-    having sum(difference) <> 0
-    order by language
-    on conflict (language) do update set products = catalogue_languages.products + excluded.products;
+      select language, sum(difference)::bigint as products
+      from (
+        select language, 1 as difference from changed cross join jsonb_object_keys(translations) as language where archived_at is null
+        union all
+        select language, -1 from before cross join jsonb_object_keys(translations) as language where archived_at is null
+      ) as differences
+      group by language
+      having sum(difference) <> 0
+    ) as counted;
   end if;
   return null;
 end
