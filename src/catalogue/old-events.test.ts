@@ -1,38 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { registerOperator } from '../../test/register-operator.ts'
-import { type CallOptions, startStore } from '../../test/store.ts'
+import { createCatalogueOperator, eur } from '../../test/catalogue-operator.ts'
+import { startStore } from '../../test/store.ts'
 import { saveStoredSequence } from '../topic/subscriber-lag.ts'
 import { removeOldProductEvents } from './product-events.ts'
 
 const store = await startStore({ after })
-const { token } = await registerOperator(store)
-let lastSku = 0
-
-const eur = (amount: number) => ({ amount, currency: 'EUR' })
-const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token, ...options })
-const create = async (changes: object = {}) => {
-  const body = { name: 'A lamp', category: 'lamps', price: eur(1_999), sku: `EVENT-${++lastSku}`, ...changes }
-  const { status, json, text } = await call('POST', '/admin/products', { body })
-  assert.equal(status, 201, text)
-  return json
-}
-const patch = async (id: string, body: object) => {
-  const { status, text, json } = await call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
-  assert.equal(status, 200, text)
-  return json
-}
-const setStock = async (id: string, stock: number | null) => {
-  const { status, text } = await call('PUT', `/admin/products/${id}/stock`, { body: { stock }, headers: { 'if-match': '*' } })
-  assert.equal(status, 200, text)
-}
-const typesOf = async (id: string, stream = 'product') => {
-  const { rows } = await store.pool.query<{ version: number; type: string }>(
-    'select version, type from product_events where product_id = $1 and stream = $2 order by version',
-    [id, stream],
-  )
-  return rows.map(({ version, type }) => `${version} ${type}`)
-}
+const { create, patch, setStock, typesOf } = await createCatalogueOperator(store)
 
 /** What the change stream does: a message for each event of these products. */
 const publish = async (...ids: string[]) => {

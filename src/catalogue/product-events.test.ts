@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import pino from 'pino'
 import { Value } from 'typebox/value'
+import { createCatalogueOperator, eur } from '../../test/catalogue-operator.ts'
 import { eventually } from '../../test/eventually.ts'
-import { registerOperator } from '../../test/register-operator.ts'
-import { type CallOptions, startStore } from '../../test/store.ts'
+import { startStore } from '../../test/store.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { createEventBackfill } from './backfill-events.ts'
 import { CATALOGUE_EVENT_TYPES, type ProductEventRecord, toCatalogueEvent } from './catalogue-event.ts'
@@ -13,34 +13,7 @@ import { catalogueEventSchemas } from './catalogue-event-schemas.ts'
 import { recordProductEvents, saveStockEventPercent } from './product-events.ts'
 
 const store = await startStore({ after })
-const { token } = await registerOperator(store)
-let lastSku = 0
-
-const eur = (amount: number) => ({ amount, currency: 'EUR' })
-const call = (method: string, path: string, options: CallOptions = {}) => store.call(method, path, { token, ...options })
-const create = async (changes: object = {}) => {
-  const body = { name: 'A lamp', category: 'lamps', price: eur(1_999), sku: `EVENT-${++lastSku}`, ...changes }
-  const { status, json, text } = await call('POST', '/admin/products', { body })
-  assert.equal(status, 201, text)
-  return json
-}
-const patch = async (id: string, body: object) => {
-  const { status, text, json } = await call('PATCH', `/admin/products/${id}`, { body, headers: { 'if-match': '*' } })
-  assert.equal(status, 200, text)
-  return json
-}
-const setStock = async (id: string, stock: number | null) => {
-  const { status, text } = await call('PUT', `/admin/products/${id}/stock`, { body: { stock }, headers: { 'if-match': '*' } })
-  assert.equal(status, 200, text)
-}
-const eventsOf = async (id: string, stream = 'product') => {
-  const { rows } = await store.pool.query(
-    'select version, type, data, traceparent from product_events where product_id = $1 and stream = $2 order by version',
-    [id, stream],
-  )
-  return rows
-}
-const typesOf = async (id: string, stream?: string) => (await eventsOf(id, stream)).map(({ version, type }) => `${version} ${type}`)
+const { call, create, patch, setStock, eventsOf, typesOf } = await createCatalogueOperator(store)
 const importLines = async (...lines: object[]) => {
   const raw = lines.map((line) => JSON.stringify({ name: 'A lamp', category: 'lamps', price: eur(1_999), ...line })).join('\n')
   const { text } = await call('POST', '/admin/products/import', { raw, headers: { 'content-type': 'application/x-ndjson' } })

@@ -1,36 +1,19 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { registerOperator } from '../../test/register-operator.ts'
+import { createCatalogueOperator } from '../../test/catalogue-operator.ts'
 import { startStore } from '../../test/store.ts'
 import { saveStockEventPercent } from './product-events.ts'
 
 const store = await startStore({ after })
-const { token } = await registerOperator(store)
-let lastSku = 0
-
-const create = async ({ stock }: { stock: number }) => {
-  const body = { name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, sku: `STOCK-${++lastSku}`, stock }
-  const { status, json, text } = await store.call('POST', '/admin/products', { token, body })
-  assert.equal(status, 201, text)
-  return json
-}
-const setStock = async (id: string, stock: number | null) => {
-  const { status, text } = await store.call('PUT', `/admin/products/${id}/stock`, { token, body: { stock }, headers: { 'if-match': '*' } })
-  assert.equal(status, 200, text)
-}
+const operator = await createCatalogueOperator(store)
+const { call, create, setStock } = operator
+const eventsOf = (id: string) => operator.eventsOf(id, 'stock')
+const typesOf = (id: string) => operator.typesOf(id, 'stock')
 const importStock = async (sku: string, stock: number) => {
   const raw = JSON.stringify({ sku, name: 'A lamp', category: 'lamps', price: { amount: 5, currency: 'EUR' }, stock })
-  const { status } = await store.call('POST', '/admin/products/import', { token, raw, headers: { 'content-type': 'application/x-ndjson' } })
+  const { status } = await call('POST', '/admin/products/import', { raw, headers: { 'content-type': 'application/x-ndjson' } })
   assert.equal(status, 200)
 }
-const eventsOf = async (id: string) => {
-  const { rows } = await store.pool.query(
-    `select version, type, data from product_events where product_id = $1 and stream = 'stock' order by version`,
-    [id],
-  )
-  return rows
-}
-const typesOf = async (id: string) => (await eventsOf(id)).map(({ version, type }) => `${version} ${type}`)
 
 test('stock is recorded when it reaches zero and leaves it', async () => {
   const { id, sku } = await create({ stock: 2 })

@@ -5,6 +5,7 @@ import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { lockProducts, lockStock } from '../lock-products.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import { CatalogueTables } from '../verify/catalogue-tables.ts'
 import { readUnrecorded } from '../verify/unrecorded-products.ts'
@@ -41,19 +42,17 @@ export async function replayCatalogue(options: {
   return { recorded, published: missing - dropped.count, dropped: dropped.examples }
 }
 
-/** The rows are locked, so no other change of them gets the same version. */
 function recordProducts(pool: Pool, ids: readonly string[]): Promise<number> {
   return inTransaction(pool, async (tx) => {
-    await tx.query(sql`select from products where id = any(${ids}::uuid[]) order by id for no key update`)
+    await lockProducts(tx, ids)
     const { rows } = await tx.query<{ recorded: number }>(sql`select record_product_events(${ids}::uuid[], null) as recorded`)
     return rows[0]?.recorded ?? 0
   })
 }
 
-/** The rows are locked in the order of orders, so the two cannot wait for each other. */
 function recordStock(pool: Pool, ids: readonly string[]): Promise<number> {
   return inTransaction(pool, async (tx) => {
-    await tx.query(sql`select from inventory where product_id = any(${ids}::uuid[]) order by product_id for no key update`)
+    await lockStock(tx, ids)
     const { rows } = await tx.query<{ recorded: number }>(sql`select record_stock_events(${ids}::uuid[]) as recorded`)
     return rows[0]?.recorded ?? 0
   })

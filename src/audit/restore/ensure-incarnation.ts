@@ -43,7 +43,7 @@ async function checkOnce({ logger, reason, catalogueTopic, ...compared }: Incarn
   const isThorough = isNew || reason !== undefined || identity !== newest.identity
   const lost = await findDataLoss(compared, knownUpTo(incarnations), isThorough)
   const comparedCatalogue = { ...compared, topic: catalogueTopic }
-  const catalogueLost = await findDataLoss(comparedCatalogue, catalogueKnownUpTo(incarnations), isThorough)
+  const catalogueLost = await findDataLoss(comparedCatalogue, knownUpTo(incarnations, 'catalogueLost'), isThorough)
   const why = describe({ lost, catalogueLost, newest, identity, reason })
   if (why === null) return true
   const firstSequence = await chooseFirstSequence(compared, lost)
@@ -69,14 +69,9 @@ async function checkOnce({ logger, reason, catalogueTopic, ...compared }: Incarn
   return true
 }
 
-/** The sequence up to which topic and lake have been compared with the orders. */
-export function knownUpTo(incarnations: readonly Incarnation[]): number {
-  return incarnations.reduce((newest, { lost }) => Math.max(newest, lost?.upTo ?? 0), 0)
-}
-
-/** The same of the events of the catalogue. */
-export function catalogueKnownUpTo(incarnations: readonly Incarnation[]): number {
-  return incarnations.reduce((newest, { catalogueLost }) => Math.max(newest, catalogueLost?.upTo ?? 0), 0)
+/** The sequence up to which topic and lake have been compared with the database, in the partition of orders or of the catalogue. */
+export function knownUpTo(incarnations: readonly Incarnation[], partition: 'lost' | 'catalogueLost' = 'lost'): number {
+  return incarnations.reduce((newest, { [partition]: range }) => Math.max(newest, range?.upTo ?? 0), 0)
 }
 
 interface Compared {
@@ -89,7 +84,7 @@ interface Compared {
 
 function describe({ lost, catalogueLost, newest, identity, reason }: Compared): string | null {
   if (lost !== null) return describeLoss(lost)
-  if (catalogueLost !== null) return describeCatalogueLoss(catalogueLost)
+  if (catalogueLost !== null) return describeLoss(catalogueLost, 'events of the catalogue')
   if (reason !== undefined) return reason
   return newest.identity === identity ? null : `the database was ${newest.identity} and is ${identity}`
 }
@@ -105,13 +100,8 @@ async function chooseLostRange<E extends TopicEvent>(
 }
 
 /** How far topic or lake are ahead, in a sentence. */
-export function describeLoss({ end, range }: DataLoss): string {
-  return `topic or lake have events up to ${end}, the database up to ${range.after}`
-}
-
-/** The same for the partition of the catalogue. */
-export function describeCatalogueLoss({ end, range }: DataLoss): string {
-  return `topic or lake have events of the catalogue up to ${end}, the database up to ${range.after}`
+export function describeLoss({ end, range }: DataLoss, what: 'events' | 'events of the catalogue' = 'events'): string {
+  return `topic or lake have ${what} up to ${end}, the database up to ${range.after}`
 }
 
 /** 0 when a broker's stream can continue its sequences, because the lake has none of a later stream. */

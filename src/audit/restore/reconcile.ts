@@ -3,6 +3,7 @@ import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type LostRange, listIncarnations, subjectOf } from '../../topic/incarnations.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { lockProducts, lockStock } from '../lock-products.ts'
 import { repairLake } from '../replay/repair-lake.ts'
 import { type ComparedStores, listLostEvents } from './find-data-loss.ts'
 
@@ -81,11 +82,8 @@ async function restateProducts(
     const stock = batch.filter((id) => ofStock.has(id))
     await inTransaction(compared.pool, async (tx) => {
       // Stock before products, as everywhere.
-      await tx.query(sql`select from inventory where product_id = any(${stock}::uuid[]) order by product_id for no key update`)
-      const { rows } = await tx.query<{ id: string }>(
-        sql`select id from products where id = any(${batch}::uuid[]) order by id for no key update`,
-      )
-      for (const { id } of rows) present.add(id)
+      await lockStock(tx, stock)
+      for (const id of await lockProducts(tx, batch)) present.add(id)
       await tx.query(sql`select restate_products(${batch}::uuid[]), record_stock_events(${stock}::uuid[])`)
     })
   }

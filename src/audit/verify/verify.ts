@@ -6,7 +6,7 @@ import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { CorruptMessage, Topic } from '../../topic/topic.ts'
-import { catalogueKnownUpTo, describeCatalogueLoss, describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
+import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
 import { compareActivities } from './compare-activities.ts'
@@ -170,8 +170,8 @@ async function findRestored(
   const lost = await findDataLoss(compared, knownUpTo(incarnations))
   const examples = lost === null ? [] : [describeLoss(lost), ...lost.examples]
   if (catalogueTopic !== undefined) {
-    const catalogueLost = await findDataLoss({ ...compared, topic: catalogueTopic }, catalogueKnownUpTo(incarnations))
-    if (catalogueLost !== null) examples.push(describeCatalogueLoss(catalogueLost), ...catalogueLost.examples)
+    const catalogueLost = await findDataLoss({ ...compared, topic: catalogueTopic }, knownUpTo(incarnations, 'catalogueLost'))
+    if (catalogueLost !== null) examples.push(describeLoss(catalogueLost, 'events of the catalogue'), ...catalogueLost.examples)
   }
   const unreconciled = await findUnreconciledReason(compared.pool)
   if (unreconciled !== null) examples.push(unreconciled)
