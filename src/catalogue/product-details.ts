@@ -72,10 +72,13 @@ interface DetailsRow extends ProductRow {
   lowest_prior_amounts: Record<string, number> | null
 }
 
+const ALL_TRANSLATIONS = sql`product.translations`
+const NO_TRANSLATIONS = sql`'{}'::jsonb`
 const selectDetails = (
   categories: Sql,
+  translations = ALL_TRANSLATIONS,
 ) => sql`select ${PRODUCT_COLUMNS}, ${categories} as categories, page.images, page.seo_title, page.seo_description, page.availability_text,
-      product.translations, product.prices, product.lowest_prior_amounts
+      ${translations} as translations, product.prices, product.lowest_prior_amounts
     from products as product
     left join product_pages as page on page.product_id = product.id`
 
@@ -85,13 +88,30 @@ async function findDetails(db: Queryable, condition: Sql): Promise<StoredProduct
   return rows[0] === undefined ? null : toDetails(rows[0])
 }
 
-/** The next `count` products after an id, by id. The cost does not depend on the place. */
-export async function listDetailsAfter(db: Queryable, afterId: string, count: number): Promise<StoredProduct[]> {
+/** Of the long texts of one read, as the table stores them: compressed. A hundred products could have 40 MB of translations. */
+const READ_BYTES = 1_000_000
+
+/**
+ * The next products after an id, by id: at most `count`, fewer if their texts are long, none only at the end. The cost does not depend on the
+ * place. Without `isTranslated` they have no translations.
+ */
+export async function listDetailsAfter(db: Queryable, afterId: string, count: number, isTranslated: boolean): Promise<StoredProduct[]> {
+  const size = isTranslated ? sql`pg_column_size(description) + pg_column_size(translations)` : sql`pg_column_size(description)`
   // The ids first: a join of both tables by their keys could begin at the first row.
-  const statement = sql`${selectDetails(CATEGORY_IDS)}
-    where product.id = any(array(select id from products where archived_at is null and id > ${afterId} order by id ${limitTo(count)}))
+  const statement = sql`${selectDetails(CATEGORY_IDS, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)}
+    where product.id = any(array(
+      select id
+      from (
+        select id, sum(size) over (order by id) - size as bytes_before
+        from (
+          select id, ${size} as size from products where archived_at is null and id > ${afterId} order by id ${limitTo(count)}
+        ) as next
+      ) as sized
+      where bytes_before < ${READ_BYTES}
+    ))
     order by product.id`
-  const { rows } = await db.query<Omit<DetailsRow, 'categories'> & { categories: string[] }>(prepared(statement, `details after ${count}`))
+  const name = `details after ${count} ${isTranslated}`
+  const { rows } = await db.query<Omit<DetailsRow, 'categories'> & { categories: string[] }>(prepared(statement, name))
   // Each category once: its path costs more than a product.
   const categories = await readProductCategories(db, [...new Set(rows.flatMap((row) => row.categories))])
   return rows.map((row) => toDetails({ ...row, categories: row.categories.flatMap((id) => categories.get(id) ?? []) }))

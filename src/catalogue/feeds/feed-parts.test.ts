@@ -17,7 +17,7 @@ const start = (total: number, length: number, onRead: (products: object[]) => vo
   const part = (afterId: string) => {
     const products = read(total, length, afterId)
     onRead(products)
-    return renderPart(products, products.length === BATCH, render)
+    return renderPart(products, render)
   }
   return feedParts(part('0'), async (id) => part(id))
 }

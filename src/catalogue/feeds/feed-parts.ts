@@ -4,12 +4,12 @@ export const MAX_PART_BYTES = 1_048_576
 /** Some products of a feed, rendered. */
 export interface FeedPart {
   bytes: Buffer
-  /** The last product that it has; null: no products follow. */
+  /** The last product that it has; null: it has none, and none follow. */
   lastId: string | null
 }
 
-/** The first ones of `products`. `hasMore`: whether others may follow the last one. */
-export function renderPart<T extends { id: string }>(products: readonly T[], hasMore: boolean, render: (product: T) => string): FeedPart {
+/** The first ones of `products`. */
+export function renderPart<T extends { id: string }>(products: readonly T[], render: (product: T) => string): FeedPart {
   const texts: Buffer[] = []
   let sizeBytes = 0
   for (const product of products) {
@@ -18,8 +18,7 @@ export function renderPart<T extends { id: string }>(products: readonly T[], has
     sizeBytes += text.length
     if (sizeBytes >= MAX_PART_BYTES) break
   }
-  const isWhole = texts.length === products.length && !hasMore
-  return { bytes: Buffer.concat(texts), lastId: isWhole ? null : (products[texts.length - 1]?.id ?? null) }
+  return { bytes: Buffer.concat(texts), lastId: products[texts.length - 1]?.id ?? null }
 }
 
 /** The bytes of all parts. While the client takes one, no other part and no products are in memory. */

@@ -5,6 +5,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { openSocket } from '../../../test/raw-http.ts'
 import { readItems } from '../../../test/read-rss.ts'
 import { startStore } from '../../../test/store.ts'
+import { listDetailsAfter, type StoredProduct } from '../product-details.ts'
 
 const PRODUCTS = 250
 const store = await startStore({ after }, { shopProductUrl: 'https://shop.example/products/{slug}?from=feed#{slug}', trustProxy: 1 })
@@ -155,6 +156,37 @@ test('has the texts of a language that is asked for, never those that a header p
     etags.add(etag)
   }
   assert.equal(etags.size, 3)
+})
+
+test('long texts of many products are read in several batches', async (t) => {
+  const shop = await startStore(t)
+  await shop.pool.query(
+    `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, translations)
+    select gen_random_uuid(), 'P' || place, 'Product', 'things', 1, 'EUR', true,
+      jsonb_build_object('de', jsonb_build_object('description', (
+        -- Text that cannot be compressed to much less.
+        select string_agg(md5(place || ' ' || part), '') from generate_series(1, 2000) as part
+      )))
+    from generate_series(1, 60) as place`,
+  )
+  const sizes: number[][] = []
+  for (const isTranslated of [true, false]) {
+    const reads: StoredProduct[][] = []
+    for (let id: string | undefined = '00000000-0000-0000-0000-000000000000'; id !== undefined; id = reads.at(-1)?.at(-1)?.id)
+      reads.push(await listDetailsAfter(shop.pool, id, 50, isTranslated))
+    const products = reads.flat()
+    assert.equal(new Set(products.map(({ id }) => id)).size, 60)
+    assert.ok(products.every(({ translations }) => (translations.de?.description?.length ?? 0) === (isTranslated ? 64_000 : 0)))
+    sizes.push(reads.map((read) => read.length))
+  }
+  assert.ok(
+    sizes[0]?.every((size) => size <= 30),
+    String(sizes),
+  )
+  assert.deepEqual(sizes[1], [50, 10, 0])
+  const lines = (await shop.call('GET', `${NDJSON}?lang=de`)).text.trimEnd().split('\n')
+  assert.equal(lines.length, 60)
+  assert.ok(lines.every((line) => JSON.parse(line).description.length === 64_000))
 })
 
 test('a client has four feeds at once, also with many addresses of its IPv6 network', async () => {

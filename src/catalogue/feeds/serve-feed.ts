@@ -9,7 +9,7 @@ import { listDetailsAfter, type ProductDetails, presentPage, type StoredProduct 
 import { type CatalogueContext, versionTag } from '../serve-catalogue.ts'
 import { type FeedPart, feedParts, renderPart } from './feed-parts.ts'
 
-/** Products of one read. */
+/** Products of one read at most. */
 const BATCH = 100
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
@@ -42,7 +42,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   const place = isUnread ? null : openFeeds.open(networkOf(clientAddress(request)), cutOff)
   try {
     if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
-    const first = isUnread ? { found: [], version: now } : await readBatch(context, FIRST_ID)
+    const first = isUnread ? { found: [], version: now } : await readBatch(context, FIRST_ID, feed)
     const { etag, language } = describeFeed(context, first.version, feed)
     const headers = cacheHeaders(lifetimes, language)
     for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] ?? '', headers[i + 1])
@@ -58,7 +58,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
     // An empty stream: without one Fastify adds a length of 0, which is not that of GET.
     if (place === null) return reply.send(Readable.from([]))
     const render = rendererOf(context, feed, first.version)
-    const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, id)))
+    const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, id, feed)))
     const body = Readable.from(openFeeds.pace(place, parts), { highWaterMark: 1 })
     return reply.send(body.once('error', cutOff))
   } catch (error) {
@@ -84,15 +84,15 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   const view = { languages: language === null ? [] : translationsFor(version, language), currency: null }
   const tag = language?.tag ?? context.languages.own
   return ({ found }: Batch, head = ''): FeedPart => {
-    const part = renderPart(found, found.length === BATCH, (product) => feed.render(presentPage(product, view), tag))
+    const part = renderPart(found, (product) => feed.render(presentPage(product, view), tag))
     const end = part.lastId === null ? feed.end : ''
     return head + end === '' ? part : { ...part, bytes: Buffer.concat([Buffer.from(head), part.bytes, Buffer.from(end)]) }
   }
 }
 
 /** The next products after an id. One batch of all feeds at a time. */
-async function readBatch({ pool, version, limits }: CatalogueContext, afterId: string): Promise<Batch> {
-  const read = () => inSnapshot(pool, (tx) => listDetailsAfter(tx, afterId, BATCH))
+async function readBatch({ pool, version, limits }: CatalogueContext, afterId: string, { lang }: Feed): Promise<Batch> {
+  const read = () => inSnapshot(pool, (tx) => listDetailsAfter(tx, afterId, BATCH, lang !== undefined))
   const batch = await limits.feeds.admit(() => limits.reads.admit(read))
   version.observe(batch.version)
   return batch
