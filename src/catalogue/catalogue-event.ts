@@ -117,6 +117,9 @@ export interface CatalogueEvent {
   data: CatalogueEventData
 }
 
+/** Of the advisory lock that a removal of old events has, and that those share who publish events from their table. */
+export const OLD_EVENTS_LOCK = 'storefront old product events'
+
 /** The id of the event of a row. Pure. */
 export function catalogueEventId({ product_id, stream, version }: Pick<ProductEventRecord, 'product_id' | 'stream' | 'version'>): string {
   return stream === 'stock' ? `${product_id}.stock.${version}` : `${product_id}.${version}`

@@ -1,5 +1,7 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { OLD_EVENTS_LOCK } from './catalogue-event.ts'
 
 /**
  * Records what has changed of these products since their newest events: the last statement of each transaction that writes products, whose
@@ -54,20 +56,28 @@ const NONE: RemovalCursor = { product_id: null, stream: null, version: null }
 
 /**
  * Removes events of more than `days` days ago (31 at least) with their messages, except the newest of each product, of its stock and of its price
- * in each currency, and those that a subscriber has yet to read. Examines events after `cursor` for some seconds, and leaves there where it
- * has ended. Returns the number of removed ones.
+ * in each currency, and those that a subscriber has yet to read; none while a replay or a refill publishes them. Examines events after `cursor` for some
+ * seconds, and leaves there where it has ended. Returns the number of removed ones.
  */
 export async function removeOldProductEvents(pool: Pool, days: number, now: Date, cursor: RemovalCursor = { ...NONE }): Promise<number> {
   const before = new Date(now.getTime() - days * 86_400_000)
   const deadline = performance.now() + REMOVAL_MAX_MS
   for (let removed = 0; ; ) {
     const { product_id: id, stream, version } = cursor
-    const { rows } = await pool.query<RemovalCursor & { removed: number }>(
-      sql`select removed, product_id, stream, version::text as version
-      from remove_old_product_events(
-        ${before}, coalesce(${id}::uuid, '00000000-0000-0000-0000-000000000000'), coalesce(${stream}, ''), coalesce(${version}::bigint, 0), ${REMOVAL_SIZE}
-      )`,
-    )
+    const rows = await inTransaction(pool, async (tx) => {
+      const { rows: locks } = await tx.query<{ is_locked: boolean }>(
+        sql`select pg_try_advisory_xact_lock(hashtextextended(${OLD_EVENTS_LOCK}, 0)) as is_locked`,
+      )
+      if (locks[0]?.is_locked !== true) return null
+      const { rows } = await tx.query<RemovalCursor & { removed: number }>(
+        sql`select removed, product_id, stream, version::text as version
+        from remove_old_product_events(
+          ${before}, coalesce(${id}::uuid, '00000000-0000-0000-0000-000000000000'), coalesce(${stream}, ''), coalesce(${version}::bigint, 0), ${REMOVAL_SIZE}
+        )`,
+      )
+      return rows
+    })
+    if (rows === null) return removed
     const [{ removed: count, ...last } = { removed: 0, ...NONE }] = rows
     removed += count
     Object.assign(cursor, last)

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
 import { addProduct } from '../../test/store.ts'
 import { silent } from '../../test/stream-harness.ts'
+import { removeOldProductEvents } from '../catalogue/product-events.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { publishProductEvents } from './publish-product-events.ts'
@@ -24,7 +25,7 @@ test('publishes large products in small batches, and one that is larger than a b
     [id],
   )
   const ends: number[] = []
-  assert.equal(await publishProductEvents({ db: pool, topic, logger: silent, onProgress: (events) => ends.push(events) }), true)
+  assert.equal(await publishProductEvents({ url, db: pool, topic, logger: silent, onProgress: (events) => ends.push(events) }), true)
   const sizes = ends.map((end, index) => end - (ends[index - 1] ?? 0))
   assert.equal(ends.at(-1), 31)
   assert.ok(
@@ -43,7 +44,7 @@ test('the dead letter of a row that was repaired goes when its event is publishe
   const { id } = await addProduct(pool)
   const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
   const publish = async () => {
-    assert.equal(await publishProductEvents({ db: pool, topic, logger: silent }), true)
+    assert.equal(await publishProductEvents({ url, db: pool, topic, logger: silent }), true)
     const { rows } = await pool.query<{ letters: string[]; messages: string[] }>(
       `select array(select event_id from catalogue_dead_letters) as letters, array(select id from catalogue_messages order by sequence) as messages`,
     )
@@ -61,4 +62,35 @@ test('the dead letter of a row that was repaired goes when its event is publishe
     [id],
   )
   assert.deepEqual(await publish(), { letters: [], messages: [`${id}.1`, `${id}.2`] })
+})
+
+test('old events stay while they are published, so that none comes back to the topic', async (t) => {
+  const { pool, url } = await createTestDatabase(t)
+  const { id } = await addProduct(pool)
+  await pool.query(
+    `insert into product_events (product_id, stream, version, type, occurred_at, data)
+    select product_id, stream, 1 + number, 'product.updated', now(), data
+    from product_events
+    cross join generate_series(1, 2) as number
+    where product_id = $1`,
+    [id],
+  )
+  await pool.query(`update product_events set occurred_at = now() - interval '50 days'`)
+  const topic = createPostgresTopic(CATALOGUE, { pool, url, logger: silent })
+  const remove = () => removeOldProductEvents(pool, 40, new Date())
+  const publish = (at: typeof topic) => publishProductEvents({ url, db: pool, topic: at, logger: silent })
+  await publish(topic)
+  let removed: number | null = null
+  const publishAfterRemoval = async (...messages: Parameters<typeof topic.publish>) => {
+    removed = await remove()
+    return await topic.publish(...messages)
+  }
+  await publish(new Proxy(topic, { get: (target, name) => (name === 'publish' ? publishAfterRemoval : Reflect.get(target, name)) }))
+  assert.equal(removed, 0)
+  assert.equal(await remove(), 1)
+  const { rows } = await pool.query<{ id: string }>('select id from catalogue_messages order by sequence')
+  assert.deepEqual(
+    rows.map((row) => row.id),
+    [`${id}.1`, `${id}.3`],
+  )
 })

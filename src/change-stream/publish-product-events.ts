@@ -1,7 +1,13 @@
 import type { Logger } from 'pino'
-import { type CatalogueEvent, catalogueEventId, type ProductEventRecord, toCatalogueEvent } from '../catalogue/catalogue-event.ts'
+import {
+  type CatalogueEvent,
+  catalogueEventId,
+  OLD_EVENTS_LOCK,
+  type ProductEventRecord,
+  toCatalogueEvent,
+} from '../catalogue/catalogue-event.ts'
 import { findRecordDefect } from '../catalogue/catalogue-event-defects.ts'
-import type { Queryable } from '../db/pool.ts'
+import { connectClient, type Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { Topic } from '../topic/topic.ts'
@@ -16,6 +22,8 @@ const NO_POSITION = ''
 type Key = Pick<ProductEventRecord, 'product_id' | 'stream' | 'version'>
 
 export interface PublishOptions {
+  /** Address of the database, for the lock. */
+  url: string
   db: Queryable
   topic: Topic<CatalogueEvent>
   logger: Logger
@@ -25,15 +33,20 @@ export interface PublishOptions {
 }
 
 /**
- * Publishes every event that `product_events` has, in the order of each product; the topic drops those that it has already. Returns whether it
- * came to the end, which it does not when `signal` aborts.
+ * Publishes every event that `product_events` has, in the order of each product; the topic drops those that it has already. No old event is
+ * removed meanwhile: one that was read before would come back to the topic. Returns whether it came to the end, which it does not when
+ * `signal` aborts.
  */
-export async function publishProductEvents({ db, topic, logger, signal, onProgress }: PublishOptions): Promise<boolean> {
+export async function publishProductEvents({ url, db, topic, logger, signal, onProgress }: PublishOptions): Promise<boolean> {
+  await using lock = await connectClient(url, 'storefront-catalogue-publish', signal)
+  await lock.query(sql`select pg_advisory_lock_shared(hashtextextended(${OLD_EVENTS_LOCK}, 0))`)
   let after: Key = { product_id: '00000000-0000-0000-0000-000000000000', stream: 'product', version: '0' }
   for (let events = 0; signal?.aborted !== true; ) {
     const records = await readAfter(db, after)
     const last = records.at(-1)
     if (last === undefined) return true
+    // Throws when the lock was lost with its connection.
+    await lock.query('select')
     await publishRecords(db, topic, logger, records)
     after = last
     events += records.length

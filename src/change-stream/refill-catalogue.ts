@@ -104,7 +104,7 @@ export class CatalogueRefill {
       // Another process has finished it meanwhile.
       if (rows[0] === undefined) return
       const epoch = epochOf(await topic.newestSequence())
-      if (!(await publishProductEvents({ db: pool, topic, logger, signal }))) return
+      if (!(await publishProductEvents({ url, db: pool, topic, logger, signal }))) return
       await pool.query(sql`update catalogue_epochs set refilled_at = now() where refilled_at is null and epoch <= ${epoch}`)
       // A refill that was begun meanwhile may need what this one had passed.
       await pool.query(sql`delete from slot_refills where slot_name = ${slotName} and replay_id = ${rows[0].replay_id}`)

@@ -127,7 +127,7 @@ async function replayWith(
     const isWhole = since === undefined && orderId === undefined
     const catalogue = isWhole
       ? await withSteps('Comparing the catalogue and its events', (onStep) =>
-          replayCatalogue({ pool, topic: catalogueTopic, logger: context.logger, onStep }),
+          replayCatalogue({ url, pool, topic: catalogueTopic, logger: context.logger, onStep }),
         )
       : null
     if (catalogue !== null) for (const line of describeCatalogueReplay(catalogue)) terminal.out(line)

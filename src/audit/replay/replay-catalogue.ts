@@ -24,12 +24,14 @@ export interface CatalogueReplayReport {
  * stream: the topic drops what it has already.
  */
 export async function replayCatalogue(options: {
+  /** Address of the database. */
+  url: string
   pool: Pool
   topic: Topic<CatalogueEvent>
   logger: Logger
   onStep?: OnStep
 }): Promise<CatalogueReplayReport> {
-  const { pool, topic, logger, onStep = () => {} } = options
+  const { url, pool, topic, logger, onStep = () => {} } = options
   let recorded = 0
   for await (const { products, stock } of readUnrecorded(pool, onStep)) {
     if (products.length > 0) recorded += await recordProducts(pool, products)
@@ -37,7 +39,7 @@ export async function replayCatalogue(options: {
   }
   const missing = await CatalogueTables.with(pool, topic, (tables) => tables.countMissing())
   if (missing === 0) return { recorded, published: 0, dropped: [] }
-  await publishProductEvents({ db: pool, topic, logger, onProgress: (events) => onStep(`published up to ${countOf(events)} events`) })
+  await publishProductEvents({ url, db: pool, topic, logger, onProgress: (events) => onStep(`published up to ${countOf(events)} events`) })
   const dropped = await CatalogueTables.with(pool, topic, (tables) => tables.sample(sql`select id as example from missing`))
   return { recorded, published: missing - dropped.count, dropped: dropped.examples }
 }

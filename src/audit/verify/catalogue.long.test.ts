@@ -28,7 +28,7 @@ async function makeShop(t: TestContext) {
   }
   const compare = () => compareCatalogue(options)
   const findings = async () => (await compare()).findings.map(({ place, kind, examples }) => [place, kind, examples])
-  const replay = () => replayCatalogue({ pool: store.pool, topic, logger: silent })
+  const replay = () => replayCatalogue({ url: store.url, pool: store.pool, topic, logger: silent })
   return { store, create, compare, options, findings, replay }
 }
 
@@ -174,7 +174,7 @@ test('products of a category that was renamed are still to be recorded, and a re
   const options = { pool, streamUrl: store.addresses.stream, topic, slotName: catalogueSlotOf(store.url), patienceMs: 700 }
   const { toRecord, findings } = await compareCatalogue(options)
   assert.deepEqual([toRecord, findings.filter(({ place }) => place === 'products')], [1, []])
-  assert.equal((await replayCatalogue({ pool, topic, logger: silent })).recorded, 0)
+  assert.equal((await replayCatalogue({ url: store.url, pool, topic, logger: silent })).recorded, 0)
   await pool.query('update categories set renamed_at = null')
   assert.deepEqual((await compareCatalogue(options)).findings.find(({ place }) => place === 'products')?.examples, [id])
 })
