@@ -5,6 +5,9 @@ import { createPool } from '../../src/db/pool.ts'
 import { nowMs } from '../rig/clock.ts'
 import { orderText } from './order-text.ts'
 
+// The orders of one customer wait for each other's commits, because the pending ones are counted; those of different customers do not.
+const CUSTOMERS = 1_000
+
 export interface WriterLoad {
   url: string
   connections: number
@@ -31,7 +34,7 @@ process.on('message', async (load: WriterLoad) => {
   const pool = createPool({ url: load.url, size: load.connections, applicationName: 'bench-writer', onError: () => {} })
   // Connecting is not measured.
   await Promise.all(Array.from({ length: load.connections }, () => pool.query('select pg_sleep(0.1)')))
-  const userId = randomUUID()
+  const userIds = Array.from({ length: CUSTOMERS }, () => randomUUID())
   const orders: Promise<WrittenOrder>[] = []
   const total = (load.warmUpSeconds + load.seconds) * load.perSecond
   const began = nowMs()
@@ -51,6 +54,7 @@ process.on('message', async (load: WriterLoad) => {
 
   async function write(isWarmUp: boolean, dueAtMs: number): Promise<WrittenOrder> {
     const id = randomUUIDv7()
+    const userId = userIds[orders.length % CUSTOMERS] ?? ''
     const { items, history, productIds, total } = orderText(userId)
     const client = await pool.connect()
     try {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
+import { insertOrders } from '../../../test/stream-harness.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { importBatches, importCatalogue } from './import-catalogue.ts'
@@ -210,6 +211,25 @@ test('stores the halves of a batch that takes longer than a statement may', asyn
   )
   const products = ['A', 'B', 'C', 'D', 'E', 'F', 'G'].map((sku) => product(sku))
   assert.deepEqual(await importAll(pool, products), { created: 7, updated: 0, unchanged: 0, failed: 0, errors: [] })
+})
+
+test('leaves half of the time to orders while they come in, and no time when none do', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const pauses: number[] = []
+  const pause = async (ms: number) => void pauses.push(ms)
+  const importThree = () => importCatalogue(pool, toLines(['A', 'B', 'C'].map((sku) => product(sku))), () => {}, { batchSize: 2, pause })
+  await importThree()
+  assert.deepEqual(pauses, [])
+  const [id] = await insertOrders(pool, 1)
+  const beganAt = performance.now()
+  await importThree()
+  const tookMs = performance.now() - beganAt
+  assert.equal(pauses.length, 2)
+  const pausedMs = pauses.reduce((sum, ms) => sum + ms, 0)
+  assert.ok(pausedMs > 0 && pausedMs <= tookMs, `${pauses} of ${tookMs} ms`)
+  await pool.query(`update orders set created_at = now() - interval '1 minute' where id = $1`, [id])
+  await importThree()
+  assert.equal(pauses.length, 2)
 })
 
 test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {

@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Doing, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { QUERY_CANCELED, sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { SYSTEM } from '../stock-adjustments.ts'
@@ -30,6 +32,8 @@ export interface ImportSettings {
   onProgress?: (lines: number) => void
   /** Who imports; each batch that changes something is recorded, with counts. */
   doing?: Doing | null
+  /** Waits for some milliseconds; replaced in tests. */
+  pause?: (ms: number) => Promise<unknown>
 }
 
 const BATCH_SIZE = 1_000
@@ -38,13 +42,15 @@ const BATCH_SIZE = 1_000
  * keep the stock of their products locked.
  */
 const MAX_BATCH_BYTES = 500_000
+/** A store whose last order is older is not busy. */
+const BUSY_SECONDS = 10
 // SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
  * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called for every line that
  * failed. Each batch is one transaction: an aborted import keeps the batches before. It can be repeated, except for lines with a `stock_delta`
- * without `reference`, which are added again.
+ * without `reference`, which are added again. While orders come in, it pauses after each batch for as long as that took.
  */
 export async function importCatalogue(
   pool: Pool,
@@ -54,6 +60,7 @@ export async function importCatalogue(
 ): Promise<ImportResult> {
   const counts: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
   let lineCount = 0
+  let beganAt = performance.now()
   for await (const results of importBatches(pool, lines, settings)) {
     for (const result of results) {
       if ('error' in result) onError(result.line, result.error)
@@ -61,11 +68,20 @@ export async function importCatalogue(
     }
     lineCount += results.length
     settings.onProgress?.(lineCount)
+    const tookMs = performance.now() - beganAt
+    if (await hasRecentOrders(pool)) await (settings.pause ?? delay)(tookMs)
+    beganAt = performance.now()
   }
   return counts
 }
 
-/** Like `importCatalogue`, but yields the outcomes of each batch when it is stored. */
+/** An import takes most of a processor of the database, for which orders and their events would wait. See docs/decisions/0280. */
+async function hasRecentOrders(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query(sql`select from orders where created_at > now() - make_interval(secs => ${BUSY_SECONDS}) limit 1`)
+  return rows.length > 0
+}
+
+/** Like `importCatalogue`, but without pauses, and yields the outcomes of each batch when it is stored. */
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
