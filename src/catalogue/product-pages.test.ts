@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
@@ -192,15 +193,11 @@ test('texts have bounds, and a change of one of them is a new state', async () =
 test('a change keeps what another one saves on the page and in the categories while it waits', async (t) => {
   const { id } = (await create()).json
   const other = await store.pool.connect()
-  t.after(() => other.release())
+  t.after(() => other.release(true))
   await other.query('begin')
-  const { rows } = await other.query('select pg_backend_pid() as pid')
   await other.query('select from products where id = $1 for update', [id])
   const changed = patch(id, { description: 'New' })
-  await eventually(
-    async () =>
-      (await store.pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [rows[0].pid])).rowCount === 1,
-  )
+  await eventually(async () => (await findWaiting(store.pool, other)).length === 1)
   await other.query(`insert into product_pages (product_id, seo_title) values ($1, 'Saved')`, [id])
   await other.query(
     `insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)

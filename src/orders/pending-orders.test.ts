@@ -91,8 +91,7 @@ test('waits, when it looks before it places, until an order of the same customer
   assert.ok(ada !== undefined)
   for (let i = 1; i < LIMIT; i++) assert.equal((await place(lamp, ada)).status, 201)
   const other = await store.pool.connect()
-  t.after(() => other.release())
-  const { rows } = await other.query('select pg_backend_pid() as pid')
+  t.after(() => other.release(true))
   await other.query('begin')
   await other.query(
     `insert into orders (id, user_id, status, items, total_amount, currency, version, status_history, created_at, updated_at)
@@ -101,8 +100,7 @@ test('waits, when it looks before it places, until an order of the same customer
     [ada.id],
   )
   const answer = place(lamp, ada, {}, looking)
-  const isWaitedFor = async () =>
-    (await store.pool.query('select 1 from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [rows[0].pid])).rowCount === 1
+  const isWaitedFor = async () => (await findWaiting(store.pool, other)).length === 1
   await eventually(isWaitedFor, { what: 'the order waits for the other transaction' })
   await other.query('commit')
   assertProblem(await answer, 409, 'too_many_pending_orders')

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
+import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { startStore } from '../../../test/store.ts'
@@ -224,17 +225,14 @@ async function importBeside(statement: string, values: unknown[], line: object) 
   const other = await store.pool.connect()
   try {
     await other.query('begin')
-    const { rows } = await other.query('select pg_backend_pid() as pid')
     await other.query(statement, values)
     const imported = importLines(line)
-    await eventually(
-      async () =>
-        (await store.pool.query('select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [rows[0].pid])).rowCount === 1,
-    )
+    await eventually(async () => (await findWaiting(store.pool, other)).length === 1)
     await other.query('commit')
     return await imported
   } finally {
-    other.release()
+    // Closed: an open transaction would hold up other tests.
+    other.release(true)
   }
 }
 
