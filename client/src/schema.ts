@@ -11424,7 +11424,9 @@ export interface operations {
                  *           "Home",
                  *           "Kitchen"
                  *         ],
-                 *         "sale"
+                 *         [
+                 *           "Sale"
+                 *         ]
                  *       ],
                  *       "brand": "Potter & Sons",
                  *       "images": [

@@ -5,7 +5,7 @@ export const EXAMPLE_NEW_PRODUCT = {
   sku: 'MUG-BLUE',
   name: 'Blue mug',
   description: 'Stoneware, 300 ml.',
-  categories: [['Home', 'Kitchen'], 'sale'],
+  categories: [['Home', 'Kitchen'], ['Sale']],
   brand: 'Potter & Sons',
   images: [
     { url: 'https://images.example.com/mug-blue.jpg', alt: 'A blue mug on a table', width: 1_200, height: 900 },

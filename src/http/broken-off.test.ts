@@ -61,3 +61,19 @@ test('a client that aborts an upload is neither an error nor an outage of the da
     }
   }
 })
+
+test('bytes that are no part of a body end an answer that has begun, and write no second one into it', async () => {
+  const refused = '{}\n'.repeat(2_000)
+  const socket = await openSocket(store)
+  let text = ''
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk
+  })
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  const head = ['POST /admin/products/import HTTP/1.1', 'Host: a', `Authorization: Bearer ${operator?.token}`, NDJSON_TYPE]
+  socket.write(`${[...head, 'Transfer-Encoding: chunked'].join('\r\n')}\r\n\r\n${refused.length.toString(16)}\r\n${refused}\r\n`)
+  await eventually(async () => text.includes('"line":1'), { what: 'the beginning of the answer' })
+  socket.write('no chunk\r\n')
+  await closed
+  assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1, text.slice(-500))
+})

@@ -12,6 +12,8 @@ interface ParserError extends Error {
 interface Connection {
   writable: boolean
   destroyed: boolean
+  /** The answer that is being sent, as Node's own handler knows it; undefined between requests. */
+  _httpMessage?: { headersSent: boolean } | null
   end(text: string): void
   destroy(): void
 }
@@ -21,7 +23,9 @@ const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
 /** Answers bytes that Node's parser could not read as a request, for which no reply object exists, and logs it. */
 export function refuseConnection(error: ParserError, socket: Connection, { baseUrl, logger }: { baseUrl: string; logger: Logger }): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+  // In the middle of another answer these bytes would be a part of it.
+  const hasBegun = socket._httpMessage?.headersSent === true
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable || hasBegun) {
     socket.destroy()
     return
   }

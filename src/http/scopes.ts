@@ -8,7 +8,7 @@ export const SCOPES = {
   'stock:write': 'Set and adjust stock.',
   'customers:read': 'Read accounts of customers and what they ordered.',
   'customers:write': 'Block, unblock and erase accounts of customers.',
-  'figures:read': 'Read figures over time.',
+  'figures:read': 'Read figures over time, and which files the tables of the lake have.',
   'lake:query': 'Run SQL over the lake.',
   'mails:read': 'Read mails, their content and their templates.',
   'mails:send': 'Retry mails.',

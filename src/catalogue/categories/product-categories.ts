@@ -33,7 +33,10 @@ export async function resolveCategories(tx: Transaction, products: readonly Name
   const slugs = [...new Set(products.flatMap(({ categories = [] }) => categories.filter((each) => typeof each === 'string')))]
   const texts = [...new Set(products.flatMap(({ category, categories }) => (categories === undefined ? (category ?? []) : [])))]
   const bySlug = await findSlugs(tx, slugs)
-  const { ids, faults } = await findOrCreate(tx, products, texts)
+  const unknown = products.map(({ categories = [] }) => categories.findIndex((each) => typeof each === 'string' && !bySlug.has(each)))
+  // Products that are refused get no categories: those would stay.
+  const accepted = products.map((product, index) => (unknown[index] === -1 ? product : {}))
+  const { ids, faults } = await findOrCreate(tx, accepted, texts)
   const idOf = (reference: CategoryReference) =>
     typeof reference === 'string' ? bySlug.get(reference) : ids.get(JSON.stringify(reference))
   const names = await lockCategories(tx, [...new Set([...bySlug.values(), ...ids.values()])], texts)
@@ -42,19 +45,17 @@ export async function resolveCategories(tx: Transaction, products: readonly Name
     const fault = faults.get(index)
     if (fault !== undefined) return fault
     if (categories === undefined) return { name: category ?? '', ids: null }
+    const at = unknown[index] ?? -1
+    if (at !== -1) return { fault: `there is no category with the slug ${categories[at]}`, at: `categories/${at}` }
     const found = categories.map(idOf)
     const missing = found.findIndex((id) => id === undefined || !names.has(id))
-    if (missing !== -1) return { fault: describeMissing(categories[missing] as CategoryReference), at: `categories/${missing}` }
+    if (missing !== -1) return { fault: 'the category was deleted a moment ago', at: `categories/${missing}` }
     // Two references may mean one category.
     const distinct = [...new Set(found as string[])]
     const name = names.get(distinct[0] ?? '') ?? ''
     if (category === undefined || category === name) return { name, ids: distinct }
     return { fault: 'category must be the name of the first of the categories', at: 'category' }
   })
-}
-
-function describeMissing(reference: CategoryReference): string {
-  return typeof reference === 'string' ? 'there is no category with this slug' : 'the category was deleted a moment ago'
 }
 
 async function findSlugs(tx: Transaction, slugs: readonly string[]): Promise<Map<string, string>> {

@@ -158,7 +158,9 @@ function readRow(header: Header, fields: readonly string[], defaultCurrency: str
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
   })
-  return { ...product, columns: header.columns }
+  // An empty cell is no currency that the file names.
+  const isNamed = trimmed('currency') !== '' || !header.columns.has('currency')
+  return { ...product, columns: isNamed ? header.columns : new Set([...header.columns].filter((column) => column !== 'currency')) }
 }
 
 /** Without a column of a translated text the translations stay. */

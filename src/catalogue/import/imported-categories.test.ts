@@ -46,12 +46,18 @@ test('a line with an unknown slug, or a category that is not the first one, is r
     line('G', { category: 'Good' }),
   )
   assert.deepEqual(outcomes.slice(0, 2), [
-    'categories 0: there is no category with this slug',
+    'categories 0: there is no category with the slug nowhere',
     'category: category must be the name of the first of the categories',
   ])
   assert.match(outcomes[2] ?? '', /^categories must be a list of 1 to 20 categories/)
   assert.match(outcomes[3] ?? '', /^category must have|^category must be/)
   assert.equal(outcomes[4], 'created')
+})
+
+test('a line with an unknown slug leaves no categories', async () => {
+  const [outcome] = await importLines(line('R', { categories: [['Only', 'There'], 'nowhere'] }))
+  assert.equal(outcome, 'categories 1: there is no category with the slug nowhere')
+  assert.equal((await store.pool.query(`select from categories where name in ('Only', 'There')`)).rowCount, 0)
 })
 
 test('CSV has categories as JSON, and an export is imported without a change', async () => {

@@ -105,6 +105,17 @@ test('explains what a file may not have', async () => {
   assert.match((await importCsv('name:de,name:de', 'x,y'))[0], /the column name:de twice/)
 })
 
+test('a CSV price without a currency changes no price in another one', async () => {
+  const price = { amount: 1_000, currency: 'JPY' }
+  await importLines({ sku: 'C-1', price })
+  const refusal = 'currency is missing: the price of this product is in JPY'
+  assert.deepEqual(await importCsv('brand', 'X'), [refusal])
+  assert.deepEqual(await importCsv('currency', ''), [refusal])
+  assert.deepEqual(await importLines({ sku: 'C-1', price }), ['unchanged'])
+  assert.deepEqual(await importCsv('currency', 'EUR'), ['updated'])
+  assert.deepEqual(await importCsv('brand', 'X'), ['updated'])
+})
+
 const PRICES = [
   { amount: 900, currency: 'CHF', compare_at: null },
   { amount: 2_199, currency: 'USD', compare_at: 2_999 },

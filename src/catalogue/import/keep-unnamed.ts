@@ -31,6 +31,8 @@ export async function keepUnnamed(
   return products.map((product) => {
     const row = stored.get(product.sku)
     if (row === undefined || product.columns === undefined) return product
+    if (!product.columns.has('currency') && product.price.currency !== row.price_currency)
+      return { refusal: `currency is missing: the price of this product is in ${row.price_currency}` }
     const merged = merge(product, product.columns, row)
     const refusal = findFaultInTranslations(merged.translations ?? {}) ?? findContradiction(merged)?.detail
     return refusal === undefined ? merged : { refusal }
