@@ -34,7 +34,7 @@ test("the documented query of another tool's reader counts each row once, with s
   const plain = `read_parquet('${folder}/lake/orders/*/*.parquet')`
   assert.equal(await count(`select count(*) from ${plain}`), '15')
   assert.equal(await count(`select count(distinct event_id) from ${plain}`), '9')
-  const [assignment = '', query = ''] = sql.replace("glob('lake/", `glob('${folder}/lake/`).split(';')
+  const [assignment = '', query = ''] = sql.replace("glob('data/lake/", `glob('${folder}/lake/`).split(';')
   await connection.run(assignment)
   assert.equal(await count(query), '9')
 })
