@@ -14,9 +14,6 @@ import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { createCatalogueStreamHandler } from './catalogue-stream-handler.ts'
 import { slotNameFor } from './replication-slot.ts'
 
-/** A slot is created when the transactions of all databases of the server have ended, also those of other tests, three times. */
-const SLOT_TIMEOUT_MS = 240_000
-
 interface Shop extends TestDatabase {
   slotName: string
   start(): Promise<{ stop(): Promise<void>; readonly state: string }>
@@ -53,7 +50,7 @@ async function makeShop(t: TestContext): Promise<Shop> {
           const found = (await events()).map(({ id }) => id)
           return found.length >= count && found
         },
-        { what: `${count} events`, timeoutMs: SLOT_TIMEOUT_MS },
+        { what: `${count} events` },
       ),
   }
 }
@@ -65,7 +62,7 @@ const dropSlot = (shop: Shop) =>
         () => true,
         () => false,
       ),
-    { what: 'a slot that nobody reads', timeoutMs: SLOT_TIMEOUT_MS },
+    { what: 'a slot that nobody reads' },
   )
 
 test('each recorded row is published once, as an event in the order of its product', async (t) => {

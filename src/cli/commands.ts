@@ -83,7 +83,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'catalogue import',
     arguments: [{ name: 'FILE|-' }],
     options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it") },
-    help: 'adds and updates products by sku, from NDJSON or CSV; half as fast while orders come in, which it leaves time to; exit status 1 when a line was refused',
+    help: 'adds and updates products by sku, from NDJSON or CSV, at half speed while orders come in; exit status 1 when a line was refused',
     run: async (context, { format }, file = '') => (await import('./catalogue-commands.ts')).importFile(context, file, format),
   }),
   defineCommand({

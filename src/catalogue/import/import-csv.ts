@@ -81,6 +81,8 @@ function withSpan(reason: string, line: number, lastLine: number): string {
 /** The columns, and their places in a record. */
 interface Header {
   columns: ReadonlySet<string>
+  /** For rows with an empty cell of it, which is no currency that the file names. */
+  columnsWithoutCurrency: ReadonlySet<string>
   places: ReadonlyMap<string, number>
   translated: readonly { place: number; name: string; language: string }[]
   priced: readonly { place: number; column: string; kind: string; currency: string }[]
@@ -109,6 +111,7 @@ function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   const named = [...places]
   return {
     columns: new Set(columns),
+    columnsWithoutCurrency: new Set(columns.filter((column) => column !== 'currency')),
     places,
     translated: named.flatMap(([column, place]) => {
       const [, name, language] = TRANSLATED_COLUMN.exec(column) ?? []
@@ -158,9 +161,7 @@ function readRow(header: Header, fields: readonly string[], defaultCurrency: str
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
   })
-  // An empty cell is no currency that the file names.
-  const isNamed = trimmed('currency') !== '' || !header.columns.has('currency')
-  return { ...product, columns: isNamed ? header.columns : new Set([...header.columns].filter((column) => column !== 'currency')) }
+  return { ...product, columns: trimmed('currency') === '' ? header.columnsWithoutCurrency : header.columns }
 }
 
 /** Without a column of a translated text the translations stay. */
