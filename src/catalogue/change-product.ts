@@ -7,6 +7,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
 import { assertResolved, resolveCategories, saveCategories } from './categories/product-categories.ts'
+import { renameBeforeChange } from './categories/rename-products.ts'
 import { toStoredPrices } from './offered-prices.ts'
 import { getProduct, getProductForUpdate, imagesOf, isNamedBy, productETag, type StoredProduct, savePage } from './product-details.ts'
 import { recordProductEvents, recordProductsOfBefore } from './product-events.ts'
@@ -28,6 +29,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     assertNoContradiction(next)
     const category = assertResolved(resolved)
     await recordProductsOfBefore(tx, [id])
+    if (patch.category !== undefined) await renameBeforeChange(tx, [id])
     // Before the product, whose change gives its keys to them.
     if (category.ids !== null) await saveCategories(tx, id, category.ids)
     const slug = await readSlug(tx, next.slug ?? current.slug)

@@ -141,6 +141,37 @@ test('a product that is locked while its category is renamed follows when it is 
   assert.deepEqual(await texts(), [{ category: name }, { category: name }])
 })
 
+test('a former name moves products to the category that has it now, also before they have the new one', async () => {
+  const category = await add(unique('Former'))
+  const line = { sku: unique('SKU'), name: 'Imported', price: { amount: 1, currency: 'EUR' } }
+  const importLine = (rest: object) =>
+    call('POST', '/admin/products/import', {
+      raw: JSON.stringify({ ...line, ...rest }),
+      headers: { 'content-type': 'application/x-ndjson' },
+    })
+  await importLine({ category: category.name })
+  const [patched, untouched] = [await addProduct({ category: category.name }), await addProduct({ category: category.name })]
+  const [imported] = (await store.call('GET', `/products?category=${category.slug}`)).json.data.filter(
+    ({ sku }: { sku: string }) => sku === line.sku,
+  )
+  const name = unique('Renamed')
+  await patchCategory(category.id, { name })
+  // Nobody else has the former name: it still means the same category.
+  assert.deepEqual(pathsOf((await patch(patched.id, { category: category.name })).json), [[name]])
+  const other = await add(category.name)
+  assert.deepEqual(pathsOf((await patch(untouched.id, { description: 'Of something else' })).json), [[name]])
+  assert.deepEqual(pathsOf((await patch(patched.id, { category: category.name })).json), [[other.name]])
+  assert.match((await importLine({ category: category.name })).text, /"updated"/)
+  const { signal } = new AbortController()
+  while (!(await renameProducts(store.pool, signal)));
+  const now = async (id: string) => (await call('GET', `/products/${id}`)).json
+  const expected = { [untouched.id]: category.id, [patched.id]: other.id, [imported.id]: other.id }
+  for (const [id, first] of Object.entries(expected)) {
+    const { category: text, categories } = await now(id)
+    assert.deepEqual([text, categories.map(({ id }: { id: string }) => id)], [first === other.id ? other.name : name, [first]])
+  }
+})
+
 test('an archived product that is sold again is in its category', async () => {
   const category = unique('Archived')
   const product = await addProduct({ category })

@@ -108,6 +108,23 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
   return { hasSkipped: ids.length < members.length, last: last === undefined ? null : { createdAt: last.createdAt, id: last.id } }
 }
 
+/**
+ * Gives products the new name of their first category at once where another category has the former one by now: else that name, which they
+ * still have as text, could not move them there. Call it before a change that names a category. The products must be locked.
+ */
+export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<void> {
+  if (productIds.length === 0) return
+  await tx.query(
+    sql`update products
+     set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
+     from product_categories as member
+     join categories as category on category.id = member.category_id and category.renamed_at is not null
+     where products.id = any(${productIds}::uuid[]) and products.category <> category.name
+       and member.product_id = products.id and member.position = 0 and member.is_listed
+       and exists (select from categories as other where other.name = products.category)`,
+  )
+}
+
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
 /** Whether the category was not renamed again since the walk began: then it counts as done. */

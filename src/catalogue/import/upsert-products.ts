@@ -3,6 +3,7 @@ import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { CATEGORY_IDS } from '../categories/category.ts'
 import { type ResolvedCategories, replaceCategories, resolveCategories } from '../categories/product-categories.ts'
+import { renameBeforeChange } from '../categories/rename-products.ts'
 import { recordProductEvents, recordProductsOfBefore, stockEventColumns } from '../product-events.ts'
 import { CURRENT_SLUG } from '../slugs.ts'
 import type { StockActor, StockLevel } from '../stock-adjustments.ts'
@@ -33,10 +34,9 @@ export async function upsertProducts(
   const categories = await resolveCategories(tx, products)
   const present = await lockStockOf(tx, products)
   await lockProducts(tx, present)
-  await recordProductsOfBefore(
-    tx,
-    [...present.values()].map((row) => row.product_id),
-  )
+  const presentIds = [...present.values()].map((row) => row.product_id)
+  await recordProductsOfBefore(tx, presentIds)
+  await renameBeforeChange(tx, presentIds)
   const booked = await findBooked(tx, products, present)
   const slugs = await decideSlugs(tx, products)
   const kept = await keepUnnamed(tx, products)
