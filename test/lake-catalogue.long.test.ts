@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { examineTables } from '../src/app/doctor/examine-tables.ts'
 import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
+import { repairLake } from '../src/audit/replay/repair-lake.ts'
 import { formatReport } from '../src/audit/verify/format-report.ts'
 import type { CatalogueEvent } from '../src/catalogue/catalogue-event.ts'
 import { CATALOGUE_COLUMNS, toCatalogueRow } from '../src/lake/catalogue-row.ts'
@@ -78,7 +79,7 @@ test('verify finds events of the catalogue that the lake lacks or has twice, and
   const store = await startAuditedStore(t)
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
   const compare = async () => {
-    const report = await compareCatalogueLake({ lake: store.lakeStore, topic, dueBefore: Date.now(), tableDueBefore: 0 })
+    const report = await compareCatalogueLake({ pool: store.pool, lake: store.lakeStore, topic, dueBefore: Date.now(), tableDueBefore: 0 })
     return { ...report, findings: report.findings.map(({ kind, examples }) => [kind, examples]) }
   }
   const stop = await store.startPipeline()
@@ -95,16 +96,27 @@ test('verify finds events of the catalogue that the lake lacks or has twice, and
   const bytes = await readFile(path)
   const twice = join(path, '..', '0000000000000900-0000000000000901.parquet')
   await copyFile(path, twice)
-  const [first] = (await compare()).findings
-  assert.equal(first?.[0], 'corrupt', 'a file under another name')
-  await rm(twice)
+  const ids = (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
+  const misnamed = (await compare()).findings
+  assert.deepEqual(
+    misnamed.map(([kind]) => kind),
+    ['doubled', 'corrupt'],
+    'a file under another name',
+  )
+  const repair = () => repairLake({ ...store, store: store.lakeStore, catalogueTopic: topic, now: () => new Date() })
+  const counted = async () => {
+    const { setAside, written, lost } = await repair()
+    return { setAside: setAside.length, written, lost }
+  }
+  assert.deepEqual(await counted(), { setAside: 1, written: 0, lost: [] })
+  assert.deepEqual((await compare()).findings, [])
   await writeFile(path, Buffer.concat([bytes.subarray(0, 50), Buffer.from([Number(bytes[50]) ^ 1]), bytes.subarray(51)]))
   const damaged = (await compare()).findings
   assert.deepEqual(
     damaged.map(([kind]) => kind),
     ['missing', 'corrupt'],
   )
-  await writeFile(path, bytes)
+  assert.deepEqual(await counted(), { setAside: 1, written: damaged[0]?.[1]?.length, lost: [] })
   assert.deepEqual((await compare()).findings, [])
 
   const [message = assert.fail()] = await topic.read(0, 1)
@@ -117,13 +129,23 @@ test('verify finds events of the catalogue that the lake lacks or has twice, and
     await store.lakeStore.put(again, join(workspace, 'file'))
   })
   assert.deepEqual((await compare()).findings, [['doubled', [event.id]]])
+  assert.deepEqual(await counted(), { setAside: 1, written: 0, lost: [] })
+  assert.deepEqual((await compare()).findings, [])
+
+  for (const file of await store.lakeStore.list('catalogue/')) await store.lakeStore.delete(file.name)
+  assert.deepEqual((await compare()).findings, [['missing', ids]], 'the newest file is gone')
+  const stopAgain = await store.startPipeline()
+  await eventually(async () => (await compare()).findings.length === 0, { what: 'the events again', timeoutMs: 60_000 })
+  await stopAgain()
+  const { rows } = await queryFolder(store.lake, 'select event_id from catalogue_events')
+  assert.deepEqual(rows.map(([id]) => String(id)).toSorted(), ids)
 })
 
 test('verify and doctor name what the Iceberg table of the catalogue lacks, has twice, or has and nothing else', async (t) => {
   const store = await startAuditedStore(t)
   const { lakeStore: lake } = store
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
-  const compare = (tableDueBefore = 0) => compareCatalogueLake({ lake, topic, dueBefore: Date.now(), tableDueBefore })
+  const compare = (tableDueBefore = 0) => compareCatalogueLake({ pool: store.pool, lake, topic, dueBefore: Date.now(), tableDueBefore })
   const tableFindings = async (tableDueBefore = 0) =>
     (await compare(tableDueBefore)).findings
       .filter(({ place }) => place === 'tables')

@@ -88,18 +88,23 @@ interface LakeOptions {
 export function createLake(config: Config, options: LakeOptions): Service {
   const { pool, store, topic, catalogueTopic, deliveryLog, logger, watched, tracing } = options
   const traced = traceLake(tracing, config)
-  const orders = createSink(config, options, topic, { name: 'lake', dataset: ORDER_DATASET }, (sequences, upTo, since) => {
-    deliveryLog.inLake(sequences)
-    traced?.stored(sequences.length, upTo, since)
+  const orders = createSink(config, options, topic, ORDER_DATASET, {
+    onStored(sequences, upTo, since) {
+      deliveryLog.inLake(sequences)
+      traced?.stored(sequences.length, upTo, since)
+    },
   })
   const handle: MessageHandler = (messages, signal, fence) => {
     traced?.handled(messages)
     return orders.sink.handle(messages, signal, fence)
   }
-  const name = 'catalogue-lake'
-  const catalogue = createSink(config, options, catalogueTopic, { name, dataset: CATALOGUE_DATASET }, (_sequences, upTo) => {
-    // The next file repeats it, and until then old messages stay.
-    saveStoredSequence(pool, name, upTo).catch((error) => logger.warn({ err: error }, 'the end of the lake could not be recorded'))
+  const catalogue = createSink(config, options, catalogueTopic, CATALOGUE_DATASET, {
+    onPosition(sequence) {
+      // The next file repeats it, and until then old messages stay.
+      saveStoredSequence(pool, CATALOGUE_DATASET.subscriber, sequence).catch((error) =>
+        logger.warn({ err: error }, 'the end of the lake could not be recorded'),
+      )
+    },
   })
   watched.lake = orders.sink
   const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
@@ -111,19 +116,26 @@ export function createLake(config: Config, options: LakeOptions): Service {
   )
 }
 
+interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {
+  /** Called with the end of the lake, when the subscription begins to fill it and after each file. */
+  onPosition?: (sequence: number) => void
+}
+
 /** The sink of a dataset, and the subscription that fills it. */
 function createSink<E extends TopicEvent>(
   config: Config,
   { pool, store, logger, watched }: LakeOptions,
   topic: Topic<E>,
-  { name, dataset }: { name: string; dataset: LakeDataset<E> },
-  onStored: NonNullable<LakeSinkOptions<E>['onStored']> = () => {},
+  dataset: LakeDataset<E>,
+  listener: SinkListener,
 ) {
+  const name = dataset.subscriber
   let stored: number | null = null
   const sink = new LakeSink<E>({
     ...{ store, dataset, logger, flushSeconds: config.lakeFlushSeconds, flushRows: config.lakeFlushRows },
     onStored(sequences, upTo, since) {
-      onStored(sequences, upTo, since)
+      listener.onStored?.(sequences, upTo, since)
+      listener.onPosition?.(upTo)
       stored = upTo
     },
     onFileWritten: watched.metrics.lakeFileWritten,
@@ -132,6 +144,7 @@ function createSink<E extends TopicEvent>(
     stored = await sink.lastSequence()
     const published = await findNewestAssignedSequence(pool, topic)
     if (stored > published) throw new LakeAhead(stored, published)
+    listener.onPosition?.(stored)
     return stored
   }
   const subscribe = (handle: MessageHandler<E>) => {

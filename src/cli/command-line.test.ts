@@ -135,7 +135,7 @@ test('refuses values that are wrong by themselves: names, days that no month has
     [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, catalogue-webhook, lake; /],
     [
       ['replay', '--subscriber', 'catalogue-lake'],
-      /; catalogue-lake cannot be rewound: files that it lacks come from a backup of the lake\n/,
+      /; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks\n/,
     ],
     [['replay', '--since', '2026-02-30'], /^--since must be a time such as 2026-03-01T12:00:00Z\n/],
     [['replay', '--since', '2026-02-30T12:00:00Z'], /^--since must be a time/],

@@ -235,7 +235,7 @@ export const COMMANDS: readonly Command[] = [
       subscriber: {
         ...oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
         // Its position is in its files.
-        must: `be one of ${SUBSCRIBERS.join(', ')}; catalogue-lake cannot be rewound: files that it lacks come from a backup of the lake`,
+        must: `be one of ${SUBSCRIBERS.join(', ')}; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks`,
       },
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
       run: runId,

@@ -157,13 +157,13 @@ async function repairWith(
   const { config, pool, terminal } = context
   const store = await openLake(config)
   try {
-    return await withTopic(context, async (topic) => {
-      const options = { pool, url: context.addresses.api, store, topic, now }
+    return await withTopics(context, async (topic, catalogueTopic) => {
+      const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
       const { setAside, written, lost } = await withSteps('Checking the files of the lake', (onStep) => repairLake({ ...options, onStep }))
       setResult({ setAside: setAside.length, written, lost: lost.length })
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
-      for (const id of lost) terminal.err(`neither the topic nor an order has the event ${id}: it is in a file that was set aside`)
+      for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       return lost.length === 0 ? 0 : 1
     })
   } finally {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { sql } from '../db/sql.ts'
 import { deleteSuperseded } from './delete-superseded.ts'
-import { remedyFor } from './find-damage.ts'
+import { REMEDY } from './find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { parquetRows, withDuckDB } from './lake-database.ts'
 import { DATASET_NAMES, type DatasetName, type FileRange, nameOf, parseName, splitSuperseded } from './lake-names.ts'
@@ -64,7 +64,7 @@ async function compactDay(day: string, options: DayOptions, report: CompactRepor
 async function clearDay(day: string, { store, dataset, beforeDelete }: DayOptions, report: CompactReport): Promise<boolean> {
   const { deleted, faults } = await deleteSuperseded(store, dataset, day, beforeDelete)
   report.deleted += deleted
-  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; ${remedyFor(dataset)}`)
+  for (const { reason } of faults) report.failures.push(`${day}: ${reason}; ${REMEDY}`)
   return faults.length === 0
 }
 

@@ -1,7 +1,6 @@
 import { sql } from '../db/sql.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
 import { isFaultOfMachine, parquetRows } from './lake-database.ts'
-import type { DatasetName } from './lake-names.ts'
 import { readParquetName } from './parquet-writer.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
@@ -20,10 +19,8 @@ export async function findDamage(path: string, name: string): Promise<string | n
   }
 }
 
-/** How to repair a damaged file: `lake repair` writes those of orders again, from the topic or from orders. */
-export function remedyFor(dataset: DatasetName): string {
-  return dataset === 'orders' ? 'run storefront lake repair' : 'take it from a backup of the lake'
-}
+/** What to do about a damaged file. */
+export const REMEDY = 'run storefront lake repair'
 
 /** Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read. */
 export async function findOtherName(path: string, name: string): Promise<string | null> {

@@ -9,6 +9,7 @@ import { withComparisonTables } from '../audit/verify/comparison-tables.ts'
 import { readLake } from '../audit/verify/read-lake.ts'
 import { compactLake } from './compact-lake.ts'
 import { checkChecksum } from './lake-checksum.ts'
+import { ORDER_DATASET } from './lake-dataset.ts'
 import { listLake } from './list-files.ts'
 
 const METADATA_BYTES = 320
@@ -40,7 +41,7 @@ function checksums(makeLake: MakeLake): void {
     // In the middle of the data, where Parquet notices nothing.
     bytes[400] = (bytes[400] ?? 0) ^ 1
     await writeFile(path, bytes)
-    const { corrupt } = await withComparisonTables((tables) => readLake(store, tables))
+    const { corrupt } = await withComparisonTables((tables) => readLake(store, ORDER_DATASET, tables))
     assert.deepEqual(
       corrupt.map(({ name }) => name),
       [file?.name],

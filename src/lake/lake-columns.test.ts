@@ -9,6 +9,7 @@ import { sql } from '../db/sql.ts'
 import type { StatusChange } from '../orders/order.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 import { compactLake } from './compact-lake.ts'
+import { ORDER_DATASET } from './lake-dataset.ts'
 import { LocalLakeStore } from './local-store.ts'
 
 const change = (status: StatusChange['status'], type: 'customer' | 'admin' | 'system', reason: string | null): StatusChange => ({
@@ -115,7 +116,7 @@ test('files of a release before these columns are queried, verified and merged w
 
   const verified = () =>
     withComparisonTables(async (tables) => {
-      const { files, ...found } = await readLake(store, tables)
+      const { files, ...found } = await readLake(store, ORDER_DATASET, tables)
       return { ...found, files: files.length, rows: await tables.count(sql`from lake_events`) }
     })
   const sound = { lastSequence: 6, corrupt: [], rows: 6 }

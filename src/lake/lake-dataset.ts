@@ -10,13 +10,20 @@ import { LAKE_COLUMNS, toLakeRow } from './lake-row.ts'
 export interface LakeDataset<E extends TopicEvent> {
   /** Its folder, from the lake's root. */
   name: DatasetName
+  /** The subscriber of the topic that writes it. */
+  subscriber: string
   /** Of its files, by DuckDB type. */
   columns: Readonly<Record<string, Sql>>
   toRow(message: TopicMessage<E>, ingestedAt: string): object
 }
 
 /** A row for each change of an order. */
-export const ORDER_DATASET: LakeDataset<OrderEvent> = { name: 'orders', columns: LAKE_COLUMNS, toRow: toLakeRow }
+export const ORDER_DATASET: LakeDataset<OrderEvent> = { name: 'orders', subscriber: 'lake', columns: LAKE_COLUMNS, toRow: toLakeRow }
 
 /** A row for each change of a product, a price or the reach of stock. */
-export const CATALOGUE_DATASET: LakeDataset<CatalogueEvent> = { name: 'catalogue', columns: CATALOGUE_COLUMNS, toRow: toCatalogueRow }
+export const CATALOGUE_DATASET: LakeDataset<CatalogueEvent> = {
+  name: 'catalogue',
+  subscriber: 'catalogue-lake',
+  columns: CATALOGUE_COLUMNS,
+  toRow: toCatalogueRow,
+}

@@ -21,6 +21,12 @@ export async function saveStoredSequence(db: Queryable, name: string, sequence: 
   await db.query(sql`update topic_subscribers set stored_sequence = ${sequence} where name = ${name}`)
 }
 
+/** What `saveStoredSequence` has recorded; 0 for nothing. */
+export async function readStoredSequence(db: Queryable, name: string): Promise<number> {
+  const { rows } = await db.query<{ sequence: number | null }>(sql`select stored_sequence as sequence from topic_subscribers where name = ${name}`)
+  return rows[0]?.sequence ?? 0
+}
+
 /** The stored positions by name; null for a subscriber that keeps its own. */
 export async function listSubscriberPositions(db: Queryable): Promise<Map<string, number | null>> {
   const { rows } = await db.query<{ name: string; sequence: number | null }>('select name, sequence from topic_subscribers')

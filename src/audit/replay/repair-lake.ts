@@ -1,26 +1,38 @@
+import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
+import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
-import { commitOrderEvents, hasOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
+import { commitEvents, hasOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
+import { CATALOGUE_DATASET, ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import { LakeRepairs } from '../../lake/lake-repairs.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
+import { subjectOf } from '../../topic/incarnations.ts'
+import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { findLakeAhead } from '../restore/find-data-loss.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
-import { readTopic } from '../verify/read-topic.ts'
+import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
+import { loadCatalogueEvents } from './load-catalogue-events.ts'
+import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
 
-type RepairedStores = Omit<RewriteOptions, 'tables' | 'repairs' | 'beforeDelete'>
-
-export interface RepairOptions extends RepairedStores {
+export interface RepairOptions {
+  pool: Pool
   /** Address of the same database. */
   url: string
+  store: LakeStore
+  topic: Topic
+  /** The partition of the catalogue; absent: its files are not repaired. */
+  catalogueTopic?: Topic<CatalogueEvent>
+  now: () => Date
   onStep?: OnStep
 }
 
@@ -29,52 +41,85 @@ export interface RepairReport {
   setAside: string[]
   /** The number of events that the lake lacked, or had no sound row of. */
   written: number
-  /** Event ids in files that were set aside which neither the topic nor an order has. */
+  /** Event ids in files that were set aside which neither the topic nor the database has. */
   lost: string[]
 }
 
-/**
- * Repairs the faults that `verify` finds in the lake's files. A file that is damaged, or has doubled or altered rows, is set aside and
- * rewritten; events that the lake lacks up to its position are added, from the topic or else from `orders`. No sink is active and no
- * files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or merge is in progress, and
- * LakeAhead when another database writes to this lake.
- */
-export async function repairLake({ url, onStep = () => {}, ...options }: RepairOptions): Promise<RepairReport> {
-  return withLakeLock(url, (assertHeld) =>
-    withSubscriberLock(url, 'lake', () =>
-      withComparisonTables((tables) => repair(tables, new LakeRepairs(options.store, assertHeld), options, onStep)),
-    ),
-  )
+/** What is repaired of one dataset. */
+interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store' | 'dataset' | 'topic' | 'makeEvents' | 'now'> {
+  pool: Pool
+  readTopic: (tables: ComparisonTables) => Promise<unknown>
+  onStep: OnStep
 }
 
-async function repair(tables: ComparisonTables, repairs: LakeRepairs, options: RepairedStores, onStep: OnStep): Promise<RepairReport> {
-  const { store, topic, now } = options
-  await assertNotAhead(options, await findLakeEnd(store))
+/**
+ * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or altered rows, is set aside and
+ * rewritten; events that the lake lacks up to its end are added, from the topic or else from the database, and the sink writes those after it. No sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or
+ * merge is in progress, and LakeAhead when another database writes to this lake.
+ */
+export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}, ...options }: RepairOptions): Promise<RepairReport> {
+  const { pool } = options
+  return withLakeLock(url, async (assertHeld) => {
+    const repairs = new LakeRepairs(options.store, assertHeld)
+    const run = <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) =>
+      withSubscriberLock(url, repaired.dataset.subscriber, () =>
+        withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep })),
+      )
+    const reports = [
+      await run({
+        ...{ dataset: ORDER_DATASET, topic },
+        readTopic: (tables) => readTopic(topic, tables, 0, onStep),
+        makeEvents: (ids) => loadEvents(pool, [...new Set(ids.map(subjectOf))]),
+      }),
+    ]
+    if (catalogueTopic !== undefined)
+      reports.push(
+        await run({
+          ...{ dataset: CATALOGUE_DATASET, topic: catalogueTopic },
+          readTopic: (tables) => readCatalogueTopic(catalogueTopic, tables),
+          makeEvents: (ids) => loadCatalogueEvents(pool, ids),
+        }),
+      )
+    return {
+      setAside: reports.flatMap(({ setAside }) => setAside),
+      written: reports.reduce((sum, { written }) => sum + written, 0),
+      lost: reports.flatMap(({ lost }) => lost),
+    }
+  })
+}
+
+async function repair<E extends TopicEvent>(
+  tables: ComparisonTables,
+  repairs: LakeRepairs,
+  { onStep, ...options }: Repaired<E>,
+): Promise<RepairReport> {
+  const { store, dataset, now } = options
+  await assertNotAhead(options, await findLakeEnd(store, dataset.name))
   await repairs.start()
-  // The table must not lose files that it still has.
-  const updateTable = async () => {
-    if (await hasOrderEvents(store)) await commitOrderEvents(store)
+  // The tables must not lose files that they still have.
+  const updateTables = async () => {
+    if (await hasOrderEvents(store)) await commitEvents(store)
   }
   // Finishes a killed repair, whose new file supersedes the old ones already.
-  const days = new Set((await listLake(store)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
+  const days = new Set((await listLake(store, dataset.name)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
-  for (const day of days) faults.push(...(await deleteSuperseded(store, 'orders', day, updateTable)).faults)
+  for (const day of days) faults.push(...(await deleteSuperseded(store, dataset.name, day, updateTables)).faults)
   // These are read, too: they may have rows that the file that supersedes them lacks.
-  const superseded = new Set(faults.flatMap(({ superseded }) => superseded))
-  const contents = await readLake(store, tables, superseded, onStep)
+  const withSuperseded = new Set(faults.flatMap(({ superseded }) => superseded))
+  const contents = await readLake(store, dataset, tables, { withSuperseded, onStep })
   // Another database may have begun to write since.
   await assertNotAhead(options, contents.lastSequence)
-  await readTopic(topic, tables, 0, onStep)
+  await options.readTopic(tables)
   onStep('rewriting files of the lake')
-  const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTable })
+  const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTables })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
-  const added = await writeMissing({ store, topic, tables, repairs }, contents.lastSequence, now().toISOString())
-  await updateTable()
+  const added = await writeMissing({ ...options, tables, repairs }, contents.lastSequence, now().toISOString())
+  await updateTables()
   return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
 }
 
-async function assertNotAhead(compared: Pick<RepairedStores, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {
+async function assertNotAhead<E extends TopicEvent>(compared: Pick<Repaired<E>, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {
   const ahead = await findLakeAhead(compared, lakeEnd)
   if (ahead !== null) throw ahead
 }

@@ -1,18 +1,16 @@
 import { join } from 'node:path'
-import type { Pool } from '../../db/pool.ts'
 import { commaList, type Sql, sql } from '../../db/sql.ts'
 import { findDamage } from '../../lake/find-damage.ts'
 import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
+import type { LakeDataset } from '../../lake/lake-dataset.ts'
 import { type FileRange, nameOf, parseName } from '../../lake/lake-names.ts'
 import type { LakeRepairs } from '../../lake/lake-repairs.ts'
-import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { queryDuckDB } from '../../lake/query-duckdb.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
-import type { Topic, TopicMessage } from '../../topic/topic.ts'
+import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
-import { loadEvents } from './replay.ts'
 
 const BATCH_SIZE = 1_000
 /** Above the level of a merge of the same files that may still be written. */
@@ -51,10 +49,12 @@ export function groupNested(files: readonly ComparedFile[], isUnsound: (file: Co
   return groups
 }
 
-export interface RewriteOptions {
-  pool: Pool
+export interface RewriteOptions<E extends TopicEvent> {
   store: LakeStore
-  topic: Topic
+  dataset: LakeDataset<E>
+  topic: Topic<E>
+  /** Makes events that the topic has lost from the database, by id. */
+  makeEvents: (ids: readonly string[]) => Promise<ReadonlyMap<string, E>>
   now: () => Date
   /** The comparison: `lake_events` with the rows that stay, and `dropped_rows`. */
   tables: ComparisonTables
@@ -67,13 +67,13 @@ export interface RewriteOptions {
  * Rewrites files of the lake, each group in one atomic step: the new file has the range of the old ones at a higher level, so it
  * supersedes them (decision 0052). It contains their sound rows, and the events of its range that no file of the lake has.
  */
-export class RewrittenFiles {
-  readonly #options: RewriteOptions
+export class RewrittenFiles<E extends TopicEvent> {
+  readonly #options: RewriteOptions<E>
   readonly setAside: string[] = []
   readonly lost = new Set<string>()
   written = 0
 
-  constructor(options: RewriteOptions) {
+  constructor(options: RewriteOptions<E>) {
     this.#options = options
   }
 
@@ -112,14 +112,14 @@ export class RewrittenFiles {
 
   /** Rows of the events that the lake lacks in this range, as selects from files in `folder`. */
   async #makeRows(range: FileRange, files: readonly ComparedFile[], folder: string): Promise<Sql[]> {
-    const { topic, tables } = this.#options
+    const { dataset, topic, tables } = this.#options
     const ingestedAt = this.#ingestedAt(range.ingestDate)
     const selects: Sql[] = []
-    const write = async (messages: readonly TopicMessage[]) => {
+    const write = async (messages: readonly TopicMessage<E>[]) => {
       if (messages.length === 0) return
-      const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+      const lines = messages.map((message) => JSON.stringify(dataset.toRow(message, ingestedAt)))
       const spool = await writeJsonLines(join(folder, `${selects.length}.ndjson`), lines)
-      selects.push(sql`select * from ${jsonRows(spool, LAKE_COLUMNS)}`)
+      selects.push(sql`select * from ${jsonRows(spool, dataset.columns)}`)
       this.written += messages.length
     }
     const leftover = await this.#readLeftover(files)
@@ -139,7 +139,7 @@ export class RewrittenFiles {
       position = last
       if (position >= range.last) break
     }
-    await write(await this.#makeFromOrders(leftover, range))
+    await write(await this.#makeLost(leftover, range))
     await tables.run(sql`insert into lake_events select event_id, sequence, null, null from made_events`)
     return selects
   }
@@ -162,12 +162,12 @@ export class RewrittenFiles {
   }
 
   /**
-   * Events that neither lake nor topic has, made from `orders`, at their former sequences. An event whose sequence is taken or outside of
+   * Events that neither lake nor topic has, made from the database, at their former sequences. An event whose sequence is taken or outside of
    * the range is skipped: `storefront replay` publishes it with a new one.
    */
-  async #makeFromOrders(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage[]> {
-    const { pool, tables } = this.#options
-    const messages: TopicMessage[] = []
+  async #makeLost(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage<E>[]> {
+    const { makeEvents, tables } = this.#options
+    const messages: TopicMessage<E>[] = []
     for (let from = 0; from < leftover.length; from += BATCH_SIZE) {
       const some = leftover.slice(from, from + BATCH_SIZE)
       await tables.run(sql`truncate leftover_rows`)
@@ -183,7 +183,7 @@ export class RewrittenFiles {
           anti join topic_events using (event_id)
           anti join made_events using (event_id)
         group by event_id`)
-      const events = await loadEvents(pool, [...new Set(wanted.map(({ event_id }) => event_id.slice(0, UUID_LENGTH)))])
+      const events = await makeEvents(wanted.map(({ event_id }) => event_id))
       for (const { event_id, sequence } of wanted) {
         const event = events.get(event_id)
         if (event === undefined) this.lost.add(event_id)
@@ -202,8 +202,7 @@ interface Leftover {
   sequence: number
 }
 
-const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.[1-9]\d{0,8}$/
-const UUID_LENGTH = 36
+const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.stock)?\.[1-9]\d{0,8}$/
 
 /** DuckDB: the rows that stay of the files in `kept_files`, each once. */
 function selectKept(paths: readonly string[]): Sql {

@@ -130,7 +130,10 @@ export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Poo
  * Why nothing may be repaired in a lake that ends at `lakeEnd`, which was read before; null unless it is of a later epoch than the topic.
  * Within one epoch a stray name can be ahead, which a repair handles.
  */
-export async function findLakeAhead({ pool, topic }: Omit<ComparedStores, 'lake'>, lakeEnd: number): Promise<LakeAhead | null> {
+export async function findLakeAhead<E extends TopicEvent>(
+  { pool, topic }: Omit<ComparedStores<E>, 'lake'>,
+  lakeEnd: number,
+): Promise<LakeAhead | null> {
   const published = await findNewestAssignedSequence(pool, topic)
   return epochOf(lakeEnd) > epochOf(published) ? new LakeAhead(lakeEnd, published) : null
 }

@@ -53,13 +53,13 @@ export async function readRows(store: LakeStore, files: readonly LakeFile[], ins
 }
 
 /**
- * Finds the events of orders in the lake that their table lacks. They are late when the table goes further, or when their file is older than `dueBefore`,
+ * Finds the events in the lake that their table lacks. They are late when the table goes further, or when their file is older than `dueBefore`,
  * in milliseconds since 1970; and never while the table is that of another place.
  */
 export async function addUnregistered(
   tables: ComparisonTables,
   { files }: LakeContents,
-  { isMoved }: TablesRead,
+  { isMoved }: Pick<TablesRead, 'isMoved'>,
   dueBefore: number,
 ): Promise<void> {
   await tables.add(

@@ -9,7 +9,7 @@ import { typedList } from '../../lake/lake-row.ts'
 import { copyToParquet } from '../../lake/parquet-writer.ts'
 
 /**
- * The events of each place. `event_digest` and `move_details`: the event's content, see `event-digest.ts`; null where it is unknown.
+ * The events of each place, of one partition of the topic. `event_digest` and `move_details`: the event's content, see `event-digest.ts`; null where it is unknown.
  * `digests`: of the event's row in the lake, see `row-digest.ts`.
  */
 const TABLES = {
@@ -26,7 +26,7 @@ const TABLES = {
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
-  /** Of the Iceberg table `order_events`. */
+  /** Of the Iceberg table of these events. */
   table_events: { event_id: 'VARCHAR', sequence: 'BIGINT' },
   /** Of the lake, and not in that table. `is_late`: 1 when they should be. */
   unregistered_events: { event_id: 'VARCHAR', is_late: 'BIGINT' },
@@ -42,9 +42,7 @@ const TABLES = {
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 
 export type TableName = keyof typeof TABLES
-/** The tables that `add` can fill. */
-type PlainTableName = Exclude<TableName, 'topic_events' | 'lake_events'>
-type Cell<Type> = Type extends 'BIGINT' ? number | null : string | null
+type Cell<Type> = Type extends 'BIGINT' ? number | null : Type extends 'VARCHAR' ? string | null : null
 type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
 /** The events of all places in DuckDB tables that spill to disk: comparing a million orders takes no more memory than comparing ten. */
@@ -57,7 +55,7 @@ export class ComparisonTables {
     this.#spool = spool
   }
 
-  async add<Name extends PlainTableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
+  async add<Name extends TableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
     if (rows.length === 0) return
     const columns = Object.entries(TABLES[table])
     const appender = await this.#connection.createAppender(table)

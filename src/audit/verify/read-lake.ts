@@ -1,10 +1,12 @@
 import { sql } from '../../db/sql.ts'
+import type { TopicEvent } from '../../topic/topic.ts'
 import { findOtherName } from '../../lake/find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { isFaultOfMachine, readablePath } from '../../lake/lake-database.ts'
 import { findEndOf } from '../../lake/lake-end.ts'
 import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
-import { LAKE_COLUMNS, typedList } from '../../lake/lake-row.ts'
+import { typedList } from '../../lake/lake-row.ts'
+import type { LakeDataset } from '../../lake/lake-dataset.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
 import { countOf, type OnStep } from '../on-step.ts'
@@ -30,27 +32,35 @@ export interface LakeContents {
   corrupt: CorruptFile[]
 }
 
+/** What is read of a dataset. */
+export type ReadDataset = Pick<LakeDataset<TopicEvent>, 'name' | 'columns'>
+
+export interface ReadLakeOptions {
+  /** Names of files to read although they are superseded by others. */
+  withSuperseded?: ReadonlySet<string>
+  onStep?: OnStep
+}
+
 /**
- * Reads every column of every row of the current files from the store into `lake_events`, and lists the files that cannot be read or do
- * not match their name. Restarts when files were replaced meanwhile. `withSuperseded`: names of files to read although they are
- * superseded by others.
+ * Reads every row of the current files of a dataset from the store into `lake_events`, and lists the files that cannot be read or do
+ * not match their name. Restarts when files were replaced meanwhile.
  */
 export async function readLake(
   store: LakeStore,
+  dataset: ReadDataset,
   tables: ComparisonTables,
-  withSuperseded: ReadonlySet<string> = new Set(),
-  onStep: OnStep = () => {},
+  { withSuperseded = new Set(), onStep = () => {} }: ReadLakeOptions = {},
 ): Promise<LakeContents> {
-  await tables.run(sql`create or replace table no_lake_rows (${typedList(LAKE_COLUMNS)})`)
+  await tables.run(sql`create or replace table no_lake_rows (${typedList(dataset.columns)})`)
   for (let attempt = 1; ; attempt++) {
     await tables.run(sql`truncate lake_events`)
-    const all = await listLake(store)
+    const all = await listLake(store, dataset.name)
     const { current, superseded } = splitSuperseded(all)
     const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
-      const corrupt = await readFiles(store, files, tables, onStep)
+      const corrupt = await readFiles(store, dataset, files, tables, onStep)
       const lastSequence = await findEndOf(store, all)
-      const now = new Set((await listLake(store)).map(({ name }) => name))
+      const now = new Set((await listLake(store, dataset.name)).map(({ name }) => name))
       if (files.every(({ name }) => now.has(name))) return { files, lastSequence, corrupt }
     } catch (error) {
       if (!(error instanceof LakeFileGone)) throw error
@@ -59,13 +69,19 @@ export async function readLake(
   }
 }
 
-async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: ComparisonTables, onStep: OnStep): Promise<CorruptFile[]> {
+async function readFiles(
+  store: LakeStore,
+  dataset: ReadDataset,
+  files: readonly LakeFile[],
+  tables: ComparisonTables,
+  onStep: OnStep,
+): Promise<CorruptFile[]> {
   const corrupt: CorruptFile[] = []
   for (const [index, file] of files.entries()) {
     onStep(`reading file ${countOf(index + 1)} of ${countOf(files.length)} of the lake`)
     const path = store.locate(file.name)
     const read = async ([copy = '']: string[]) => {
-      const reason = await readFile(copy, file.name, index, tables)
+      const reason = await readFile(copy, file.name, dataset, index, tables)
       const otherName = reason === null ? await findOtherName(copy, file.name) : null
       return { reason: (reason ?? otherName)?.replaceAll(copy, path) ?? null, isMisnamed: otherName !== null }
     }
@@ -76,15 +92,21 @@ async function readFiles(store: LakeStore, files: readonly LakeFile[], tables: C
 }
 
 /** Why the file is corrupt; null when it is not. Its rows go into `lake_events` if they can be read at all. */
-async function readFile(path: string, name: string, index: number, tables: ComparisonTables): Promise<string | null> {
+async function readFile(
+  path: string,
+  name: string,
+  dataset: ReadDataset,
+  index: number,
+  tables: ComparisonTables,
+): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   try {
-    const unknown = checksum === 'none' ? await findUnknownColumns(path, tables) : []
+    const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
     await tables.run(sql`
       create or replace temp table file_events as
-      select event_id, sequence, ${ROW_DIGESTS} as digests, ingested_at
+      select event_id, sequence, ${dataset.name === 'orders' ? ROW_DIGESTS : sql`null`} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)
   } catch (error) {
     if (isFaultOfMachine(error)) throw error
@@ -99,9 +121,9 @@ async function readFile(path: string, name: string, index: number, tables: Compa
 }
 
 /** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */
-async function findUnknownColumns(path: string, tables: ComparisonTables): Promise<string[]> {
+async function findUnknownColumns(path: string, { columns: known }: ReadDataset, tables: ComparisonTables): Promise<string[]> {
   const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,
   )
-  return columns.map(({ column_name }) => column_name).filter((name) => !(name in LAKE_COLUMNS))
+  return columns.map(({ column_name }) => column_name).filter((name) => !(name in known))
 }

@@ -1,3 +1,4 @@
+import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { sql } from '../../db/sql.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
 import { isMailed } from '../../orders/events.ts'
@@ -26,6 +27,16 @@ export async function readTopic(topic: Topic, tables: ComparisonTables, after = 
   }
   return position
 }
+
+/** Copies the messages of the catalogue into `topic_events`, without digests of their content. Those that are no events are left out. */
+export async function readCatalogueTopic(topic: Topic<CatalogueEvent>, tables: ComparisonTables): Promise<void> {
+  for await (const { messages } of readBatches(topic, 0)) {
+    const rows = messages.map(({ sequence, event }) => ({ event_id: event.id, changed_at: Date.parse(event.time), sequence, ...NO_DIGESTS }))
+    await tables.add('topic_events', rows)
+  }
+}
+
+const NO_DIGESTS = { event_digest: null, move_details: null, digests: null, is_mailed: null }
 
 /** Everything that is compared, as one line of JSON. */
 function toLine(message: TopicMessage): string {

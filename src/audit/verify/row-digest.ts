@@ -25,7 +25,7 @@ const DIGESTS: readonly Sql[] = [
   }),
 ]
 
-/** DuckDB: digests of everything that a row of the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
+/** DuckDB: digests of everything that a row of an order in the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
 export const ROW_DIGESTS = sql`[${commaList(DIGESTS)}]`
 
 /** DuckDB: whether a row of the lake differs from its event. A null in a later column may come from an older file. */

@@ -3,6 +3,7 @@ import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import type { Pool } from '../../db/pool.ts'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { CorruptMessage, Topic } from '../../topic/topic.ts'
@@ -79,7 +80,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await readMails(pool, tables, onStep)
     onStep('reading the tables of the lake')
     const tablesRead = await readTables(options.lake, tables)
-    const lake = await readLake(options.lake, tables, new Set(), onStep)
+    const lake = await readLake(options.lake, ORDER_DATASET, tables, { onStep })
     const topicEnd = await readTopic(topic, tables, 0, onStep)
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
     const orders = await readOrders(pool, tables, {}, invalidOrders, onStep)
@@ -115,7 +116,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       options.catalogue === undefined
         ? null
         : await compareCatalogueLake({
-            ...{ lake: options.lake, topic: options.catalogue.topic, dueBefore, tableDueBefore: tableIsDue, onStep },
+            ...{ pool, lake: options.lake, topic: options.catalogue.topic, dueBefore, tableDueBefore: tableIsDue, onStep },
           })
     if (catalogueLake !== null) findings.push(...catalogueLake.findings)
     if (catalogueLake?.isOverdue) undecided.push('catalogue in the lake')

@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { findDamage, remedyFor } from '../find-damage.ts'
+import { findDamage, REMEDY } from '../find-damage.ts'
 import { makeSpillPath, withDuckDB } from '../lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from '../lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../lake-store.ts'
@@ -186,7 +186,7 @@ async function register(
 ): Promise<DataFile | string> {
   return store.withCopies([file], async ([path = '']) => {
     const damage = await findDamage(path, file.name)
-    if (damage !== null) return `${damage}; ${remedyFor(definition.dataset)}`
+    if (damage !== null) return `${damage}; ${REMEDY}`
     const name = nameInTable(definition, file, today)
     const data = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes: file.sizeBytes })
     if (name !== file.name) await store.put(name, path)
