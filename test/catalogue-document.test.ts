@@ -20,7 +20,8 @@ test('the bodies of the document are accepted in their order, with what it says 
   const { id, slug } = created.json
   assert.equal(slug, 'blue-mug')
   const path = `/admin/products/${id}`
-  const change = (ifMatch?: string) => call('PATCH', path, { body: productChange, headers: ifMatch === undefined ? {} : { 'if-match': ifMatch } })
+  const change = (ifMatch?: string) =>
+    call('PATCH', path, { body: productChange, headers: ifMatch === undefined ? {} : { 'if-match': ifMatch } })
   assert.equal((await change()).json.code, 'if_match_required')
   const changed = await change(String((await call('GET', path)).headers.etag))
   assert.equal(changed.status, 200, changed.text)

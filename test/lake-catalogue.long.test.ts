@@ -3,8 +3,8 @@ import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { examineTables } from '../src/app/doctor/examine-tables.ts'
-import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
 import { repairLake } from '../src/audit/replay/repair-lake.ts'
+import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
 import { formatReport } from '../src/audit/verify/format-report.ts'
 import type { CatalogueEvent } from '../src/catalogue/catalogue-event.ts'
 import { CATALOGUE_COLUMNS, toCatalogueRow } from '../src/lake/catalogue-row.ts'
@@ -13,7 +13,7 @@ import { commitSnapshot, readBase } from '../src/lake/iceberg/commit-snapshot.ts
 import { CATALOGUE_EVENTS } from '../src/lake/iceberg/lake-table.ts'
 import { TableStore } from '../src/lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
-import { nameOf } from '../src/lake/lake-names.ts'
+import { nameOf, parseName } from '../src/lake/lake-names.ts'
 import { writeParquet } from '../src/lake/parquet-writer.ts'
 import { CATALOGUE } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
@@ -75,7 +75,7 @@ test('what operators do to products, and customers to stock, is in the lake once
   )
 })
 
-test('verify finds events of the catalogue that the lake lacks or has twice, and a damaged file', async (t) => {
+test('verify finds what the files of the catalogue lack, have twice or have damaged, and a repair mends it', async (t) => {
   const store = await startAuditedStore(t)
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
   const compare = async () => {
@@ -90,13 +90,13 @@ test('verify finds events of the catalogue that the lake lacks or has twice, and
   assert.deepEqual([whole.waiting, whole.isOverdue, whole.findings], [0, false, []])
   assert.equal((await store.verify()).findings.length, 0)
 
+  const ids = (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
   const folder = join(store.lake, 'catalogue')
   const [name = ''] = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.parquet'))
   const path = join(folder, name)
   const bytes = await readFile(path)
   const twice = join(path, '..', '0000000000000900-0000000000000901.parquet')
   await copyFile(path, twice)
-  const ids = (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
   const misnamed = (await compare()).findings
   assert.deepEqual(
     misnamed.map(([kind]) => kind),
@@ -137,9 +137,34 @@ test('verify finds events of the catalogue that the lake lacks or has twice, and
   const stopAgain = await store.startPipeline()
   await eventually(async () => (await compare()).findings.length === 0, { what: 'the events again', timeoutMs: 60_000 })
   await stopAgain()
-  const { rows } = await queryFolder(store.lake, 'select event_id from catalogue_events')
-  assert.deepEqual(rows.map(([id]) => String(id)).toSorted(), ids)
+  const inLake = async () =>
+    (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
+  assert.deepEqual(await inLake(), ids)
+
+  // Those that the topic has lost, too, are made from the database.
+  const files = await store.lakeStore.list('catalogue/')
+  const last = files.at(-1)?.name ?? ''
+  const kept = await queryFolder(store.lake, `select event_id from catalogue_events where sequence < ${parseName(last)?.first}`)
+  await store.pool.query('delete from catalogue_messages where not id = any($1)', [kept.rows.map(([id]) => String(id))])
+  await damage(store.lakeStore.locate(last))
+  assert.deepEqual(await counted(), { setAside: 1, written: ids.length - kept.rows.length, lost: [] })
+  assert.deepEqual(await inLake(), ids)
+  const [remade] = (await store.lakeStore.list('catalogue/')).filter(({ name }) => parseName(name)?.first === parseName(last)?.first)
+  const [lost = ''] = ids.filter((id) => !kept.rows.flat().includes(id))
+  await store.pool.query(
+    `delete from product_events where product_id || case stream when 'stock' then '.stock.' else '.' end || version = $1`,
+    [lost],
+  )
+  await damage(store.lakeStore.locate(remade?.name ?? ''))
+  assert.deepEqual(await counted(), { setAside: 1, written: ids.length - kept.rows.length - 1, lost: [lost] })
 })
+
+/** In its checksum: the keys of the rows stay readable. */
+async function damage(path: string): Promise<void> {
+  const bytes = await readFile(path)
+  bytes[bytes.length - 60] = (bytes.at(-60) ?? 0) ^ 4
+  await writeFile(path, bytes)
+}
 
 test('verify and doctor name what the Iceberg table of the catalogue lacks, has twice, or has and nothing else', async (t) => {
   const store = await startAuditedStore(t)

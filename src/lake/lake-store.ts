@@ -10,6 +10,11 @@ export interface LakeFile {
 
 const COMPLETE = /\.(parquet|avro|metadata\.json)$/
 
+/** Where a damaged file is kept: `copies` is the number of earlier ones of its name, whose bytes are others. */
+export function asideOf(name: string, copies: number): string {
+  return `${name}${copies === 0 ? '' : `.${copies}`}.corrupt`
+}
+
 /** Whether a name is that of a complete file: others are in progress, set aside, or strange. */
 export function isCompleteName(name: string): boolean {
   return COMPLETE.test(name)
@@ -51,7 +56,7 @@ export interface LakeStore {
   read(name: string): Promise<Uint8Array>
   /** Deletes a file. A missing one is no error. */
   delete(name: string): Promise<void>
-  /** Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns it. Idempotent. */
+  /** Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns its path or address. Idempotent. */
   copyAside(name: string): Promise<string>
   /** Removes a file from the lake without deleting it. Returns its new place. */
   setAside(name: string): Promise<string>

@@ -1,10 +1,9 @@
 import type { Stats } from 'node:fs'
 import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
-const ASIDE = '.corrupt'
 const LEFT_OVER_MS = 86_400_000
 
 /** A lake in a folder. `put` uses a hard link, which unlike a rename never replaces a file. */
@@ -70,21 +69,24 @@ export class LocalLakeStore implements LakeStore {
 
   async copyAside(name: string): Promise<string> {
     const path = this.locate(name)
-    const aside = `${path}${ASIDE}`
-    try {
-      await link(path, aside)
-    } catch (error) {
-      if (codeOf(error) !== 'EEXIST' || !(await hasSameBytes(path, aside))) throw error
+    for (let copies = 0; ; copies++) {
+      const aside = asideOf(path, copies)
+      try {
+        await link(path, aside)
+      } catch (error) {
+        if (codeOf(error) !== 'EEXIST') throw error
+        // An earlier file of this name was damaged, too.
+        if (!(await hasSameBytes(path, aside))) continue
+      }
+      await syncDirectory(dirname(path))
+      return aside
     }
-    await syncDirectory(dirname(path))
-    return aside
   }
 
   async setAside(name: string): Promise<string> {
-    const path = this.locate(name)
-    const aside = `${path}${ASIDE}`
-    await rename(path, aside)
-    await syncDirectory(dirname(path))
+    const aside = await this.copyAside(name)
+    await this.delete(name)
+    await syncDirectory(dirname(aside))
     return aside
   }
 

@@ -12,7 +12,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { FileCache } from './file-cache.ts'
-import { isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
@@ -109,6 +109,14 @@ export class S3LakeStore implements LakeStore {
 
   async put(name: string, path: string): Promise<'stored' | 'taken'> {
     const bytes = await readFile(path)
+    const { outcome, tag } = await this.#putNew(name, bytes)
+    // Without a copy in the cache, readers download the file.
+    if (tag !== null) await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
+    return outcome
+  }
+
+  /** `tag`: null unless this very request has stored it. */
+  async #putNew(name: string, bytes: Uint8Array): Promise<{ outcome: 'stored' | 'taken'; tag: string | null }> {
     const digest = hash('sha256', bytes)
     for (let attempt = 1; ; attempt++) {
       try {
@@ -116,12 +124,10 @@ export class S3LakeStore implements LakeStore {
           new PutObjectCommand({ ...this.#object(name), Body: bytes, IfNoneMatch: '*', Metadata: { sha256: digest } }),
           this.#options(bytes.length),
         )
-        // Without a copy in the cache, readers download the file.
-        await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
-        return 'stored'
+        return { outcome: 'stored', tag }
       } catch (error) {
         // Its own first attempt may have been stored, and only the response lost.
-        if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
+        if (statusOf(error) === 412) return { outcome: (await this.#findDigest(name)) === digest ? 'stored' : 'taken', tag: null }
         if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
       }
@@ -161,10 +167,12 @@ export class S3LakeStore implements LakeStore {
   }
 
   async copyAside(name: string): Promise<string> {
-    const aside = `${name}.corrupt`
     const { bytes } = await this.#get(name)
-    await this.#client.send(new PutObjectCommand({ ...this.#object(aside), Body: bytes }), this.#options(bytes.length))
-    return this.locate(aside)
+    for (let copies = 0; ; copies++) {
+      const aside = asideOf(name, copies)
+      // Taken: an earlier file of this name was damaged, too.
+      if ((await this.#putNew(aside, bytes)).outcome === 'stored') return this.locate(aside)
+    }
   }
 
   async setAside(name: string): Promise<string> {

@@ -23,7 +23,9 @@ export async function saveStoredSequence(db: Queryable, name: string, sequence: 
 
 /** What `saveStoredSequence` has recorded; 0 for nothing. */
 export async function readStoredSequence(db: Queryable, name: string): Promise<number> {
-  const { rows } = await db.query<{ sequence: number | null }>(sql`select stored_sequence as sequence from topic_subscribers where name = ${name}`)
+  const { rows } = await db.query<{ sequence: number | null }>(
+    sql`select stored_sequence as sequence from topic_subscribers where name = ${name}`,
+  )
   return rows[0]?.sequence ?? 0
 }
 

@@ -101,6 +101,20 @@ function writing(makeLake: MakeLake): void {
     assert.equal(await readObject(`${FOLDER}/a.parquet.corrupt`), 'half a fi')
   })
 
+  test('keeps each damaged file of a name, with a number', async (t) => {
+    const { store, readObject } = await makeLake(t)
+    const name = `${FOLDER}/a.parquet`
+    for (const bytes of ['one', 'two', 'three']) {
+      await put(store, name, bytes)
+      await store.setAside(name)
+    }
+    await put(store, name, 'two')
+    assert.equal(await store.copyAside(name), store.locate(`${name}.1.corrupt`))
+    const kept = await Promise.all(['', '.1', '.2'].map((number) => readObject(`${name}${number}.corrupt`)))
+    assert.deepEqual(kept, ['one', 'two', 'three'])
+    assert.deepEqual(await namesOf(store.list('orders/')), [name])
+  })
+
   test('removes a workspace after the work, and day-old ones of killed processes', async (t) => {
     const { store, workspaces } = await makeLake(t)
     await store.withWorkspace(async (kept) => {

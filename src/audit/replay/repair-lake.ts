@@ -77,7 +77,7 @@ export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}
         await run({
           ...{ dataset: CATALOGUE_DATASET, topic: catalogueTopic },
           readTopic: (tables) => readCatalogueTopic(catalogueTopic, tables),
-          makeEvents: (ids) => loadCatalogueEvents(pool, ids),
+          makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
         }),
       )
     return {

@@ -58,7 +58,9 @@ async function writeRun<E extends TopicEvent>(
   ingestedAt: string,
 ): Promise<void> {
   const ingestDate = ingestedAt.slice(0, 10)
-  const ranges = (await listLake(store, dataset.name)).map(({ name }) => parseName(name)).filter((range) => range?.ingestDate === ingestDate)
+  const ranges = (await listLake(store, dataset.name))
+    .map(({ name }) => parseName(name))
+    .filter((range) => range?.ingestDate === ingestDate)
   const endsBefore = ({ sequence }: TopicMessage<E>) => ranges.filter((range) => (range?.last ?? 0) < sequence).length
   for (const messages of Map.groupBy(run, endsBefore).values()) {
     const [first = 0, last = 0] = [messages[0]?.sequence, messages.at(-1)?.sequence]

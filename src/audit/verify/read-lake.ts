@@ -1,14 +1,14 @@
 import { sql } from '../../db/sql.ts'
-import type { TopicEvent } from '../../topic/topic.ts'
 import { findOtherName } from '../../lake/find-damage.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { isFaultOfMachine, readablePath } from '../../lake/lake-database.ts'
+import type { LakeDataset } from '../../lake/lake-dataset.ts'
 import { findEndOf } from '../../lake/lake-end.ts'
 import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
 import { typedList } from '../../lake/lake-row.ts'
-import type { LakeDataset } from '../../lake/lake-dataset.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
+import type { TopicEvent } from '../../topic/topic.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
@@ -92,13 +92,7 @@ async function readFiles(
 }
 
 /** Why the file is corrupt; null when it is not. Its rows go into `lake_events` if they can be read at all. */
-async function readFile(
-  path: string,
-  name: string,
-  dataset: ReadDataset,
-  index: number,
-  tables: ComparisonTables,
-): Promise<string | null> {
+async function readFile(path: string, name: string, dataset: ReadDataset, index: number, tables: ComparisonTables): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   try {

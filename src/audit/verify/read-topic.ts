@@ -31,7 +31,12 @@ export async function readTopic(topic: Topic, tables: ComparisonTables, after = 
 /** Copies the messages of the catalogue into `topic_events`, without digests of their content. Those that are no events are left out. */
 export async function readCatalogueTopic(topic: Topic<CatalogueEvent>, tables: ComparisonTables): Promise<void> {
   for await (const { messages } of readBatches(topic, 0)) {
-    const rows = messages.map(({ sequence, event }) => ({ event_id: event.id, changed_at: Date.parse(event.time), sequence, ...NO_DIGESTS }))
+    const rows = messages.map(({ sequence, event }) => ({
+      event_id: event.id,
+      changed_at: Date.parse(event.time),
+      sequence,
+      ...NO_DIGESTS,
+    }))
     await tables.add('topic_events', rows)
   }
 }
