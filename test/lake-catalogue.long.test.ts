@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { examineTables } from '../src/app/doctor/examine-tables.ts'
@@ -7,14 +7,18 @@ import { repairLake } from '../src/audit/replay/repair-lake.ts'
 import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
 import { formatReport } from '../src/audit/verify/format-report.ts'
 import type { CatalogueEvent } from '../src/catalogue/catalogue-event.ts'
+import { sql } from '../src/db/sql.ts'
 import { CATALOGUE_COLUMNS, toCatalogueRow } from '../src/lake/catalogue-row.ts'
 import { commitEvents } from '../src/lake/iceberg/commit-order-events.ts'
 import { commitSnapshot, readBase } from '../src/lake/iceberg/commit-snapshot.ts'
 import { CATALOGUE_EVENTS } from '../src/lake/iceberg/lake-table.ts'
 import { TableStore } from '../src/lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
+import { parquetRows } from '../src/lake/lake-database.ts'
+import { findLakeEnd } from '../src/lake/lake-end.ts'
 import { nameOf, parseName } from '../src/lake/lake-names.ts'
 import { writeParquet } from '../src/lake/parquet-writer.ts'
+import { queryDuckDB } from '../src/lake/query-duckdb.ts'
 import { CATALOGUE } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 import type { TopicMessage } from '../src/topic/topic.ts'
@@ -105,18 +109,32 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   )
   const repair = () => repairLake({ ...store, store: store.lakeStore, catalogueTopic: topic, now: () => new Date() })
   const counted = async () => {
-    const { setAside, written, lost } = await repair()
-    return { setAside: setAside.length, written, lost }
+    const { setAside, written, later, lost } = await repair()
+    return { setAside: setAside.length, written, lost, ...(later === 0 ? {} : { later }) }
   }
   assert.deepEqual(await counted(), { setAside: 1, written: 0, lost: [] })
   assert.deepEqual((await compare()).findings, [])
+  assert.equal(await findLakeEnd(store.lakeStore, 'catalogue'), await topic.newestSequence(), 'the end of the lake is that of its events')
+
+  // A lake without an event of an order has tables, too.
+  await commitEvents(store.lakeStore)
   await writeFile(path, Buffer.concat([bytes.subarray(0, 50), Buffer.from([Number(bytes[50]) ^ 1]), bytes.subarray(51)]))
   const damaged = (await compare()).findings
   assert.deepEqual(
     damaged.map(([kind]) => kind),
-    ['missing', 'corrupt'],
+    ['missing', 'corrupt', 'corrupt'],
+    'the file, and the same bytes in the table',
   )
   assert.deepEqual(await counted(), { setAside: 1, written: damaged[0]?.[1]?.length, lost: [] })
+  assert.deepEqual((await compare()).findings, [])
+
+  const [current = assert.fail()] = await store.lakeStore.list('catalogue/')
+  await rewriteWithout(store.lakeStore.locate(current.name))
+  assert.match(
+    String((await compare()).findings.find(([kind]) => kind === 'corrupt')?.[1]),
+    /it has no checksum, so the store has not written it/,
+  )
+  assert.equal((await counted()).setAside, 1)
   assert.deepEqual((await compare()).findings, [])
 
   const [message = assert.fail()] = await topic.read(0, 1)
@@ -134,6 +152,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
 
   for (const file of await store.lakeStore.list('catalogue/')) await store.lakeStore.delete(file.name)
   assert.deepEqual((await compare()).findings, [['missing', ids]], 'the newest file is gone')
+  assert.deepEqual(await counted(), { setAside: 0, written: 0, lost: [], later: ids.length }, 'the sink writes them')
   const stopAgain = await store.startPipeline()
   await eventually(async () => (await compare()).findings.length === 0, { what: 'the events again', timeoutMs: 60_000 })
   await stopAgain()
@@ -158,6 +177,14 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   await damage(store.lakeStore.locate(remade?.name ?? ''))
   assert.deepEqual(await counted(), { setAside: 1, written: ids.length - kept.rows.length - 1, lost: [lost] })
 })
+
+/** As a program of somebody else writes it, with other prices. */
+async function rewriteWithout(path: string): Promise<void> {
+  await queryDuckDB(
+    sql`copy (select * replace (price_amount + 777 as price_amount) from ${parquetRows([path])}) to ${`${path}.new`} (format parquet)`,
+  )
+  await rename(`${path}.new`, path)
+}
 
 /** In its checksum: the keys of the rows stay readable. */
 async function damage(path: string): Promise<void> {

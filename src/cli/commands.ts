@@ -156,7 +156,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'lake repair',
-    help: 'sets aside damaged files of orders in the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
+    help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
   defineCommand({

@@ -33,6 +33,9 @@ function linesOf({ status, check, found, remedy }: Finding): string[] {
 }
 
 function summaryOf(findings: readonly Finding[]): string {
-  const count = (wanted: Finding['status']) => findings.filter(({ status }) => status === wanted).length
-  return `${findings.length} checks: ${count('problem')} problems, ${count('warning')} warnings`
+  const count = (wanted: Finding['status']) => {
+    const { length } = findings.filter(({ status }) => status === wanted)
+    return `${length} ${wanted}${length === 1 ? '' : 's'}`
+  }
+  return `${findings.length} checks: ${count('problem')}, ${count('warning')}`
 }

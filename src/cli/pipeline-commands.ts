@@ -159,10 +159,13 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
-      const { setAside, written, lost } = await withSteps('Checking the files of the lake', (onStep) => repairLake({ ...options, onStep }))
-      setResult({ setAside: setAside.length, written, lost: lost.length })
+      const { setAside, written, later, lost } = await withSteps('Checking the files of the lake', (onStep) =>
+        repairLake({ ...options, onStep }),
+      )
+      setResult({ setAside: setAside.length, written, later, lost: lost.length })
       for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
+      if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       return lost.length === 0 ? 0 : 1
     })

@@ -253,13 +253,15 @@ const FASTIFY_CODES: Record<string, AppError> = {
 }
 
 const NDJSON = 'application/x-ndjson'
+const CSV = 'text/csv'
 
 function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>): AppError {
   if (error instanceof AppError) return error
   // Anything can be thrown, also null.
   const { code, statusCode } = (error ?? {}) as { code?: string; statusCode?: number }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
-    return new AppError('unsupported_media_type', `Send the body as ${server.hasContentTypeParser(NDJSON) ? NDJSON : 'application/json'}.`)
+    const lines = [NDJSON, CSV].filter((type) => server.hasContentTypeParser(type))
+    return new AppError('unsupported_media_type', `Send the body as ${lines.length === 0 ? 'application/json' : lines.join(' or ')}.`)
   }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known

@@ -132,7 +132,7 @@ async function listDay({ store, dataset }: Pick<DayOptions, 'store' | 'dataset'>
 /** Writes the rows of all files into one, in order of sequence. Throws when it has other rows. Returns their number. */
 async function writeMerged(path: string, files: readonly string[], name: string): Promise<number> {
   // The checksum of the merged file would make damaged rows look correct.
-  for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}`)
+  for (const file of files) if ((await checkChecksum(file)) === 'wrong') throw new Error(`${file}: ${WRONG_CHECKSUM}; ${REMEDY}`)
   return withDuckDB(`${path}.spill`, async (connection) => {
     await copyToParquet(connection, sql`select * from ${parquetRows(files)} order by sequence`, path, name)
     const sum = async (paths: readonly string[]) =>

@@ -2,7 +2,7 @@ import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
-import { commitEvents, hasOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
+import { commitEvents, hasEventTables } from '../../lake/iceberg/commit-order-events.ts'
 import { CATALOGUE_DATASET, ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
@@ -13,7 +13,7 @@ import { listLake } from '../../lake/list-files.ts'
 import { subjectOf } from '../../topic/incarnations.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
-import { findLakeAhead } from '../restore/find-data-loss.ts'
+import { findLakeAhead, findNewestAssignedSequence } from '../restore/find-data-loss.ts'
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
@@ -21,6 +21,7 @@ import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
 import { loadCatalogueEvents } from './load-catalogue-events.ts'
 import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
+import { setStraysAside } from './set-strays-aside.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
 
@@ -41,6 +42,8 @@ export interface RepairReport {
   setAside: string[]
   /** The number of events that the lake lacked, or had no sound row of. */
   written: number
+  /** The number of events after the end of the lake, which the sink writes. */
+  later: number
   /** Event ids in files that were set aside which neither the topic nor the database has. */
   lost: string[]
 }
@@ -83,6 +86,7 @@ export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}
     return {
       setAside: reports.flatMap(({ setAside }) => setAside),
       written: reports.reduce((sum, { written }) => sum + written, 0),
+      later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
     }
   })
@@ -98,8 +102,9 @@ async function repair<E extends TopicEvent>(
   await repairs.start()
   // The tables must not lose files that they still have.
   const updateTables = async () => {
-    if (await hasOrderEvents(store)) await commitEvents(store)
+    if (await hasEventTables(store)) await commitEvents(store)
   }
+  const strays = await setStraysAside(store, dataset.name, () => findNewestAssignedSequence(options.pool, options.topic))
   // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store, dataset.name)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
@@ -114,9 +119,13 @@ async function repair<E extends TopicEvent>(
   const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTables })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
+  await files.noteLost(strays.keys)
   const added = await writeMissing({ ...options, tables, repairs }, contents.lastSequence, now().toISOString())
   await updateTables()
-  return { setAside: files.setAside, written: files.written + added, lost: [...files.lost] }
+  const later = await tables.count(
+    sql`select distinct event_id from topic_events anti join lake_events using (event_id) where sequence > ${contents.lastSequence}`,
+  )
+  return { setAside: [...strays.setAside, ...files.setAside], written: files.written + added, later, lost: [...files.lost] }
 }
 
 async function assertNotAhead<E extends TopicEvent>(compared: Pick<Repaired<E>, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {

@@ -151,43 +151,51 @@ export class RewrittenFiles<E extends TopicEvent> {
   }
 
   /** Keys of the rows that do not stay, as far as they can be read: the topic may have lost their events. */
-  async #readLeftover(files: readonly ComparedFile[]): Promise<Leftover[]> {
+  async #readLeftover(files: readonly ComparedFile[]): Promise<EventKey[]> {
     const { store, tables } = this.#options
-    const rows: Leftover[] = []
+    const rows: EventKey[] = []
     for (const file of files) {
-      rows.push(...(await tables.select<Leftover>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
+      rows.push(...(await tables.select<EventKey>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
       if (file.isDamaged) rows.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
     }
-    return rows.filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
+    return rows.filter(isKey)
+  }
+
+  /** Notes which events of files that were set aside as a whole exist nowhere else. */
+  async noteLost(rows: readonly EventKey[]): Promise<void> {
+    await this.#options.tables.run(sql`create or replace table made_events (sequence BIGINT, event_id VARCHAR)`)
+    await this.#makeLost(rows.filter(isKey), { first: 1, last: 0 })
   }
 
   /**
    * Events that neither lake nor topic has, made from the database, at their former sequences. An event whose sequence is taken or outside of
    * the range is skipped: `storefront replay` publishes it with a new one.
    */
-  async #makeLost(leftover: readonly Leftover[], { first, last }: FileRange): Promise<TopicMessage<E>[]> {
+  async #makeLost(leftover: readonly EventKey[], { first, last }: Pick<FileRange, 'first' | 'last'>): Promise<TopicMessage<E>[]> {
     const { makeEvents, tables } = this.#options
     const messages: TopicMessage<E>[] = []
     for (let from = 0; from < leftover.length; from += BATCH_SIZE) {
       const some = leftover.slice(from, from + BATCH_SIZE)
       await tables.run(sql`truncate leftover_rows`)
       await tables.add('leftover_rows', some)
-      const wanted = await tables.select<{ event_id: string; sequence: number | null }>(sql`
+      const wanted = await tables.select<{ event_id: string; sequence: number | null; is_taken: boolean }>(sql`
         select
           event_id,
           min(sequence) filter (
             where sequence between ${first} and ${last} and sequence not in (select sequence from topic_events)
-          ) as sequence
+          ) as sequence,
+          bool_and(sequence in (select sequence from topic_events)) as is_taken
         from leftover_rows
           anti join lake_events using (event_id)
           anti join topic_events using (event_id)
           anti join made_events using (event_id)
         group by event_id`)
       const events = await makeEvents(wanted.map(({ event_id }) => event_id))
-      for (const { event_id, sequence } of wanted) {
+      for (const { event_id, sequence, is_taken } of wanted) {
         const event = events.get(event_id)
-        if (event === undefined) this.lost.add(event_id)
-        else if (sequence !== null) {
+        // At the sequence of another event it is a damaged id, and no event.
+        if (event === undefined && !is_taken) this.lost.add(event_id)
+        else if (event !== undefined && sequence !== null) {
           messages.push({ sequence, event })
           await tables.run(sql`insert into made_events values (${sequence}, ${event_id})`)
         }
@@ -197,12 +205,17 @@ export class RewrittenFiles<E extends TopicEvent> {
   }
 }
 
-interface Leftover {
+/** Of a row of the lake. */
+export interface EventKey {
   event_id: string
   sequence: number
 }
 
 const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.stock)?\.[1-9]\d{0,8}$/
+
+function isKey({ event_id }: EventKey): boolean {
+  return EVENT_ID.test(event_id ?? '')
+}
 
 /** DuckDB: the rows that stay of the files in `kept_files`, each once. */
 function selectKept(paths: readonly string[]): Sql {
@@ -214,7 +227,7 @@ function selectKept(paths: readonly string[]): Sql {
 }
 
 /** None when the file cannot be read. */
-async function readKeys(path: string): Promise<Leftover[]> {
+export async function readKeys(path: string): Promise<EventKey[]> {
   const select = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
   const rows = await queryDuckDB(select).catch(ifDamaged([]))
   return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))

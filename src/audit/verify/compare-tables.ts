@@ -1,6 +1,7 @@
 import { type Sql, sql } from '../../db/sql.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
 import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
@@ -44,9 +45,11 @@ export async function readRows(store: LakeStore, files: readonly LakeFile[], ins
   const faults: string[] = []
   await store.withCopies(files, async (paths) => {
     for (const [index, path] of paths.entries()) {
+      const location = store.locate(files[index]?.name ?? '')
+      if ((await checkChecksum(path)) === 'wrong') faults.push(`${location}: ${WRONG_CHECKSUM}`)
       const inserted = insert(sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`)
       const isRead = await inserted.then(() => true).catch(ifDamaged(false))
-      if (!isRead) faults.push(`${store.locate(files[index]?.name ?? '')}: it cannot be read`)
+      if (!isRead) faults.push(`${location}: it cannot be read`)
     }
   })
   return faults

@@ -87,9 +87,10 @@ export async function findLateFiles(store: LakeStore, dueBefore: number): Promis
   return late
 }
 
-/** Whether the table `order_events` was written before. */
-export async function hasOrderEvents(store: LakeStore): Promise<boolean> {
-  return (await new TableStore(store, ORDER_EVENTS.name).read()).newest !== null
+/** Whether a table of events was written before. */
+export async function hasEventTables(store: LakeStore): Promise<boolean> {
+  for (const { name } of EVENT_TABLES) if ((await new TableStore(store, name).read()).newest !== null) return true
+  return false
 }
 
 interface Registered {

@@ -1,5 +1,5 @@
 import { type CompactOptions, type CompactReport, compactLake } from '../compact-lake.ts'
-import { commitEvents, hasOrderEvents } from './commit-order-events.ts'
+import { commitEvents, hasEventTables } from './commit-order-events.ts'
 import { writeDerivedTables } from './write-derived-tables.ts'
 
 export interface CompactWithTablesOptions extends CompactOptions {
@@ -10,9 +10,13 @@ export interface CompactWithTablesOptions extends CompactOptions {
 /** Merges the lake's files and brings its tables up to date. The files are in the table before they are merged: so a merge changes none of its rows. */
 export async function compactWithTables({ isForExisting = false, ...options }: CompactWithTablesOptions): Promise<CompactReport> {
   const { store } = options
-  if (isForExisting && !(await hasOrderEvents(store))) return compactLake(options)
+  if (isForExisting && !(await hasEventTables(store))) return compactLake(options)
   await commitEvents(store)
   const report = await compactLake({ ...options, beforeDelete: async () => void (await commitEvents(store)) })
-  await writeDerivedTables(store)
+  try {
+    await writeDerivedTables(store)
+  } catch (error) {
+    report.failures.push(`tables: ${(error as Error).message.split('\n')[0]}`)
+  }
   return report
 }
