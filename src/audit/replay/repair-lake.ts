@@ -57,8 +57,9 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 
 /**
  * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or altered rows, is set aside and
- * rewritten; events that the lake lacks up to its end are added, from the topic or else from the database, and the sink writes those after it. No sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair or
- * merge is in progress, and LakeAhead when another database writes to this lake.
+ * rewritten; events that the lake lacks up to its end are added, from the topic or else from the database, and the sink writes those after it. No
+ * sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair
+ * or merge is in progress, and LakeAhead when another database writes to this lake.
  */
 export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}, ...options }: RepairOptions): Promise<RepairReport> {
   const { pool } = options
