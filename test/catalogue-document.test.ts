@@ -1,15 +1,21 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { onCleanup } from './cleanup.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'
 
 const DOCUMENT = readFileSync(new URL('../docs/catalogue.md', import.meta.url), 'utf8')
 
+const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text = '']) => JSON.parse(text))
+const CURLS = [...DOCUMENT.matchAll(/^curl .*$/gm)].map(([line]) => line)
+
 test('the bodies of the document are accepted in their order, with what it says about the answers', async (t) => {
-  const [newProduct, productChange, newCategory, categoryChange, ...others] = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(
-    ([, text = '']) => JSON.parse(text),
-  )
+  const [newProduct, productChange, newCategory, categoryChange, ...others] = BODIES
   assert.deepEqual(others, [])
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -42,4 +48,27 @@ test('the bodies of the document are accepted in their order, with what it says 
   const imported = await call('POST', '/admin/products/import', { raw: line, headers: { 'content-type': 'application/x-ndjson' } })
   assert.match(imported.text, /"updated"/)
   assert.equal((await store.call('GET', `/products/${id}`)).status, 200)
+})
+
+test('the calls of the document by curl work as they are written', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-catalogue-'))
+  onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
+  const store = await startStore(t)
+  const { token: KEY } = await registerOperator(store)
+  const [newProduct, productChange] = BODIES
+  const [post = '', patch = '', importFile = '', ...others] = CURLS
+  assert.deepEqual(others, [])
+  const run = async (line: string, more: Record<string, string> = {}) => {
+    const env = { PATH: process.env.PATH, STORE: store.server.listeningOrigin, KEY, ...more }
+    return (await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', line], { cwd: folder, env, timeout: 30_000 })).stdout
+  }
+  const write = (name: string, body: object) => writeFileSync(join(folder, name), JSON.stringify(body))
+  write('body.json', newProduct)
+  const created = await run(post)
+  assert.match(created, /^HTTP\/1\.1 201 /)
+  write('body.json', productChange)
+  const { id } = JSON.parse(created.slice(created.lastIndexOf('\r\n\r\n')))
+  assert.match(await run(patch, { ID: id, ETAG: /^etag: (.*)\r$/im.exec(created)?.[1] ?? '' }), /^HTTP\/1\.1 200 /)
+  write('products.ndjson', { ...newProduct, sku: 'MUG-RED' })
+  assert.match(await run(importFile), /"outcome":"created"[\s\S]*"failed":0/)
 })

@@ -38,6 +38,12 @@ const NOT_RUN_HERE: Record<string, string> = {
   'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(
     [
+      `curl -i -X POST "$STORE/admin/products" -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d @body.json`,
+      `curl --data-binary @products.ndjson -H 'Content-Type: application/x-ndjson' -H "Authorization: Bearer $KEY" "$STORE/admin/products/import"`,
+    ].map((line) => [`docs/catalogue.md: ${line}`, 'test/catalogue-document.test.ts']),
+  ),
+  ...Object.fromEntries(
+    [
       'pg_dump --format custom --file "$BACKUP/shop.dump" "$ADMIN/shop"',
       `psql "$ADMIN/postgres" --set ON_ERROR_STOP=1 <<'SQL'`,
       'pg_basebackup --dbname "$ADMIN" --pgdata "$BACKUP/base" --checkpoint fast',
