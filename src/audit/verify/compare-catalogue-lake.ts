@@ -58,8 +58,8 @@ export async function compareCatalogueLake({
     const contents = await readLake(lake, CATALOGUE_DATASET, tables)
     await addUnregistered(tables, contents, table, tableDueBefore)
     await readCatalogueTopic(topic, tables)
-    // The newest file may have been deleted, and the lake ends before it then.
-    const end = Math.max(contents.lastSequence, stored)
+    // The newest file may have been deleted, and the lake ends before it then. Without any file it is a new lake, or that of another store.
+    const end = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
     const later = sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${end}`
     const found = async (kind: Finding['kind'], from: Sql): Promise<Finding[]> => list(PLACE, kind, await sample(tables, from))
     const ofTable = async (kind: Finding['kind'], from: Sql): Promise<Finding[]> => {
