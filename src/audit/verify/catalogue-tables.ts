@@ -3,15 +3,9 @@ import { copyRows } from '../../db/copy-rows.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { literal, type Sql, sql } from '../../db/sql.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
 const BATCH_SIZE = 1_000
-const MAX_EXAMPLES = 100
-
-/** A number of ids, and the first hundred. */
-export interface Sample {
-  count: number
-  examples: string[]
-}
 
 /** The id of the event in a row of the alias `event`. */
 export const EVENT_ID = sql`event.product_id || case event.stream when 'stock' then '.stock.' else '.' end || event.version`

@@ -5,15 +5,9 @@ import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { ifDamaged, makeSpillPath, parquetRows, withDuckDB } from '../../lake/lake-database.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { selectRows } from '../../lake/query-duckdb.ts'
+import { type Finding, type FindingKind, listFindings } from './finding.ts'
 
 /** As `Finding`, of activities. Examples are ids, or files with the reason. */
-interface ActivityFinding {
-  place: 'activities'
-  kind: 'missing' | 'doubled' | 'altered' | 'unknown' | 'corrupt'
-  count: number
-  examples: string[]
-}
-
 export interface ActivityComparison {
   recorded: number
   inLake: number
@@ -22,11 +16,10 @@ export interface ActivityComparison {
   /** After the end of the lake: they are on the way. */
   waiting: number
   oldestWaitingAt: Date | null
-  findings: ActivityFinding[]
+  findings: Finding[]
 }
 
 const PAGE_IDS = 20_000
-const MAX_EXAMPLES = 100
 /** Ids of an incarnation begin at its number times this: see migrations/0014_activity_log.sql. */
 const IDS_PER_INCARNATION = 1_000_000
 
@@ -82,11 +75,7 @@ export async function compareActivities(pool: Pool, lake: LakeStore): Promise<Ac
         after = next
       }
       const found = { missing, doubled, altered, unknown, corrupt: damaged }
-      const findings = Object.entries(found).flatMap(([kind, ids = []]): ActivityFinding[] =>
-        ids.length === 0
-          ? []
-          : [{ place: 'activities', kind: kind as ActivityFinding['kind'], count: ids.length, examples: ids.slice(0, MAX_EXAMPLES) }],
-      )
+      const findings = Object.entries(found).flatMap(([kind, ids = []]) => listFindings('activities', kind as FindingKind, ids))
       const { rows } = await pool.query<{ recorded: number; waiting: number; oldest: Date | null }>(
         sql`select count(*)::int as recorded, count(*) filter (where id > ${end})::int as waiting, min(at) filter (where id > ${end}) as oldest
         from activities`,

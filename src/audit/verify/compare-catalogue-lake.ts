@@ -1,6 +1,6 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import type { Pool } from '../../db/pool.ts'
-import { literal, type Sql, sql } from '../../db/sql.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
 import { CATALOGUE_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { CATALOGUE_DATASET } from '../../lake/lake-dataset.ts'
@@ -10,13 +10,12 @@ import type { Topic } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { addUnregistered, readRows } from './compare-tables.ts'
 import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
-import type { Finding } from './finding.ts'
+import { type Finding, findingOf, listFindings } from './finding.ts'
 import { readLake } from './read-lake.ts'
 import { readCatalogueTopic } from './read-topic.ts'
 import { ALTERED_IN_LAKE } from './row-digest.ts'
 
 const MAX_ATTEMPTS = 5
-const MAX_EXAMPLES = 100
 const PLACE = 'catalogue in the lake'
 
 export interface CatalogueLakeOptions {
@@ -61,10 +60,11 @@ export async function compareCatalogueLake({
     // The newest file may have been deleted, and the lake ends before it then. Without any file it is a new lake, or that of another store.
     const end = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
     const later = sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${end}`
-    const found = async (kind: Finding['kind'], from: Sql): Promise<Finding[]> => list(PLACE, kind, await sample(tables, from))
+    const found = async (kind: Finding['kind'], from: Sql): Promise<Finding[]> =>
+      findingOf(PLACE, kind, await tables.sample(sql`select distinct event_id ${from}`))
     const ofTable = async (kind: Finding['kind'], from: Sql): Promise<Finding[]> => {
-      const { count, examples } = await sample(tables, from)
-      return list('tables', kind, { count, examples: examples.map((id) => `${CATALOGUE_EVENTS.name}: ${id}`) })
+      const { count, examples } = await tables.sample(sql`select distinct event_id ${from}`)
+      return findingOf('tables', kind, { count, examples: examples.map((id) => `${CATALOGUE_EVENTS.name}: ${id}`) })
     }
     const corrupt = contents.corrupt.map(({ path, reason }) => `${path}: ${reason}`)
     return {
@@ -80,30 +80,17 @@ export async function compareCatalogueLake({
         ...(await found('missing', sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence <= ${end}`)),
         ...(await found('doubled', sql`from lake_events group by event_id having count(*) > 1`)),
         ...(await found('altered', sql`from (${ALTERED_IN_LAKE})`)),
-        ...list(PLACE, 'corrupt', { count: corrupt.length, examples: corrupt.slice(0, MAX_EXAMPLES) }),
+        ...listFindings(PLACE, 'corrupt', corrupt),
         ...(await ofTable('missing', sql`from unregistered_events where is_late = 1`)),
         ...(await ofTable('doubled', sql`from table_events group by event_id having count(*) > 1`)),
         ...(await ofTable(
           'unknown',
           sql`from table_events anti join topic_events using (event_id) anti join lake_events using (event_id)`,
         )),
-        ...list('tables', 'corrupt', { count: table.faults.length, examples: table.faults.slice(0, MAX_EXAMPLES) }),
+        ...listFindings('tables', 'corrupt', table.faults),
       ],
     }
   })
-}
-
-type Sample = Pick<Finding, 'count' | 'examples'>
-
-function list(place: Finding['place'], kind: Finding['kind'], sample: Sample): Finding[] {
-  return sample.count === 0 ? [] : [{ place, kind, ...sample }]
-}
-
-/** The number of different events, and the first of their ids. */
-async function sample(tables: ComparisonTables, from: Sql): Promise<Sample> {
-  const ids = sql`select distinct event_id ${from}`
-  const rows = await tables.select<{ event_id: string }>(sql`${ids} order by event_id limit ${literal(MAX_EXAMPLES)}`)
-  return { count: await tables.count(ids), examples: rows.map(({ event_id }) => event_id) }
 }
 
 /** Copies the ids of the Iceberg table into `table_events`. */

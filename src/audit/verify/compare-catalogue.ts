@@ -7,11 +7,10 @@ import { sql } from '../../db/sql.ts'
 import type { Topic } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { PATIENCE_MS, peekIntoSlot } from './await-in-flight.ts'
-import { CatalogueTables, EVENT_ID, type Sample } from './catalogue-tables.ts'
-import type { Finding } from './finding.ts'
+import { CatalogueTables, EVENT_ID } from './catalogue-tables.ts'
+import { type Finding, findingOf, MAX_EXAMPLES, type Sample } from './finding.ts'
 import { readUnrecorded } from './unrecorded-products.ts'
 
-const MAX_EXAMPLES = 100
 const POLL_MS = 500
 
 export interface CatalogueOptions {
@@ -59,17 +58,13 @@ export async function compareCatalogue(options: CatalogueOptions): Promise<Catal
       toRecord,
       isSettled: isSettled && (toRecord === 0 || (await isRecording(pool, patienceMs))),
       findings: [
-        ...(isSettled ? found('catalogue', 'missing', lost) : []),
-        ...found('catalogue', 'dead-lettered', dead),
+        ...(isSettled ? findingOf('catalogue', 'missing', lost) : []),
+        ...findingOf('catalogue', 'dead-lettered', dead),
         ...inTopic,
-        ...found('products', 'altered', altered),
+        ...findingOf('products', 'altered', altered),
       ],
     }
   })
-}
-
-function found(place: Finding['place'], kind: Finding['kind'], sample: Sample): Finding[] {
-  return sample.count === 0 ? [] : [{ place, kind, ...sample }]
 }
 
 /** Leaves in `missing` what the topic lacks and no slot delivers, after a wait for those in flight. */
@@ -138,9 +133,9 @@ async function findInTopic(tables: CatalogueTables): Promise<Finding[]> {
     where sequence < before`,
   )
   return [
-    ...found('catalogue', 'doubled', doubled),
-    ...found('catalogue', 'unordered', unordered),
-    ...found('catalogue', 'corrupt', await tables.sampleCorrupt()),
+    ...findingOf('catalogue', 'doubled', doubled),
+    ...findingOf('catalogue', 'unordered', unordered),
+    ...findingOf('catalogue', 'corrupt', await tables.sampleCorrupt()),
   ]
 }
 

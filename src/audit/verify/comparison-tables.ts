@@ -2,11 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBAppender, DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
-import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
 import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
 import { toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
 import { typedList } from '../../lake/lake-row.ts'
 import { copyToParquet } from '../../lake/parquet-writer.ts'
+import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
 /**
  * The events of each place, of one partition of the topic. `event_digest` and `move_details`: the event's content, see `event-digest.ts`; null where it is unknown.
@@ -89,6 +90,14 @@ export class ComparisonTables {
   async count(from: Sql): Promise<number> {
     const [row] = await this.select<{ n: number }>(sql`select count(*) as n from (${from})`)
     return row?.n ?? 0
+  }
+
+  /** Of a statement that selects `event_id`. */
+  async sample(events: Sql): Promise<Sample> {
+    const count = await this.count(events)
+    if (count === 0) return { count, examples: [] }
+    const rows = await this.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
+    return { count, examples: rows.map(({ event_id }) => event_id) }
   }
 }
 

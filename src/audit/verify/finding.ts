@@ -38,3 +38,18 @@ export interface Finding {
   /** Event ids, or rows or files with the reason; the first hundred. */
   examples: string[]
 }
+
+/** Of all that a finding is about. */
+export const MAX_EXAMPLES = 100
+
+/** A number of ids or faults, and the first hundred of them. */
+export type Sample = Pick<Finding, 'count' | 'examples'>
+
+/** None without anything in the sample. */
+export function findingOf(place: Place, kind: FindingKind, { count, examples }: Sample): Finding[] {
+  return count === 0 ? [] : [{ place, kind, count, examples }]
+}
+
+export function listFindings(place: Place, kind: FindingKind, all: readonly string[]): Finding[] {
+  return findingOf(place, kind, { count: all.length, examples: all.slice(0, MAX_EXAMPLES) })
+}

@@ -1,7 +1,7 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import type { Pool } from '../../db/pool.ts'
-import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
+import { identifier, type Sql, sql } from '../../db/sql.ts'
 import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
@@ -15,7 +15,7 @@ import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from '.
 import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
 import { addUnregistered, readTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
-import type { Finding, FindingKind, Place } from './finding.ts'
+import { type Finding, type FindingKind, listFindings, MAX_EXAMPLES, type Place } from './finding.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
 import { type LakeContents, readLake } from './read-lake.ts'
 import { readMails } from './read-mails.ts'
@@ -62,7 +62,6 @@ export interface VerifyReport {
 
 const LAKE_FLUSH_SECONDS = 60
 const LAKE_TABLE_SECONDS = 300
-const MAX_EXAMPLES = 100
 
 /**
  * Compares orders, topic, mails and lake with each other, also beside a running store. Reads each subscriber's position, then its data,
@@ -247,10 +246,8 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
     })
   if (inFlight.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [inFlight.slotLost] })
   for (const [place, kind, from] of checks) {
-    const events = sql`select event_id ${from}`
-    const count = await tables.count(events)
+    const { count, examples } = await tables.sample(sql`select event_id ${from}`)
     if (count === 0) continue
-    const examples = await examplesOf(tables, events)
     findings.push({ place, kind, count, examples: place === 'tables' ? examples.map((id) => `${ORDER_EVENTS.name}: ${id}`) : examples })
   }
   const messages = await tables.select<CorruptMessage>(sql`select sequence, reason from corrupt_messages order by sequence`)
@@ -269,15 +266,6 @@ async function find(tables: ComparisonTables, { mailPosition, topicEnd, lake, ta
     ...listFindings('tables', 'corrupt', tablesRead.faults),
     ...listFindings('tables', 'moved', tablesRead.moved),
   ]
-}
-
-function listFindings(place: Place, kind: FindingKind, all: string[]): Finding[] {
-  return all.length === 0 ? [] : [{ place, kind, count: all.length, examples: all.slice(0, MAX_EXAMPLES) }]
-}
-
-async function examplesOf(tables: ComparisonTables, events: Sql): Promise<string[]> {
-  const rows = await tables.select<{ event_id: string }>(sql`${events} order by event_id limit ${literal(MAX_EXAMPLES)}`)
-  return rows.map((row) => row.event_id)
 }
 
 async function measureLag(tables: ComparisonTables, from: Sql, now: Date): Promise<Lag> {
