@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { copyFile, readdir, truncate, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { allowBrokenRows } from '../../../test/broken-rows.ts'
 import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
@@ -26,7 +27,11 @@ test('reports no fault of a busy store in repeated runs', async (t) => {
   await store.startPipeline()
   let isTrading = true
   const trading = (async () => {
-    while (isTrading) await store.trade(3)
+    while (isTrading) {
+      await store.trade(3)
+      // Without pauses, each of the looks below would have more to read than the one before.
+      await delay(100)
+    }
   })()
   try {
     for (let look = 0; look < 8; look++) assert.deepEqual((await store.verify()).findings, [])
