@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
+import { setTimeout as delay } from 'node:timers/promises'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/audit/replay/replay.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
+import type { Pool } from '../src/db/pool.ts'
+import { lastOf } from '../src/lake/lake-end.ts'
 import type { LakeStore } from '../src/lake/lake-store.ts'
+import { listLake } from '../src/lake/list-files.ts'
 import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 import type { Topic } from '../src/topic/topic.ts'
@@ -12,6 +16,9 @@ import { type Cleanup, onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { type Account, type StoreOverrides, startSecondProcess, startStore, type TestStore } from './store.ts'
 import { silent } from './stream-harness.ts'
+
+const PAUSE_MS = 100
+const CAUGHT_UP_MS = 5_000
 
 /** A store of which one process only serves the API and another is the pipeline, which can be stopped and looked into. */
 export interface AuditedStore extends TestStore {
@@ -61,6 +68,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
     verify: check,
     replay: (filter = {}) => replay({ pool: store.pool, streamUrl: store.addresses.stream, topic, slotName, filter }),
     async untilDelivered() {
+      await untilCaughtUp(store.pool, lakeStore)
       await eventually(
         async () => {
           const { topic, mails, lake, orders, activities } = await check()
@@ -68,9 +76,28 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
           const areDelivered = topic.events === versions && mails.sent === versions && lake.events === versions
           return areDelivered && activities.inLake + activities.lost >= activities.recorded
         },
-        { timeoutMs: 120_000, what: 'every event and activity everywhere' },
+        { timeoutMs: 120_000, pauseMs: PAUSE_MS, what: 'every event and activity everywhere' },
       )
     },
+  }
+}
+
+/**
+ * Waits until no mail is queued, the newest version of each order is on the topic in PostgreSQL, and a file of the lake is named after the last
+ * message; for five seconds at most. `verify` then tells whether all has arrived. It takes half a second of a processor, which the store needs
+ * meanwhile.
+ */
+export async function untilCaughtUp(pool: Pool, lake: LakeStore): Promise<void> {
+  const deadline = performance.now() + CAUGHT_UP_MS
+  const waiting = `
+    select from email_deliveries where status = 'queued'
+    union all select from orders where not exists (select from topic_messages where id = concat(orders.id, '.', orders.version))`
+  while (performance.now() < deadline) {
+    const { rows } = await pool.query<{ end: number }>('select coalesce(max(sequence), 0) as end from topic_messages')
+    const files = await listLake(lake, 'orders')
+    const isInLake = Math.max(0, ...files.map(lastOf)) >= (rows[0]?.end ?? 0)
+    if (isInLake && (await pool.query(waiting)).rowCount === 0) return
+    await delay(PAUSE_MS)
   }
 }
 

@@ -21,6 +21,7 @@ import type { Topic } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { untilNoServer } from './data-folders.ts'
 import { eventually } from './eventually.ts'
+import { untilCaughtUp } from './pipeline-audit.ts'
 import { type Account, addProduct, caller, register, type TestStore } from './store.ts'
 import { silent } from './stream-harness.ts'
 
@@ -142,6 +143,10 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         const options = { pool, streamUrl: addresses.stream, topic, slotName, catalogue, lake, lakeFlushSeconds: 1, now: () => new Date() }
         return verify({ ...options, patienceMs: 60_000 }).finally(() => lake.close())
       }
+      const untilLakeHasAll = async () => {
+        const lake = await openLake(config)
+        await untilCaughtUp(pool, lake).finally(() => lake.close())
+      }
       const contextInto = (lines: string[]) => ({ config, logger: silent, pool, addresses, terminal: terminalInto(lines) })
       return {
         call,
@@ -180,13 +185,14 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
         repairLake: () => repair(contextInto([])),
         backUp: (target) => backUp({ config, logger: silent, terminal: terminalInto([]) }, target).then(() => {}),
         async untilDelivered() {
+          if (config.nats === null) await untilLakeHasAll()
           await eventually(
             async () => {
               const { topic, mails, lake, findings } = await read()
               const missing = findings.some(({ kind }) => kind === 'missing')
               return !missing && topic.lag.events + mails.queued + mails.lag.events + lake.lag.events === 0
             },
-            { timeoutMs: 120_000, what: 'every event everywhere' },
+            { timeoutMs: 120_000, pauseMs: 100, what: 'every event everywhere' },
           )
         },
         stop,

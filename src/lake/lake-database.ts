@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { DuckDBConnection } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
 
 /** Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it. */
@@ -10,23 +10,36 @@ export async function withDuckDB<T>(
   work: (connection: DuckDBConnection) => Promise<T>,
   settings: Readonly<Record<string, string>> = {},
 ): Promise<T> {
+  const instance = await createDuckDB({ temp_directory: spillDirectory, ...settings })
+  try {
+    return await withConnection(instance, work)
+  } finally {
+    instance.closeSync()
+  }
+}
+
+/** A DuckDB in memory, without network access. It takes 0.1 s of a processor. */
+export async function createDuckDB(settings: Readonly<Record<string, string>>): Promise<DuckDBInstance> {
   // With its first use: it takes longer to load than anything else that a start does not need.
   const { DuckDBInstance } = await import('@duckdb/node-api')
-  using resources = new DisposableStack()
-  const instance = await DuckDBInstance.create(':memory:', {
+  return DuckDBInstance.create(':memory:', {
     threads: '2',
     memory_limit: '512MB',
-    temp_directory: spillDirectory,
     // Parquet, JSON and ICU are built in; any other extension would be downloaded.
     autoinstall_known_extensions: 'false',
     autoload_known_extensions: 'false',
     ...settings,
   })
-  resources.defer(() => instance.closeSync())
+}
+
+export async function withConnection<T>(instance: DuckDBInstance, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
   const connection = await instance.connect()
-  resources.defer(() => connection.closeSync())
-  await connection.run(`set TimeZone = 'UTC'`)
-  return await work(connection)
+  try {
+    await connection.run(`set TimeZone = 'UTC'`)
+    return await work(connection)
+  } finally {
+    connection.closeSync()
+  }
 }
 
 /** Whether DuckDB failed for a reason that says nothing about the file. */

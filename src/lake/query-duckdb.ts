@@ -1,10 +1,26 @@
-import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from '@duckdb/node-api'
 import type { Sql } from '../db/sql.ts'
-import { makeSpillPath, toDuckDB, withDuckDB } from './lake-database.ts'
+import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } from './lake-database.ts'
 
-/** The rows of one query, in a separate DuckDB, because a damaged file may break it. */
-export function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
-  return withDuckDB(makeSpillPath(), (connection) => selectRows(connection, statement))
+// Of all queries of the process: to make one takes longer than most of them. See docs/decisions/0283.
+let shared: Promise<DuckDBInstance> | null = null
+// After such an error every query of its instance fails, with this word again.
+const IS_BROKEN = /FATAL|INTERNAL/
+
+/**
+ * The rows of one query. What fails, also for lack of memory, is tried again in a separate DuckDB that can spill to disk: a damaged file may
+ * break the shared one for every query on it.
+ */
+export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
+  const select = (connection: DuckDBConnection) => selectRows(connection, statement)
+  shared ??= createDuckDB({ temp_directory: '' })
+  const used = shared
+  try {
+    return await withConnection(await used, select)
+  } catch (error) {
+    if (IS_BROKEN.test(String(error)) && shared === used) shared = null
+    return withDuckDB(makeSpillPath(), select)
+  }
 }
 
 export async function selectRows(connection: DuckDBConnection, statement: Sql): Promise<DuckDBValue[][]> {
