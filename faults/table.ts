@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { openLake } from '../src/app/open-lake.ts'
 import { readConfig } from '../src/config.ts'
-import { commitEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { expireSnapshots } from '../src/lake/iceberg/expire-snapshots.ts'
 import { EVENT_TABLES } from '../src/lake/iceberg/lake-table.ts'
 import { TableStore } from '../src/lake/iceberg/table-store.ts'

@@ -7,7 +7,7 @@ import { openSecret } from '../src/app/secrets.ts'
 import { changeIssuer } from '../src/auth/tokens/issuer.ts'
 import { createReplicationSlot } from '../src/change-stream/replication-slot.ts'
 import { roleOf } from '../src/db/addresses.ts'
-import { commitOrderEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { createTestDatabase, databaseUrl } from './database.ts'
@@ -187,7 +187,7 @@ test('tables of the lake that lack files, are damaged or were moved', async (t) 
     examine({ DATA_DIR: directory, LAKE_TABLE_SECONDS: seconds }, { now: () => at + minutes * 60_000 })
   assertFinding(await look(60), 'lake tables', 'ok', /^none was written yet$/)
   await writeFiles(t, lake, [3])
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   assertFinding(await look(60), 'lake tables', 'ok', /^order_events can be read$/)
   await writeFiles(t, lake, [2], { from: 4 })
   assertFinding(await look(1), 'lake tables', 'ok', /^order_events can be read$/)

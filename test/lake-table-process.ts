@@ -7,8 +7,8 @@ hookLakeSteps((step) => {
 })
 
 const { LocalLakeStore } = await import('../src/lake/local-store.ts')
-const { commitOrderEvents } = await import('../src/lake/iceberg/commit-order-events.ts')
+const { commitEvents } = await import('../src/lake/iceberg/commit-events.ts')
 const { compactWithTables } = await import('../src/lake/iceberg/compact-with-tables.ts')
 const store = new LocalLakeStore(directory)
-if (work === 'commit') await commitOrderEvents(store)
+if (work === 'commit') await commitEvents(store)
 else await compactWithTables({ store, isWanted: () => true, assertAlone: async () => {} })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { runDemo } from '../src/demo/run-demo.ts'
-import { commitOrderEvents } from '../src/lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { expireSnapshots } from '../src/lake/iceberg/expire-snapshots.ts'
 import type { Snapshot } from '../src/lake/iceberg/table-metadata.ts'
 import { TableStore } from '../src/lake/iceberg/table-store.ts'
@@ -53,7 +53,7 @@ test('the tables agree with PostgreSQL after the demo, five kills of the writer 
   const stop = await store.startPipeline()
   await placeDemoOrders(store, 6)
   await store.untilDelivered()
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   const stopWatching = watchEvents(t, lakeOf(store))
   for (const [writerStep, mergeStep] of ROUNDS) {
     await placeDemoOrders(store, 4)
@@ -68,7 +68,7 @@ test('the tables agree with PostgreSQL after the demo, five kills of the writer 
   await stop()
   assert.ok((await stopWatching()) > ROUNDS.length)
 
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   const before = await eventIds(store)
   const { newest: unmerged } = await new TableStore(lake, 'order_events').read()
   await writeDerivedTables(lake)

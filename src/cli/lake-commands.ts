@@ -1,6 +1,6 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
-import { commitEvents } from '../lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../lake/iceberg/commit-events.ts'
 import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
 import { endLostSnapshots, expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
 import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'

@@ -9,7 +9,7 @@ import { NEVER, readEvents, startSinkOn, writeFiles } from '../../test/lake-harn
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { compactLake } from './compact-lake.ts'
-import { commitEvents, findLateFiles } from './iceberg/commit-order-events.ts'
+import { commitEvents, findLateFiles } from './iceberg/commit-events.ts'
 import { compactWithTables } from './iceberg/compact-with-tables.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { CATALOGUE_DATASET, ORDER_DATASET } from './lake-dataset.ts'

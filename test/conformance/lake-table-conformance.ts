@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import { compactLake } from '../../src/lake/compact-lake.ts'
-import { commitOrderEvents } from '../../src/lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../../src/lake/iceberg/commit-events.ts'
 import { expireSnapshots } from '../../src/lake/iceberg/expire-snapshots.ts'
 import type { Snapshot } from '../../src/lake/iceberg/table-metadata.ts'
 import { TableStore } from '../../src/lake/iceberg/table-store.ts'
@@ -35,13 +35,13 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
   describe(`the table order_events in a ${kind}`, () => {
     test('has each event of the lake once, and gets a snapshot only when files were added', async (t) => {
       const lake = await makeLake(t)
-      assert.equal((await commitOrderEvents(lake.store, { now })).snapshots, 0)
+      assert.equal((await commitEvents(lake.store, { now })).snapshots, 0)
       const ids = await writeFiles(t, lake.store, [3, 2])
-      assert.equal((await commitOrderEvents(lake.store, { now })).snapshots, 1)
+      assert.equal((await commitEvents(lake.store, { now })).snapshots, 1)
       assert.deepEqual(await tableEvents(lake), ids)
-      assert.equal((await commitOrderEvents(lake.store, { now })).snapshots, 0)
+      assert.equal((await commitEvents(lake.store, { now })).snapshots, 0)
       ids.push(...(await writeFiles(t, lake.store, [4], { from: 6 })))
-      assert.equal((await commitOrderEvents(lake.store, { now })).snapshots, 1)
+      assert.equal((await commitEvents(lake.store, { now })).snapshots, 1)
       assert.deepEqual(await tableEvents(lake), ids)
       assert.deepEqual(operations(await snapshotsOf(lake.store)), ['append', 'append'])
     })
@@ -49,9 +49,9 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
     test('a merge is a replace snapshot: the same rows, also in the snapshot before it, and in the files', async (t) => {
       const lake = await makeLake(t)
       const ids = await writeFiles(t, lake.store, [3, 2, 4])
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       assert.equal((await compact(lake.store)).merged, 1)
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       const snapshots = await snapshotsOf(lake.store)
       assert.deepEqual(operations(snapshots), ['append', 'replace'])
       for (const snapshot of snapshots) assert.deepEqual(await tableEvents(lake, snapshot), ids)
@@ -62,9 +62,9 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
     test('expired snapshots take with them the files that only they have, and what a killed commit has left', async (t) => {
       const lake = await makeLake(t)
       const ids = await writeFiles(t, lake.store, [3, 2])
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       await compact(lake.store)
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       const table = new TableStore(lake.store, 'order_events')
       await table.putFile(`${table.folder}data/left-over.parquet`, Buffer.from('half'))
       const kept = await expireSnapshots(table, now(), now())
@@ -79,7 +79,7 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
     test('an expiry does not delete the files of a commit that began before it', async (t) => {
       const lake = await makeLake(t)
       const ids = await writeFiles(t, lake.store, [3])
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       ids.push(...(await writeFiles(t, lake.store, [2], { from: 4 })))
       const other = await lake.connect()
       const put = other.put.bind(other)
@@ -92,7 +92,7 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
         }
         return put(name, path)
       }
-      await commitOrderEvents(other, { now })
+      await commitEvents(other, { now })
       assert.ok(hasExpired)
       assert.deepEqual(await tableEvents(lake), ids)
     })
@@ -101,14 +101,14 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
       const lake = await makeLake(t)
       const ids = await writeFiles(t, lake.store, [1, 1, 1])
       const other = await lake.connect()
-      await Promise.all([commitOrderEvents(lake.store, { now }), commitOrderEvents(other, { now }), commitOrderEvents(other, { now })])
+      await Promise.all([commitEvents(lake.store, { now }), commitEvents(other, { now }), commitEvents(other, { now })])
       assert.deepEqual(await tableEvents(lake), ids)
     })
 
     test('a metadata file of which only a half was copied is passed over, by readers and by the next commit', async (t) => {
       const lake = await makeLake(t)
       const ids = await writeFiles(t, lake.store, [3])
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       const table = new TableStore(lake.store, 'order_events')
       const whole = await readFile(lake.pathOf('iceberg/order_events/metadata/v1.metadata.json'))
       for (const [version, bytes] of [whole.subarray(0, whole.length / 2), Buffer.from('{}'), Buffer.from('')].entries())
@@ -116,7 +116,7 @@ export function lakeTableConformance(kind: string, makeLake: MakeLake): void {
       assert.deepEqual([(await table.read()).newest?.version, (await table.read()).damaged.length], [1, 3])
       assert.deepEqual(await tableEvents(lake), ids)
       ids.push(...(await writeFiles(t, lake.store, [2], { from: 4 })))
-      await commitOrderEvents(lake.store, { now })
+      await commitEvents(lake.store, { now })
       assert.equal((await table.read()).newest?.version, 5)
       assert.deepEqual(await tableEvents(lake), ids)
     })

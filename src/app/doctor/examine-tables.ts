@@ -1,5 +1,5 @@
 import type { Config } from '../../config.ts'
-import { findLateFiles } from '../../lake/iceberg/commit-order-events.ts'
+import { findLateFiles } from '../../lake/iceberg/commit-events.ts'
 import { readBase } from '../../lake/iceberg/commit-snapshot.ts'
 import { CATALOGUE_TABLES } from '../../lake/iceberg/lake-table.ts'
 import { TableStore } from '../../lake/iceberg/table-store.ts'

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
-import { commitOrderEvents } from '../../lake/iceberg/commit-order-events.ts'
+import { commitEvents } from '../../lake/iceberg/commit-events.ts'
 import { commitSnapshot, readBase } from '../../lake/iceberg/commit-snapshot.ts'
 import { endLostSnapshots } from '../../lake/iceberg/expire-snapshots.ts'
 import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
@@ -27,13 +27,13 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   await store.untilDelivered()
   await stop()
   assert.deepEqual((await store.verify()).tables, { tables: 0, events: 0, waiting: 9 })
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   await writeDerivedTables(lake)
   const verified = await store.verify()
   assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 6, events: verified.lake.events, waiting: 0 }])
   await withLakeLock(store.url, (assertAlone) => compactLake({ store: lake, isWanted: () => true, assertAlone }))
   assert.deepEqual(summarise(await store.verify()), [], 'the table has the files from before the merge')
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [])
 
   const table = new TableStore(lake, ORDER_EVENTS.name)
@@ -43,7 +43,7 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   const change = { operation: 'append', added: [file.data_file], removed: new Set<string>() } as const
   assert.ok(await commitSnapshot(table, ORDER_EVENTS, base, change, new Date()))
   assert.deepEqual(summarise(await store.verify()), [`tables doubled ${verified.lake.events}`])
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [], 'the next commit has taken out the second one')
 
   await writeFile(lake.locate('iceberg/orders/metadata/v9.metadata.json'), '{"format-version": 2,')
@@ -74,7 +74,7 @@ test('verify reports events that the Iceberg table should have by now, and table
   const stop = await store.startPipeline()
   await store.trade(2)
   await store.untilDelivered()
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   await store.trade(1)
   await store.untilDelivered()
   await stop()
@@ -87,7 +87,7 @@ test('verify reports events that the Iceberg table should have by now, and table
   assert.deepEqual([summarise(late), late.tables.waiting], [['tables missing 1'], 0])
   assert.match(formatReport(late), /\ntables: 1 missing \(storefront lake tables adds them; /)
 
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [])
   const elsewhere = lake.locate('iceberg/order_events/metadata')
   for (const name of await readdir(elsewhere)) {
@@ -98,6 +98,6 @@ test('verify reports events that the Iceberg table should have by now, and table
   const moved = await store.verify()
   assert.deepEqual(summarise(moved), ['tables moved 1'])
   assert.match(formatReport(moved), /\ntables: 1 moved \(.*storefront lake tables .*\)\n {2}order_events: file:\/\/\/somewhere\/else\//)
-  await commitOrderEvents(lake)
+  await commitEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [])
 })

@@ -1,5 +1,5 @@
 import { type CompactOptions, type CompactReport, compactLake } from '../compact-lake.ts'
-import { commitEvents, hasEventTables } from './commit-order-events.ts'
+import { commitEvents, hasEventTables } from './commit-events.ts'
 import { writeDerivedTables } from './write-derived-tables.ts'
 
 export interface CompactWithTablesOptions extends CompactOptions {

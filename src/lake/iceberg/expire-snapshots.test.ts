@@ -6,7 +6,7 @@ import { writeFiles } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { OperatorError } from '../../errors.ts'
-import { commitOrderEvents } from './commit-order-events.ts'
+import { commitEvents } from './commit-events.ts'
 import { examineTable } from './examine-table.ts'
 import { endLostSnapshots, expireSnapshots } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
@@ -16,7 +16,7 @@ import { TableStore } from './table-store.ts'
 test('an expiry that pauses until its version is free again deletes no file of a later snapshot', async (t) => {
   const lake = await makeLocalLake(t)
   const ids = await writeFiles(t, lake.store, [3])
-  await commitOrderEvents(lake.store, { now })
+  await commitEvents(lake.store, { now })
   ids.push(...(await writeFiles(t, lake.store, [2], { from: 4 })))
   const paused = Promise.withResolvers<void>()
   const woken = Promise.withResolvers<void>()
@@ -33,7 +33,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
     expiry = expireSnapshots(new TableStore(slow, ORDER_EVENTS.name), now(), now())
     await paused.promise
   })
-  await commitOrderEvents(committing, { now })
+  await commitEvents(committing, { now })
   const table = new TableStore(lake.store, ORDER_EVENTS.name)
   const { newest } = await table.read()
   assert.equal(newest?.version, 2)
@@ -51,10 +51,10 @@ test('an expiry changes nothing while a snapshot that stays cannot be read, unti
   const table = new TableStore(store, ORDER_EVENTS.name)
   const ids = await writeFiles(t, store, [3])
   for (const first of [4, 5, 6]) {
-    await commitOrderEvents(store, { now })
+    await commitEvents(store, { now })
     ids.push(...(await writeFiles(t, store, [1], { from: first })))
   }
-  await commitOrderEvents(store, { now })
+  await commitEvents(store, { now })
   const [, second, , fourth] = (await table.read()).newest?.metadata.snapshots ?? []
   for (const lost of [second, fourth]) {
     await truncate(lake.pathOf(table.nameAt(lost?.['manifest-list'] ?? '') ?? ''), 60)
@@ -62,7 +62,7 @@ test('an expiry changes nothing while a snapshot that stays cannot be read, unti
     const refused = (error: unknown) => error instanceof OperatorError && /storefront lake tables/.test(error.message)
     await assert.rejects(expireSnapshots(table, new Date(0), now()), refused)
     assert.deepEqual(await store.list('iceberg/'), before)
-    await commitOrderEvents(store, { now })
+    await commitEvents(store, { now })
     await endLostSnapshots(store, ORDER_EVENTS)
     assert.deepEqual([await tableEvents(lake), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
     if (lost === second) assert.equal((await table.read()).newest?.metadata.snapshots.length, 3)
@@ -73,13 +73,13 @@ test('an expiry changes nothing while a snapshot that stays cannot be read, unti
 test('metadata of another place are recognised, and an expiry there changes nothing', async (t) => {
   const lake = await makeLocalLake(t)
   const ids = await writeFiles(t, lake.store, [3])
-  await commitOrderEvents(lake.store, { now })
+  await commitEvents(lake.store, { now })
   const moved = await makeLocalLake(t)
   await cp(lake.pathOf(''), moved.pathOf(''), { recursive: true, preserveTimestamps: true })
   const { movedFrom, faults } = await examineTable(moved.store, ORDER_EVENTS)
   assert.deepEqual([movedFrom, faults], [`file://${lake.pathOf('iceberg/order_events')}`, []])
   await assert.rejects(expireSnapshots(new TableStore(moved.store, ORDER_EVENTS.name), now(), now()), OperatorError)
-  await commitOrderEvents(moved.store, { now })
+  await commitEvents(moved.store, { now })
   const after = await examineTable(moved.store, ORDER_EVENTS)
   assert.deepEqual([await tableEvents(moved), after.movedFrom, after.faults], [ids, null, []])
 })

@@ -6,7 +6,7 @@ import { now, tableEvents } from '../../../test/conformance/lake-table-conforman
 import { writeFiles } from '../../../test/lake-harness.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { OperatorError } from '../../errors.ts'
-import { commitOrderEvents } from './commit-order-events.ts'
+import { commitEvents } from './commit-events.ts'
 import { examineTable } from './examine-table.ts'
 import { expireSnapshots } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
@@ -30,12 +30,12 @@ test('metadata of a version that no commit has put are passed over, named, and d
   const lake = await makeLocalLake(t)
   const { store, pathOf } = lake
   const ids = await writeFiles(t, store, [3])
-  await commitOrderEvents(store, { now })
+  await commitEvents(store, { now })
   const folder = 'iceberg/order_events/metadata'
   await copyFile(pathOf(`${folder}/v1.metadata.json`), pathOf(`${folder}/v999999999999999.metadata.json`))
   for (const first of [4, 6]) {
     ids.push(...(await writeFiles(t, store, [2], { from: first })))
-    assert.equal((await commitOrderEvents(store, { now })).snapshots, 1)
+    assert.equal((await commitEvents(store, { now })).snapshots, 1)
   }
   const { newest, faults } = await examineTable(store, ORDER_EVENTS)
   assert.deepEqual([newest?.version, faults.length], [3, 1])
@@ -45,7 +45,7 @@ test('metadata of a version that no commit has put are passed over, named, and d
 
   await copyFile(pathOf(`${folder}/v4.metadata.json`), pathOf(`${folder}/v2147483647.metadata.json`))
   await writeFiles(t, store, [1], { from: 8 })
-  await assert.rejects(commitOrderEvents(store, { now }), (error) => {
+  await assert.rejects(commitEvents(store, { now }), (error) => {
     return error instanceof OperatorError && /v2147483647\.metadata\.json .*: delete it$/.test(error.message)
   })
 })

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { LakeStore } from '../lake-store.ts'
-import { commitEvents } from './commit-order-events.ts'
+import { commitEvents } from './commit-events.ts'
 
 export interface TableWriterOptions {
   store: LakeStore

@@ -6,7 +6,7 @@ import { type LakeFile, LakeFileGone, type LakeStore } from '../lake-store.ts'
 import { listLake } from '../list-files.ts'
 import { type Change, commitSnapshot, readBase, type TableBase } from './commit-snapshot.ts'
 import { describeFile } from './describe-file.ts'
-import { EVENT_TABLES, type LakeTableDefinition, ORDER_EVENTS } from './lake-table.ts'
+import { EVENT_TABLES, type LakeTableDefinition } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { nameInTable, parseRegistered, type RegisteredFile } from './registered-file.ts'
 import { TableStore } from './table-store.ts'
@@ -37,11 +37,6 @@ export async function commitEvents(store: LakeStore, options: CommitOptions = {}
     snapshots: reports.reduce((sum, { snapshots }) => sum + snapshots, 0),
     damaged: new Map(reports.flatMap(({ damaged }) => [...damaged])),
   }
-}
-
-/** As `commitEvents`, of the table `order_events` alone. */
-export async function commitOrderEvents(store: LakeStore, options: CommitOptions = {}): Promise<CommitReport> {
-  return commitTable(store, ORDER_EVENTS, options)
 }
 
 /**
