@@ -13,12 +13,15 @@ const IS_BROKEN = /FATAL|INTERNAL/
  */
 export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
   const select = (connection: DuckDBConnection) => selectRows(connection, statement)
-  shared ??= createDuckDB({ temp_directory: '' })
+  // A file is written again under its name: what was read of it before is not kept.
+  shared ??= createDuckDB({ temp_directory: '', enable_external_file_cache: 'false' })
   const used = shared
+  let instance: DuckDBInstance | null = null
   try {
-    return await withConnection(await used, select)
+    instance = await used
+    return await withConnection(instance, select)
   } catch (error) {
-    if (IS_BROKEN.test(String(error)) && shared === used) shared = null
+    if ((instance === null || IS_BROKEN.test(String(error))) && shared === used) shared = null
     return withDuckDB(makeSpillPath(), select)
   }
 }
