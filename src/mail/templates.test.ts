@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { mailLanguages } from './mail-languages.ts'
+import { readMailTemplates } from './mail-templates.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { createTemplateReader, TemplateError } from './templates.ts'
 
@@ -93,6 +94,17 @@ test('a template that cannot be used is refused at once, in one line that names 
     )
   }
   assert.throws(() => renderer('/nowhere/at/all'), /\/nowhere\/at\/all is not a folder/)
+})
+
+test('every built-in template would be accepted from a shop', (t) => {
+  const directory = makeFolder(t, {})
+  cpSync(fileURLToPath(new URL('templates', import.meta.url)), directory, { recursive: true })
+  const pages = { accountUrl: 'https://shop.example/account', consoleUrl: 'https://shop.example/console', shop: 'Shop' }
+  const options = { directory, languages: mailLanguages('en', null), currency: 'EUR', ...pages }
+  assert.ok(readMailTemplates(options).list.every(({ ownFiles }) => ownFiles.length > 0))
+  const broken = join(directory, 'de/account/verify_email.txt.mustache')
+  writeFileSync(broken, readFileSync(broken, 'utf8').replace('{{', '{{un'))
+  assert.throws(() => readMailTemplates(options), TemplateError)
 })
 
 test('no built-in template, of orders or of accounts, would make a mail program load something', () => {
