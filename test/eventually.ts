@@ -5,9 +5,11 @@ import type { Queryable } from '../src/db/pool.ts'
 import type { Cleanup } from './cleanup.ts'
 
 const PAUSE_MS = 20
+const MAX_PAUSE_MS = 1_000
 
 /**
- * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that. After `timeoutMs` (a minute: an emergency brake, not a
+ * Calls `fn` every `pauseMs` (20 ms) until it returns a value, and returns that; one that takes longer than that leaves the processor for as
+ * long to what it waits for. After `timeoutMs` (a minute: an emergency brake, not a
  * measure of speed) it calls `fn` once more, because the process may have stood still meanwhile, and then fails with `what`.
  */
 export async function eventually<T>(
@@ -17,11 +19,12 @@ export async function eventually<T>(
   const { timeoutMs = 60_000, pauseMs = PAUSE_MS, what = 'the condition' } = options
   const deadline = performance.now() + timeoutMs
   while (true) {
-    const isLate = performance.now() > deadline
+    const beganAt = performance.now()
+    const isLate = beganAt > deadline
     const value = await fn()
     if (value !== undefined && value !== false) return value
     if (isLate) throw new AssertionError({ message: `${what} did not happen within ${timeoutMs} ms` })
-    await pause(pauseMs)
+    await pause(Math.max(pauseMs, Math.min(performance.now() - beganAt, MAX_PAUSE_MS)))
   }
 }
 

@@ -76,7 +76,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
           const areDelivered = topic.events === versions && mails.sent === versions && lake.events === versions
           return areDelivered && activities.inLake + activities.lost >= activities.recorded
         },
-        { timeoutMs: 120_000, pauseMs: PAUSE_MS, what: 'every event and activity everywhere' },
+        { timeoutMs: 120_000, what: 'every event and activity everywhere' },
       )
     },
   }

@@ -192,7 +192,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
               const missing = findings.some(({ kind }) => kind === 'missing')
               return !missing && topic.lag.events + mails.queued + mails.lag.events + lake.lag.events === 0
             },
-            { timeoutMs: 120_000, pauseMs: 100, what: 'every event everywhere' },
+            { timeoutMs: 120_000, what: 'every event everywhere' },
           )
         },
         stop,
