@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { totpCode, totpStepOf } from '../src/auth/factors/totp.ts'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { openConsole, signIn, VIEWS } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, NARROW, openConsole, signIn } from './console-harness.ts'
 import { freePort } from './free-port.ts'
 import { registerOperator } from './register-operator.ts'
 import { addVirtualAuthenticator } from './virtual-authenticator.ts'
@@ -27,68 +27,66 @@ async function signOut(page: Page): Promise<void> {
 /** Chromium reports each refusal, such as the question for the second factor. */
 const withoutRefusals = (complaints: string[]) => complaints.filter((text) => !/status of (403|422)/.test(text))
 
-for (const view of VIEWS) {
-  test(`an operator sets up a passkey and signs in with it, alone and after the password, at ${view.width} px`, {
-    skip: NO_CHROMIUM,
-  }, async (t) => {
-    const { store, page, operator, complaints } = await openConsole(t, view, await settings())
-    const removeAuthenticator = await addVirtualAuthenticator(page)
-    await page.getByRole('link', { name: 'Account', exact: true }).click()
-    await page.getByText('Your password alone signs you in.').waitFor()
-    await assertAccessible(page, 'account')
-    await page.getByRole('button', { name: 'Add a passkey' }).click()
-    await page.getByLabel('Name').fill('Laptop')
-    await page.getByRole('button', { name: 'Continue' }).click()
-    const codes = await codesOn(page)
-    assert.equal(codes.length, 10)
-    await page.getByRole('cell', { name: 'Laptop', exact: true }).waitFor()
-    await assertAccessible(page, 'account with a passkey')
+test('an operator sets up a passkey and signs in with it, alone and after the password', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { store, page, operator, complaints } = await openConsole(t, NARROW, await settings())
+  const removeAuthenticator = await addVirtualAuthenticator(page)
+  await page.getByRole('link', { name: 'Account', exact: true }).click()
+  await page.getByText('Your password alone signs you in.').waitFor()
+  await assertUsable(page, 'account')
+  await page.getByRole('button', { name: 'Add a passkey' }).click()
+  await page.getByLabel('Name').fill('Laptop')
+  await page.getByRole('button', { name: 'Continue' }).click()
+  const codes = await codesOn(page)
+  assert.equal(codes.length, 10)
+  await page.getByRole('cell', { name: 'Laptop', exact: true }).waitFor()
+  await assertUsable(page, 'account with a passkey')
 
-    await signOut(page)
-    await page.getByRole('button', { name: 'Use a passkey' }).click()
-    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-    await signOut(page)
-    await page.getByLabel('E-mail').fill(operator.email)
-    await page.getByLabel('Password').fill(operator.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByRole('heading', { name: 'Second step' }).waitFor()
-    await assertAccessible(page, 'second step')
-    await page.getByRole('button', { name: 'Use a passkey' }).click()
-    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-    const { rows } = await store.pool.query(
-      'select authenticated_by from sessions where user_id = $1 and revoked_at is null order by created_at desc limit 1',
-      [operator.id],
-    )
-    assert.deepEqual(rows[0].authenticated_by, ['password', 'passkey'])
+  await signOut(page)
+  await page.getByRole('button', { name: 'Use a passkey' }).click()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+  await signOut(page)
+  await page.getByLabel('E-mail').fill(operator.email)
+  await page.getByLabel('Password').fill(operator.password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Second step' }).waitFor()
+  await assertUsable(page, 'second step')
+  await page.getByRole('button', { name: 'Use a passkey' }).click()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+  const { rows } = await store.pool.query(
+    'select authenticated_by from sessions where user_id = $1 and revoked_at is null order by created_at desc limit 1',
+    [operator.id],
+  )
+  assert.deepEqual(rows[0].authenticated_by, ['password', 'passkey'])
 
-    // The device is lost: a recovery code signs in, and the passkey is removed.
-    await signOut(page)
-    await removeAuthenticator()
-    await page.getByLabel('E-mail').fill(operator.email)
-    await page.getByLabel('Password').fill(operator.password)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.getByLabel('Recovery code').fill('AAAA-AAAA')
-    await page.getByRole('button', { name: 'Continue' }).click()
-    await page.getByText('The code or the passkey is wrong').waitFor()
-    await page.getByLabel('Recovery code').fill(codes[0] ?? '')
-    await page.getByRole('button', { name: 'Continue' }).click()
-    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-    await page.getByRole('link', { name: 'Account', exact: true }).click()
-    await page.getByRole('button', { name: 'Remove the passkey Laptop' }).click()
-    await page.getByRole('button', { name: 'Remove', exact: true }).click()
-    await page.getByText('No passkeys.').waitFor()
-    await signOut(page)
-    await signIn(page, operator)
-    assert.deepEqual(withoutRefusals(complaints), [])
-  })
-}
+  // The device is lost: a recovery code signs in, and the passkey is removed.
+  await signOut(page)
+  await removeAuthenticator()
+  await page.getByLabel('E-mail').fill(operator.email)
+  await page.getByLabel('Password').fill(operator.password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByLabel('Recovery code').fill('AAAA-AAAA')
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByText('The code or the passkey is wrong').waitFor()
+  await page.getByLabel('Recovery code').fill(codes[0] ?? '')
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+  await page.getByRole('link', { name: 'Account', exact: true }).click()
+  await page.getByRole('button', { name: 'Remove the passkey Laptop' }).click()
+  await page.getByRole('button', { name: 'Remove', exact: true }).click()
+  await page.getByText('No passkeys.').waitFor()
+  await signOut(page)
+  await signIn(page, operator)
+  assert.deepEqual(withoutRefusals(complaints), [])
+})
 
 test('an operator sets up an authenticator app, and proves again who they are before a run', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, operator, complaints, show } = await openConsole(t, {}, await settings())
   await page.getByRole('link', { name: 'Account', exact: true }).click()
   await page.getByRole('button', { name: 'Set up an authenticator app' }).click()
   await page.getByRole('img', { name: 'QR code' }).waitFor()
-  await assertAccessible(page, 'authenticator app')
+  await assertUsable(page, 'authenticator app')
   const secret = (await page.locator('.secret').textContent()) ?? ''
   const code = (steps: number) => totpCode(secret, totpStepOf(new Date()) + steps)
   await page.getByLabel('Code of the app').fill(code(-1))
@@ -109,7 +107,7 @@ test('an operator sets up an authenticator app, and proves again who they are be
   await page.getByRole('dialog', { name: 'Run verify?' }).getByRole('button', { name: 'Run verify' }).click()
   const dialog = page.getByRole('dialog', { name: 'Confirm that it is you' })
   await dialog.waitFor()
-  await assertAccessible(page, 'fresh proof')
+  await assertUsable(page, 'fresh proof')
   await dialog.getByLabel('Code of your app, or a recovery code').fill(code(1))
   await dialog.getByRole('button', { name: 'Confirm' }).click()
   await dialog.waitFor({ state: 'detached' })

@@ -25,10 +25,9 @@ interface View {
 
 export const HOSTILE = `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
 
-export const VIEWS = [
-  { width: 1_280, isDark: false },
-  { width: 390, isDark: true },
-]
+/** Where most tests click: more can be in the way. `assertUsable` looks at a wide page, too. */
+export const NARROW = { width: 390, isDark: true }
+export const WIDE = { width: 1_280, isDark: false }
 
 /** A store whose API listens, `prepare`d, and its console, signed in. */
 export async function openConsole(
@@ -63,12 +62,21 @@ export async function openConsoleOf(
   return { store, operator, page, complaints, address, show }
 }
 
-/** What the page shows now is accessible, and no wider than the page. */
+/** What the page shows now is accessible, and no wider than the page: as it is, and on a page of the other width and colours. */
 export async function assertUsable(page: Page, what: string): Promise<void> {
-  await assertAccessible(page, what)
-  const widths = await page.evaluate('[document.documentElement.scrollWidth, document.documentElement.clientWidth]')
-  const [scroll = 0, client = 0] = widths as number[]
-  assert.ok(scroll <= client, `${what} is ${scroll} wide on a page of ${client}`)
+  const shown = {
+    width: page.viewportSize()?.width,
+    isDark: (await page.evaluate(`matchMedia('(prefers-color-scheme: dark)').matches`)) as boolean,
+  }
+  for (const { width, isDark } of [shown.width === NARROW.width ? WIDE : NARROW, { ...shown, width: shown.width ?? WIDE.width }]) {
+    await page.setViewportSize({ width, height: 900 })
+    await page.emulateMedia({ colorScheme: isDark ? 'dark' : 'light' })
+    const view = `${what} at ${width} px`
+    await assertAccessible(page, view)
+    const widths = await page.evaluate('[document.documentElement.scrollWidth, document.documentElement.clientWidth]')
+    const [scroll = 0, client = 0] = widths as number[]
+    assert.ok(scroll <= client, `${view} is ${scroll} wide on a page of ${client}`)
+  }
 }
 
 /** What went wrong besides requests that the store has refused, which Chromium reports. */

@@ -5,8 +5,8 @@ import { test } from 'node:test'
 import { parse } from 'csv-parse/sync'
 import type { Locator, Page } from 'playwright-core'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { HOSTILE, openConsole, VIEWS } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, HOSTILE, NARROW, openConsole } from './console-harness.ts'
 import { NEVER, startSinkOn } from './lake-harness.ts'
 import { makeOrderEvent } from './order-event-factory.ts'
 import type { TestStore } from './store.ts'
@@ -51,86 +51,84 @@ async function untilAnswered(page: Page, askOnce: () => Promise<void>, answer?: 
   } while (!(await rows.isVisible()))
 }
 
-for (const view of VIEWS) {
-  test(`an operator asks the lake, sees a plot and takes the rows away, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { page, complaints, show } = await openConsole(t, view, { prepare: (store) => fillLake(t, store) })
-    await show('Lake')
-    await page.getByText('A row for each change of an order.').waitFor()
-    await assertAccessible(page, 'before a query')
-    for (const question of ['Best sellers', 'Cancel rate', 'Time to ship', 'Repeat customers', 'Revenue per day']) {
-      await untilAnswered(page, () => page.getByRole('button', { name: question }).click())
-    }
-    assert.deepEqual(await cells(page), [
-      ['2026-03-01', 'EUR', '1', '10.000'],
-      ['2026-03-02', 'EUR', '1', '20.000'],
-      ['2026-03-03', 'JPY', '1', '3000.000'],
-    ])
-    assert.equal(await page.getByLabel('Plot of').inputValue(), '3', 'the revenue, not the number of orders')
-    await page.locator('canvas').waitFor()
-    await page.getByText('As a table').click()
-    const plotted = page.getByRole('region', { name: 'revenue over time, as a table' })
-    await plotted.waitFor()
-    assert.deepEqual(await plotted.getByRole('columnheader').allTextContents(), ['Time', 'EUR', 'JPY'])
-    assert.deepEqual(await plotted.locator('tbody tr td:not(:first-child)').allTextContents(), ['–', '3,000', '20', '–', '10', '–'])
-    await assertAccessible(page, 'with a plot')
+test('an operator asks the lake, sees a plot and takes the rows away', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, complaints, show } = await openConsole(t, NARROW, { prepare: (store) => fillLake(t, store) })
+  await show('Lake')
+  await page.getByText('A row for each change of an order.').waitFor()
+  await assertUsable(page, 'before a query')
+  for (const question of ['Best sellers', 'Cancel rate', 'Time to ship', 'Repeat customers', 'Revenue per day']) {
+    await untilAnswered(page, () => page.getByRole('button', { name: question }).click())
+  }
+  assert.deepEqual(await cells(page), [
+    ['2026-03-01', 'EUR', '1', '10.000'],
+    ['2026-03-02', 'EUR', '1', '20.000'],
+    ['2026-03-03', 'JPY', '1', '3000.000'],
+  ])
+  assert.equal(await page.getByLabel('Plot of').inputValue(), '3', 'the revenue, not the number of orders')
+  await page.locator('canvas').waitFor()
+  await page.getByText('As a table').click()
+  const plotted = page.getByRole('region', { name: 'revenue over time, as a table' })
+  await plotted.waitFor()
+  assert.deepEqual(await plotted.getByRole('columnheader').allTextContents(), ['Time', 'EUR', 'JPY'])
+  assert.deepEqual(await plotted.locator('tbody tr td:not(:first-child)').allTextContents(), ['–', '3,000', '20', '–', '10', '–'])
+  await assertUsable(page, 'with a plot')
 
-    await untilAnswered(
-      page,
-      () => ask(page, 'select client_reference, total_amount - 3000 as amount from orders order by created_at'),
-      page.getByRole('cell', { name: HOSTILE, exact: true }),
-    )
-    assert.equal(await page.locator('.bars li').count(), 3, 'categories have bars')
-    assert.notEqual(await page.title(), 'taken')
-    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download CSV' }).click()])
-    assert.deepEqual(parse(readFileSync(await file.path())), [
-      ['client_reference', 'amount'],
-      [HOSTILE, '-2000'],
-      ["'=1+1", '-1000'],
-      ["'=1+1", '0'],
-    ])
+  await untilAnswered(
+    page,
+    () => ask(page, 'select client_reference, total_amount - 3000 as amount from orders order by created_at'),
+    page.getByRole('cell', { name: HOSTILE, exact: true }),
+  )
+  assert.equal(await page.locator('.bars li').count(), 3, 'categories have bars')
+  assert.notEqual(await page.title(), 'taken')
+  const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Download CSV' }).click()])
+  assert.deepEqual(parse(readFileSync(await file.path())), [
+    ['client_reference', 'amount'],
+    [HOSTILE, '-2000'],
+    ["'=1+1", '-1000'],
+    ["'=1+1", '0'],
+  ])
 
-    await untilAnswered(
-      page,
-      () => ask(page, 'select range, null as none from range(5000)'),
-      page.getByText('truncated: there are more rows'),
-    )
-    await page.getByText('The table shows the first 500; CSV has all 1000.').waitFor()
-    await page.reload()
-    await page.getByText('A row for each change of an order.').waitFor()
-    assert.equal(await page.getByLabel('SQL (DuckDB, one SELECT)').inputValue(), 'select range, null as none from range(5000)')
-    assert.equal(await page.locator('.result').count(), 0, 'an address runs nothing')
-    // The browser itself reports an answer with 422, and with 429 when the query before had not ended.
-    assert.deepEqual(
-      complaints.filter((line) => !/status of 4(22|29)/.test(line)),
-      [],
-    )
-  })
+  await untilAnswered(
+    page,
+    () => ask(page, 'select range, null as none from range(5000)'),
+    page.getByText('truncated: there are more rows'),
+  )
+  await page.getByText('The table shows the first 500; CSV has all 1000.').waitFor()
+  await page.reload()
+  await page.getByText('A row for each change of an order.').waitFor()
+  assert.equal(await page.getByLabel('SQL (DuckDB, one SELECT)').inputValue(), 'select range, null as none from range(5000)')
+  assert.equal(await page.locator('.result').count(), 0, 'an address runs nothing')
+  // The browser itself reports an answer with 422, and with 429 when the query before had not ended.
+  assert.deepEqual(
+    complaints.filter((line) => !/status of 4(22|29)/.test(line)),
+    [],
+  )
+})
 
-  test(`a query that is refused, cancelled or hostile leaves the screen usable, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { page, complaints, show } = await openConsole(t, view, { prepare: (store) => fillLake(t, store) })
-    await show('Lake')
-    await untilAnswered(
-      page,
-      () => ask(page, `select '${HOSTILE.replaceAll("'", "''")}'::integer`),
-      page.getByRole('alert').getByText(/^Conversion Error: /),
-    )
-    await assertAccessible(page, 'refused')
-    await untilAnswered(page, () => ask(page, "select * from read_text('/etc/passwd')"), page.getByText('read_text is refused'))
-    await ask(page, 'select count(*) from range(1000000000000::bigint)')
-    await page.getByText(/^Running for \d/).waitFor()
-    await page.getByRole('button', { name: 'Cancel', exact: true }).click()
-    await page.getByText('The query was cancelled.').waitFor()
-    // Until then the screen takes no other query.
-    await page.getByRole('button', { name: 'Cancel', exact: true, disabled: true }).waitFor()
-    const long = 'x'.repeat(2_000)
-    const hostile = `select '${HOSTILE.replaceAll("'", "''")}' as "${HOSTILE.replaceAll('"', '""')}", '${long}' as long, 1 as n union all select 'b', 'c', -2`
-    await untilAnswered(page, () => ask(page, hostile), page.getByRole('columnheader', { name: HOSTILE, exact: true }))
-    await assertAccessible(page, 'hostile')
-    assert.notEqual(await page.title(), 'taken')
-    // The browser itself reports answers with 422, and with 429 when the cancelled query had not ended.
-    assert.deepEqual(
-      complaints.filter((line) => !/status of 4(22|29)/.test(line)),
-      [],
-    )
-  })
-}
+test('a query that is refused, cancelled or hostile leaves the screen usable', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, complaints, show } = await openConsole(t, NARROW, { prepare: (store) => fillLake(t, store) })
+  await show('Lake')
+  await untilAnswered(
+    page,
+    () => ask(page, `select '${HOSTILE.replaceAll("'", "''")}'::integer`),
+    page.getByRole('alert').getByText(/^Conversion Error: /),
+  )
+  await assertUsable(page, 'refused')
+  await untilAnswered(page, () => ask(page, "select * from read_text('/etc/passwd')"), page.getByText('read_text is refused'))
+  await ask(page, 'select count(*) from range(1000000000000::bigint)')
+  await page.getByText(/^Running for \d/).waitFor()
+  await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+  await page.getByText('The query was cancelled.').waitFor()
+  // Until then the screen takes no other query.
+  await page.getByRole('button', { name: 'Cancel', exact: true, disabled: true }).waitFor()
+  const long = 'x'.repeat(2_000)
+  const hostile = `select '${HOSTILE.replaceAll("'", "''")}' as "${HOSTILE.replaceAll('"', '""')}", '${long}' as long, 1 as n union all select 'b', 'c', -2`
+  await untilAnswered(page, () => ask(page, hostile), page.getByRole('columnheader', { name: HOSTILE, exact: true }))
+  await assertUsable(page, 'hostile')
+  assert.notEqual(await page.title(), 'taken')
+  // The browser itself reports answers with 422, and with 429 when the cancelled query had not ended.
+  assert.deepEqual(
+    complaints.filter((line) => !/status of 4(22|29)/.test(line)),
+    [],
+  )
+})

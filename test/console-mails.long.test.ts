@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
+import { NO_CHROMIUM } from './chromium.ts'
 import { onCleanup } from './cleanup.ts'
-import { openConsole, VIEWS } from './console-harness.ts'
+import { assertUsable, NARROW, openConsole, WIDE } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import type { Account, StoreOverrides, TestStore } from './store.ts'
@@ -54,114 +54,112 @@ const untilStatuses = (store: TestStore, statuses: string[]) =>
 const cells = (page: Page, column: number) => page.getByRole('table').locator(`tbody td:nth-child(${column})`)
 const countForeign = (page: Page) => page.locator('#screen :is(img, script)').count()
 
-for (const view of VIEWS) {
-  test(`finds a failed mail, reads it and sends it again at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { store, page, complaints, show, smtp, customers, placeOrder } = await openMailingConsole(t, view)
-    await show('Mails')
-    await cells(page, 1).nth(2).waitFor()
-    assert.deepEqual((await cells(page, 2).allTextContents()).toSorted(), ['failed', 'queued', 'sent'])
-    await assertAccessible(page, 'list')
-    assert.equal(await countForeign(page), 0)
+test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, complaints, show, smtp, customers, placeOrder } = await openMailingConsole(t, NARROW)
+  await show('Mails')
+  await cells(page, 1).nth(2).waitFor()
+  assert.deepEqual((await cells(page, 2).allTextContents()).toSorted(), ['failed', 'queued', 'sent'])
+  await assertUsable(page, 'list')
+  assert.equal(await countForeign(page), 0)
 
-    // A new mail appears by itself.
-    await placeOrder(customers[0] as Account)
-    await cells(page, 2).nth(3).waitFor()
+  // A new mail appears by itself.
+  await placeOrder(customers[0] as Account)
+  await cells(page, 2).nth(3).waitFor()
 
-    // By the keyboard: the filter, and the mail.
-    await page.getByLabel('Status').selectOption('failed')
-    await page.getByLabel('Address').fill(String(customers[1]?.email))
-    await page.getByLabel('Address').press('Enter')
-    await page.waitForURL(/status=failed/)
-    await page.reload()
-    await cells(page, 2).first().waitFor()
-    assert.deepEqual(await cells(page, 2).allTextContents(), ['failed'])
-    assert.match(String(await cells(page, 8).textContent()), /550.*<img src=x/)
-    const order = await page.getByRole('table').getByRole('link', { name: /^\d+$/ }).getAttribute('href')
-    assert.match(String(order), /^#orders\?order=[0-9a-f-]{36}$/)
-    await page.getByRole('link', { name: 'created' }).focus()
-    await page.keyboard.press('Enter')
+  // By the keyboard: the filter, and the mail.
+  await page.getByLabel('Status').selectOption('failed')
+  await page.getByLabel('Address').fill(String(customers[1]?.email))
+  await page.getByLabel('Address').press('Enter')
+  await page.waitForURL(/status=failed/)
+  await page.reload()
+  await cells(page, 2).first().waitFor()
+  assert.deepEqual(await cells(page, 2).allTextContents(), ['failed'])
+  assert.match(String(await cells(page, 8).textContent()), /550.*<img src=x/)
+  const order = await page.getByRole('table').getByRole('link', { name: /^\d+$/ }).getAttribute('href')
+  assert.match(String(order), /^#orders\?order=[0-9a-f-]{36}$/)
+  await page.getByRole('link', { name: 'created' }).focus()
+  await page.keyboard.press('Enter')
 
-    // The mail in its frame: hostile text is text, and nothing runs.
-    const frame = page.frameLocator('.mail-view iframe')
-    await frame.getByText(`Hello Ada ${HOSTILE},`).waitFor()
-    assert.equal(await frame.locator('img, script').count(), 0)
-    assert.equal(await page.locator('.mail-view iframe').getAttribute('sandbox'), '')
-    assert.match(String(await page.getByRole('region', { name: 'Text of the mail' }).textContent()), /2 × Mug "><img src=x/)
-    assert.equal(await countForeign(page), 0)
-    await assertAccessible(page, 'mail')
+  // The mail in its frame: hostile text is text, and nothing runs.
+  const frame = page.frameLocator('.mail-view iframe')
+  await frame.getByText(`Hello Ada ${HOSTILE},`).waitFor()
+  assert.equal(await frame.locator('img, script').count(), 0)
+  assert.equal(await page.locator('.mail-view iframe').getAttribute('sandbox'), '')
+  assert.match(String(await page.getByRole('region', { name: 'Text of the mail' }).textContent()), /2 × Mug "><img src=x/)
+  assert.equal(await countForeign(page), 0)
+  await assertUsable(page, 'mail')
 
-    // Escape sends nothing.
+  // Escape sends nothing.
+  await page.getByRole('button', { name: 'Retry this mail' }).click()
+  await assertUsable(page, 'dialog')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  assert.equal((await store.pool.query(`select count(*) from email_deliveries where status = 'failed'`)).rows[0].count, 1)
+  const retry = async () => {
     await page.getByRole('button', { name: 'Retry this mail' }).click()
-    await assertAccessible(page, 'dialog')
-    await page.keyboard.press('Escape')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    assert.equal((await store.pool.query(`select count(*) from email_deliveries where status = 'failed'`)).rows[0].count, 1)
-    const retry = async () => {
-      await page.getByRole('button', { name: 'Retry this mail' }).click()
-      await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click()
-      await page.getByText('The mail is queued again.').waitFor()
-    }
-    await retry()
-    await page.locator('.badge', { hasText: 'failed' }).waitFor()
-    await page.getByRole('link', { name: 'Back to the list' }).click()
-    await page.getByRole('button', { name: 'Retry all failed mails' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click()
-    await page.getByText('1 mail is queued again.').waitFor()
-    await page.getByText('No mails.').waitFor()
-    const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
-    await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
+    await page.getByRole('dialog').getByRole('button', { name: 'Retry' }).click()
+    await page.getByText('The mail is queued again.').waitFor()
+  }
+  await retry()
+  await page.locator('.badge', { hasText: 'failed' }).waitFor()
+  await page.getByRole('link', { name: 'Back to the list' }).click()
+  await page.getByRole('button', { name: 'Retry all failed mails' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Retry all' }).click()
+  await page.getByText('1 mail is queued again.').waitFor()
+  await page.getByText('No mails.').waitFor()
+  const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
+  await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
 
-    await page.getByRole('link', { name: 'Clear filters' }).click()
-    await cells(page, 2).nth(3).waitFor()
-    await page.getByRole('link', { name: '100', exact: false }).first().waitFor()
-    assert.deepEqual(complaints, [])
+  await page.getByRole('link', { name: 'Clear filters' }).click()
+  await cells(page, 2).nth(3).waitFor()
+  await page.getByRole('link', { name: '100', exact: false }).first().waitFor()
+  assert.deepEqual(complaints, [])
+})
+
+test('previews each template, in each language and in other locales', { skip: NO_CHROMIUM }, async (t) => {
+  const { page, complaints, show } = await openConsole(t, NARROW)
+  await show('Mails')
+  await page.getByText('No mails.').waitFor()
+  await page.getByRole('link', { name: 'Templates' }).click()
+  const names = await eventually(async () => {
+    const found = await cells(page, 1).allTextContents()
+    return found.length === 25 && found
   })
-
-  test(`previews each template, in each language and in other locales, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { page, complaints, show } = await openConsole(t, view)
-    await show('Mails')
-    await page.getByText('No mails.').waitFor()
-    await page.getByRole('link', { name: 'Templates' }).click()
-    const names = await eventually(async () => {
-      const found = await cells(page, 1).allTextContents()
-      return found.length === 25 && found
-    })
-    const frame = page.frameLocator('.mail-view iframe')
-    for (const name of names) {
-      await page.getByRole('table').getByRole('link', { name, exact: true }).click()
-      await page.getByRole('heading', { name: `Preview: ${name} in English (en)` }).waitFor()
-      await frame.locator('h1').waitFor()
-    }
-    await page.getByRole('table').getByRole('link', { name: 'shipped', exact: true }).click()
-    await frame.getByText('€1,234.50').waitFor()
-    await assertAccessible(page, 'templates')
-    await page.getByLabel('Amounts as in').fill('de')
-    await page.getByLabel('Amounts as in').press('Enter')
-    await frame.getByText('1.234,50\u00a0€').waitFor()
-    await page.getByLabel('Amounts as in').fill('')
-    for (const [language, heading] of [
-      ['de', 'Ihre Bestellung ist unterwegs'],
-      ['fr', 'Votre commande est en route'],
-      ['es', 'Su pedido está en camino'],
-      ['en', 'Your order is on its way'],
-    ] as const) {
-      await page.locator('form.filters select').selectOption(language)
-      await page.getByRole('button', { name: 'Preview' }).click()
-      await frame.getByRole('heading', { name: heading }).waitFor()
-    }
-    await page.reload()
-    await frame.getByText('€1,234.50').waitFor()
-    await page.getByLabel('Amounts as in').fill('en-u-nu-arab')
-    await page.getByLabel('Amounts as in').press('Enter')
-    await page.getByRole('heading', { name: 'amounts in English (en-u-nu-arab)' }).waitFor()
+  const frame = page.frameLocator('.mail-view iframe')
+  for (const name of names) {
+    await page.getByRole('table').getByRole('link', { name, exact: true }).click()
+    await page.getByRole('heading', { name: `Preview: ${name} in English (en)` }).waitFor()
     await frame.locator('h1').waitFor()
-    assert.deepEqual(complaints, [])
-    await page.getByLabel('Amounts as in').fill('not a language')
+  }
+  await page.getByRole('table').getByRole('link', { name: 'shipped', exact: true }).click()
+  await frame.getByText('€1,234.50').waitFor()
+  await assertUsable(page, 'templates')
+  await page.getByLabel('Amounts as in').fill('de')
+  await page.getByLabel('Amounts as in').press('Enter')
+  await frame.getByText('1.234,50\u00a0€').waitFor()
+  await page.getByLabel('Amounts as in').fill('')
+  for (const [language, heading] of [
+    ['de', 'Ihre Bestellung ist unterwegs'],
+    ['fr', 'Votre commande est en route'],
+    ['es', 'Su pedido está en camino'],
+    ['en', 'Your order is on its way'],
+  ] as const) {
+    await page.locator('form.filters select').selectOption(language)
     await page.getByRole('button', { name: 'Preview' }).click()
-    await page.getByRole('alert').getByText('is not the tag of a known language').waitFor()
-    await assertAccessible(page, 'refusal')
-  })
-}
+    await frame.getByRole('heading', { name: heading }).waitFor()
+  }
+  await page.reload()
+  await frame.getByText('€1,234.50').waitFor()
+  await page.getByLabel('Amounts as in').fill('en-u-nu-arab')
+  await page.getByLabel('Amounts as in').press('Enter')
+  await page.getByRole('heading', { name: 'amounts in English (en-u-nu-arab)' }).waitFor()
+  await frame.locator('h1').waitFor()
+  assert.deepEqual(complaints, [])
+  await page.getByLabel('Amounts as in').fill('not a language')
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await page.getByRole('alert').getByText('is not the tag of a known language').waitFor()
+  await assertUsable(page, 'refusal')
+})
 
 test('a failed mail is sent again beside its change in the timeline of the order', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, address, customers } = await openMailingConsole(t, { width: 1_280, isDark: false })
@@ -169,7 +167,7 @@ test('a failed mail is sent again beside its change in the timeline of the order
   await page.goto(`${address}#orders?order=${rows[0].id}`)
   const again = page.getByRole('button', { name: 'Send again the mail of change 1' })
   await again.press('Enter')
-  await assertAccessible(page, 'the question before a mail is sent again')
+  await assertUsable(page, 'the question before a mail is sent again')
   await page.getByRole('dialog', { name: 'Retry this mail?' }).getByRole('button', { name: 'Retry' }).press('Enter')
   await page.getByText('The mail is queued again.').waitFor()
   const retried = async () =>
@@ -189,7 +187,7 @@ test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => 
        select id || '.1', id, gen_random_uuid(), 'storefront.order.created', 'sent', '2026-03-01T10:00:00Z'
        from (select gen_random_uuid() as id from generate_series(1, 120)) as made`,
     ))
-  const { page, complaints, show } = await openConsole(t, VIEWS[0], { prepare })
+  const { page, complaints, show } = await openConsole(t, WIDE, { prepare })
   await show('Mails')
   const read = async (count: number) => {
     await eventually(async () => (await cells(page, 1).count()) === count)
@@ -226,7 +224,7 @@ test('a template of the shop with scripts and pictures of other hosts runs and l
     <link rel="stylesheet" href="https://tracker.example/a.css"><meta http-equiv="refresh" content="0; url=https://tracker.example/">
     <form action="https://tracker.example/" target="_top"><button>Send</button></form><a href="https://tracker.example/" target="_top">Away</a>`,
   )
-  const { page, complaints, show } = await openConsole(t, VIEWS[0], { mailTemplates })
+  const { page, complaints, show } = await openConsole(t, WIDE, { mailTemplates })
   await show('Mails')
   await page.getByRole('link', { name: 'Templates' }).click()
   await page.getByText("the shop's own").waitFor()

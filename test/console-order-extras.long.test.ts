@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { openConsole } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, openConsole } from './console-harness.ts'
 import { register } from './store.ts'
 
 const HOSTILE = `"><script>document.title='taken'</script>\n<img src=x onerror="document.title='taken'">`
@@ -25,7 +25,7 @@ test('an operator reads and adds notes about an order, and nothing in them runs'
   await page.getByText('The note is saved.').waitFor()
   await page.locator('.notes li').nth(1).waitFor()
   assert.deepEqual(await page.locator('.notes p').allTextContents(), ['Second', HOSTILE])
-  await assertAccessible(page, 'an order with notes')
+  await assertUsable(page, 'an order with notes')
   assert.notEqual(await page.title(), 'taken')
   assert.deepEqual(complaints, [])
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { NO_CHROMIUM } from './chromium.ts'
-import { assertUsable, HOSTILE, openConsoleOf, VIEWS, withoutRefusals } from './console-harness.ts'
+import { assertUsable, HOSTILE, NARROW, openConsoleOf, withoutRefusals } from './console-harness.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'
 
@@ -39,70 +39,68 @@ async function open(page: Page, address: string, { id, number }: { id: string; n
   await page.getByRole('heading', { level: 2, name: `Orders: ${number}` }).waitFor()
 }
 
-for (const view of VIEWS) {
-  test(`an operator ships a parcel, cancels and returns parts, with the keyboard alone at ${view.width} px`, {
-    skip: NO_CHROMIUM,
-  }, async (t) => {
-    const { page, complaints, address } = await openConsoleOf(t, store, { view })
-    const { order, mug, lamp } = await placeOrder({ name: HOSTILE, attributes: { channel: HOSTILE, is_gift: true } })
-    const dialog = page.getByRole('dialog')
-    await open(page, address, order)
-    await page.getByRole('heading', { name: 'Attributes' }).waitFor()
-    assert.equal(await page.getByRole('button', { name: 'Return part…' }).count(), 0, 'nothing was shipped yet')
+test('an operator ships a parcel, cancels and returns parts, with the keyboard alone', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { page, complaints, address } = await openConsoleOf(t, store, { view: NARROW })
+  const { order, mug, lamp } = await placeOrder({ name: HOSTILE, attributes: { channel: HOSTILE, is_gift: true } })
+  const dialog = page.getByRole('dialog')
+  await open(page, address, order)
+  await page.getByRole('heading', { name: 'Attributes' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Return part…' }).count(), 0, 'nothing was shipped yet')
 
-    await page.getByRole('button', { name: 'Ship parcel…' }).press('Enter')
-    assert.equal(await dialog.getByLabel(HOSTILE).inputValue(), '3', 'a parcel has everything, unless something is taken out')
+  await page.getByRole('button', { name: 'Ship parcel…' }).press('Enter')
+  assert.equal(await dialog.getByLabel(HOSTILE).inputValue(), '3', 'a parcel has everything, unless something is taken out')
+  await dialog.getByLabel(HOSTILE).fill('1')
+  await dialog.getByLabel('Lamp').fill('0')
+  await dialog.getByLabel('Carrier').fill(HOSTILE)
+  await page.keyboard.press('Enter')
+  await dialog.getByText('Tracking needs both').waitFor()
+  await dialog.getByLabel('Parcel number').fill('JJD 1')
+  await assertUsable(page, 'the dialog of a parcel')
+  await page.keyboard.press('Enter')
+  await page.getByText(`Order ${order.number} is confirmed. 1 piece was shipped.`).waitFor()
+  await page.getByRole('heading', { name: 'Parcels' }).waitFor()
+  await page.getByText(`1 × ${HOSTILE} shipped`).waitFor()
+  assert.equal(await page.getByText(`${HOSTILE} JJD 1`).count(), 2, 'the parcel, and the change that shipped it')
+
+  await page.getByRole('button', { name: 'Cancel part…' }).press('Enter')
+  await page.keyboard.press('Tab')
+  await dialog.getByRole('button', { name: 'Cancel part' }).press('Enter')
+  await dialog.getByText('Choose at least one piece.').waitFor()
+  await dialog.getByLabel('Lamp').fill('2')
+  await dialog.getByLabel('Reason').fill('No longer made')
+  await page.keyboard.press('Enter')
+  await page.getByText(`Order ${order.number} is confirmed. 2 pieces were cancelled.`).waitFor()
+  await page.getByText('Total €30.00').waitFor()
+
+  for (const [index, isRestocked] of [false, true].entries()) {
+    if (index === 1) await change(order.id, 'shipments', {})
+    await page.getByRole('button', { name: 'Return part…' }).press('Enter')
     await dialog.getByLabel(HOSTILE).fill('1')
-    await dialog.getByLabel('Lamp').fill('0')
-    await dialog.getByLabel('Carrier').fill(HOSTILE)
-    await page.keyboard.press('Enter')
-    await dialog.getByText('Tracking needs both').waitFor()
-    await dialog.getByLabel('Parcel number').fill('JJD 1')
-    await assertUsable(page, 'the dialog of a parcel')
-    await page.keyboard.press('Enter')
-    await page.getByText(`Order ${order.number} is confirmed. 1 piece was shipped.`).waitFor()
-    await page.getByRole('heading', { name: 'Parcels' }).waitFor()
-    await page.getByText(`1 × ${HOSTILE} shipped`).waitFor()
-    assert.equal(await page.getByText(`${HOSTILE} JJD 1`).count(), 2, 'the parcel, and the change that shipped it')
-
-    await page.getByRole('button', { name: 'Cancel part…' }).press('Enter')
-    await page.keyboard.press('Tab')
-    await dialog.getByRole('button', { name: 'Cancel part' }).press('Enter')
-    await dialog.getByText('Choose at least one piece.').waitFor()
-    await dialog.getByLabel('Lamp').fill('2')
-    await dialog.getByLabel('Reason').fill('No longer made')
-    await page.keyboard.press('Enter')
-    await page.getByText(`Order ${order.number} is confirmed. 2 pieces were cancelled.`).waitFor()
-    await page.getByText('Total €30.00').waitFor()
-
-    for (const [index, isRestocked] of [false, true].entries()) {
-      if (index === 1) await change(order.id, 'shipments', {})
-      await page.getByRole('button', { name: 'Return part…' }).press('Enter')
-      await dialog.getByLabel(HOSTILE).fill('1')
-      if (isRestocked) await dialog.getByLabel('The goods can be sold again').press('Space')
-      await dialog.getByRole('button', { name: 'Return part' }).press('Enter')
-      await page.getByText(/1 piece was returned\./).waitFor()
-      await page.getByText(isRestocked ? 'returned, to be sold again' : 'returned, not back in stock').waitFor()
-    }
-    await assertUsable(page, 'an order with parcels')
-    const { status, items, parcels, total } = await read(order.id)
-    assert.deepEqual(
-      [status, total.amount, parcels.length, parcels[0].tracking],
-      ['shipped', 3_000, 2, { carrier: HOSTILE, number: 'JJD 1' }],
-    )
-    assert.deepEqual(
-      items.map(({ shipped, cancelled, returned }: Record<string, number>) => [shipped, cancelled, returned]),
-      [
-        [3, undefined, 2],
-        [undefined, 2, undefined],
-      ],
-    )
-    assert.deepEqual([await store.readStock(mug), await store.readStock(lamp)], [[98], [100]])
-    assert.equal(await page.locator('main script, main img').count(), 0)
-    assert.match(await page.title(), /^Orders/)
-    assert.deepEqual(complaints, [])
-  })
-}
+    if (isRestocked) await dialog.getByLabel('The goods can be sold again').press('Space')
+    await dialog.getByRole('button', { name: 'Return part' }).press('Enter')
+    await page.getByText(/1 piece was returned\./).waitFor()
+    await page.getByText(isRestocked ? 'returned, to be sold again' : 'returned, not back in stock').waitFor()
+  }
+  await assertUsable(page, 'an order with parcels')
+  const { status, items, parcels, total } = await read(order.id)
+  assert.deepEqual(
+    [status, total.amount, parcels.length, parcels[0].tracking],
+    ['shipped', 3_000, 2, { carrier: HOSTILE, number: 'JJD 1' }],
+  )
+  assert.deepEqual(
+    items.map(({ shipped, cancelled, returned }: Record<string, number>) => [shipped, cancelled, returned]),
+    [
+      [3, undefined, 2],
+      [undefined, 2, undefined],
+    ],
+  )
+  assert.deepEqual([await store.readStock(mug), await store.readStock(lamp)], [[98], [100]])
+  assert.equal(await page.locator('main script, main img').count(), 0)
+  assert.match(await page.title(), /^Orders/)
+  assert.deepEqual(complaints, [])
+})
 
 test('a parcel that was made meanwhile is not doubled, and what was entered outlives the polling behind the dialog', {
   skip: NO_CHROMIUM,

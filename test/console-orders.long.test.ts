@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { HOSTILE, openConsole, VIEWS } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, HOSTILE, NARROW, openConsole } from './console-harness.ts'
 import { type Account, register, startSecondProcess, type TestStore } from './store.ts'
 
 /** Orders of one customer, oldest first. */
@@ -44,69 +44,67 @@ const row = (page: Page, number: string) =>
   page.getByRole('region', { name: 'Orders', exact: true }).getByRole('row').filter({ hasText: number })
 const dialog = (page: Page) => page.getByRole('dialog')
 
-for (const view of VIEWS) {
-  test(`an operator finds an order, reads it and ships it, with the keyboard alone at ${view.width} px`, {
-    skip: NO_CHROMIUM,
-  }, async (t) => {
-    const { store, operator, page, complaints, show } = await openConsole(t, view)
-    const { orders, product, customer } = await placeOrders(store, 3)
-    const [first, second] = orders as [{ id: string; number: string }, { id: string; number: string }]
-    await show('Orders')
-    await row(page, first.number).waitFor()
-    await assertAccessible(page, 'the list')
-    await page.getByLabel('Number').fill(first.number)
-    await page.keyboard.press('Enter')
-    await row(page, second.number).waitFor({ state: 'detached' })
-    assert.match(page.url(), new RegExp(`#orders\\?number=${first.number}$`))
-    await page.getByLabel('Number').fill('')
-    await page.getByLabel('E-mail').fill(customer.email)
-    await page.getByLabel('Product').fill(product.sku)
-    await page.getByLabel('Status').selectOption('pending')
-    await page.keyboard.press('Enter')
-    await page.getByRole('button', { name: 'Search' }).press('Enter')
-    await row(page, second.number).waitFor()
-    assert.match(page.url(), /#orders\?email=.*&status=pending&product_id=[\da-f-]{36}$/)
-    await page.reload()
-    await row(page, second.number).waitFor()
-    assert.equal(await page.getByLabel('Status').inputValue(), 'pending')
+test('an operator finds an order, reads it and ships it, with the keyboard alone', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { store, operator, page, complaints, show } = await openConsole(t, NARROW)
+  const { orders, product, customer } = await placeOrders(store, 3)
+  const [first, second] = orders as [{ id: string; number: string }, { id: string; number: string }]
+  await show('Orders')
+  await row(page, first.number).waitFor()
+  await assertUsable(page, 'the list')
+  await page.getByLabel('Number').fill(first.number)
+  await page.keyboard.press('Enter')
+  await row(page, second.number).waitFor({ state: 'detached' })
+  assert.match(page.url(), new RegExp(`#orders\\?number=${first.number}$`))
+  await page.getByLabel('Number').fill('')
+  await page.getByLabel('E-mail').fill(customer.email)
+  await page.getByLabel('Product').fill(product.sku)
+  await page.getByLabel('Status').selectOption('pending')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Search' }).press('Enter')
+  await row(page, second.number).waitFor()
+  assert.match(page.url(), /#orders\?email=.*&status=pending&product_id=[\da-f-]{36}$/)
+  await page.reload()
+  await row(page, second.number).waitFor()
+  assert.equal(await page.getByLabel('Status').inputValue(), 'pending')
 
-    await page.getByRole('link', { name: first.number }).press('Enter')
-    await page.getByRole('heading', { name: `Orders: ${first.number}` }).waitFor()
-    await page.getByText('12.50', { exact: false }).first().waitFor()
-    await page.getByText('Ada Lovelace').waitFor()
-    await assertAccessible(page, 'an order')
-    assert.equal(await page.getByRole('button', { name: /Move to shipped/ }).count(), 0, 'it is not confirmed yet')
-    await page.getByRole('button', { name: 'Move to confirmed…' }).press('Enter')
-    await assertAccessible(page, 'the dialog')
-    await dialog(page).getByLabel('Reason').fill('The payment arrived')
-    await dialog(page).getByLabel('Reference').fill('payment-1')
-    await page.keyboard.press('Enter')
-    await page.getByText(`Order ${first.number} is confirmed.`).waitFor()
-    await page.getByRole('button', { name: 'Move to shipped…' }).press('Enter')
-    await dialog(page).getByLabel('Carrier').fill('DHL')
-    await page.keyboard.press('Enter')
-    await dialog(page).getByText('Tracking needs both').waitFor()
-    await dialog(page).getByLabel('Parcel number').fill('JJD 1')
-    await dialog(page).getByLabel('Address that shows').fill('https://parcels.example/1')
-    await page.keyboard.press('Enter')
-    await page.getByText(`Order ${first.number} is shipped.`).waitFor()
-    await page.getByText('DHL JJD 1').first().waitFor()
-    const { status, status_history: history } = await statusOf(store, first.id)
-    assert.equal(status, 'shipped')
-    assert.deepEqual(history[1], {
-      status: 'confirmed',
-      at: history[1].at,
-      actor: { type: 'admin', id: operator.id },
-      reason: 'The payment arrived',
-      reference: 'payment-1',
-    })
-    assert.deepEqual(history[2].tracking, { carrier: 'DHL', number: 'JJD 1', url: 'https://parcels.example/1' })
-    await page.getByRole('link', { name: '← All orders' }).click()
-    await row(page, second.number).waitFor()
-    assert.equal(await row(page, first.number).count(), 0, 'the filters are as before, and it is not pending')
-    assert.deepEqual(complaints, [])
+  await page.getByRole('link', { name: first.number }).press('Enter')
+  await page.getByRole('heading', { name: `Orders: ${first.number}` }).waitFor()
+  await page.getByText('12.50', { exact: false }).first().waitFor()
+  await page.getByText('Ada Lovelace').waitFor()
+  await assertUsable(page, 'an order')
+  assert.equal(await page.getByRole('button', { name: /Move to shipped/ }).count(), 0, 'it is not confirmed yet')
+  await page.getByRole('button', { name: 'Move to confirmed…' }).press('Enter')
+  await assertUsable(page, 'the dialog')
+  await dialog(page).getByLabel('Reason').fill('The payment arrived')
+  await dialog(page).getByLabel('Reference').fill('payment-1')
+  await page.keyboard.press('Enter')
+  await page.getByText(`Order ${first.number} is confirmed.`).waitFor()
+  await page.getByRole('button', { name: 'Move to shipped…' }).press('Enter')
+  await dialog(page).getByLabel('Carrier').fill('DHL')
+  await page.keyboard.press('Enter')
+  await dialog(page).getByText('Tracking needs both').waitFor()
+  await dialog(page).getByLabel('Parcel number').fill('JJD 1')
+  await dialog(page).getByLabel('Address that shows').fill('https://parcels.example/1')
+  await page.keyboard.press('Enter')
+  await page.getByText(`Order ${first.number} is shipped.`).waitFor()
+  await page.getByText('DHL JJD 1').first().waitFor()
+  const { status, status_history: history } = await statusOf(store, first.id)
+  assert.equal(status, 'shipped')
+  assert.deepEqual(history[1], {
+    status: 'confirmed',
+    at: history[1].at,
+    actor: { type: 'admin', id: operator.id },
+    reason: 'The payment arrived',
+    reference: 'payment-1',
   })
-}
+  assert.deepEqual(history[2].tracking, { carrier: 'DHL', number: 'JJD 1', url: 'https://parcels.example/1' })
+  await page.getByRole('link', { name: '← All orders' }).click()
+  await row(page, second.number).waitFor()
+  assert.equal(await row(page, first.number).count(), 0, 'the filters are as before, and it is not pending')
+  assert.deepEqual(complaints, [])
+})
 
 test('goods that come back are put into stock only when the operator asks for it', { skip: NO_CHROMIUM }, async (t) => {
   const { store, operator, page, complaints, address } = await openConsole(t)
@@ -133,7 +131,7 @@ test('of two operators who move one order, the second is told what happened and 
   await page.getByText('version 2').waitFor()
   await dialog(page).getByRole('button', { name: 'Move to cancelled' }).click()
   await page.getByText(`Order ${order.number} was not moved to cancelled: it was changed meanwhile. It is confirmed (version 2)`).waitFor()
-  await assertAccessible(page, 'the explanation')
+  await assertUsable(page, 'the explanation')
   assert.equal((await statusOf(store, order.id)).version, 2)
   await page.getByRole('button', { name: 'Move to cancelled…' }).click()
   await dialog(page).getByRole('button', { name: 'Move to cancelled' }).click()
@@ -145,34 +143,32 @@ test('of two operators who move one order, the second is told what happened and 
 })
 
 test('many orders move at once; the one that was refused stays selected, with the reason', { skip: NO_CHROMIUM }, async (t) => {
-  for (const view of VIEWS) {
-    const { store, operator, page, complaints, show } = await openConsole(t, view)
-    const { orders } = await placeOrders(store, 60)
-    const refused = orders[30] as { id: string; number: string }
-    await show('Orders')
-    await row(page, (orders.at(-1) as { number: string }).number).waitFor()
-    await page.getByRole('button', { name: 'Older orders' }).click()
-    await page.getByText('60 orders', { exact: true }).waitFor()
-    await page.getByLabel('Select all shown').check()
-    await page.getByText('60 selected').waitFor()
-    await page.getByRole('combobox', { name: 'Move to' }).selectOption('confirmed')
-    await page.getByRole('button', { name: 'Move selected…' }).click()
-    await move(store, operator, refused.id, { to: 'cancelled' })
-    await dialog(page).getByLabel('Reason').fill('Paid')
-    await dialog(page).getByRole('button', { name: 'Move to confirmed' }).click()
-    await page.getByText('Orders moved: 59. Refused: 1, with the reason below.').waitFor()
-    await page.getByText('1 selected').waitFor()
-    assert.ok(await page.getByLabel(`Select order ${refused.number}`).isChecked())
-    const results = page.getByRole('region', { name: 'Result of the last move' })
-    await results.getByRole('row').filter({ hasText: refused.number }).getByText('not moved').waitFor()
-    await assertAccessible(page, 'the results')
-    const { rows } = await store.pool.query('select status, count(*)::int from orders group by status order by status')
-    assert.deepEqual(rows, [
-      { status: 'cancelled', count: 1 },
-      { status: 'confirmed', count: 59 },
-    ])
-    assert.deepEqual(complaints, [])
-  }
+  const { store, operator, page, complaints, show } = await openConsole(t, NARROW)
+  const { orders } = await placeOrders(store, 60)
+  const refused = orders[30] as { id: string; number: string }
+  await show('Orders')
+  await row(page, (orders.at(-1) as { number: string }).number).waitFor()
+  await page.getByRole('button', { name: 'Older orders' }).click()
+  await page.getByText('60 orders', { exact: true }).waitFor()
+  await page.getByLabel('Select all shown').check()
+  await page.getByText('60 selected').waitFor()
+  await page.getByRole('combobox', { name: 'Move to' }).selectOption('confirmed')
+  await page.getByRole('button', { name: 'Move selected…' }).click()
+  await move(store, operator, refused.id, { to: 'cancelled' })
+  await dialog(page).getByLabel('Reason').fill('Paid')
+  await dialog(page).getByRole('button', { name: 'Move to confirmed' }).click()
+  await page.getByText('Orders moved: 59. Refused: 1, with the reason below.').waitFor()
+  await page.getByText('1 selected').waitFor()
+  assert.ok(await page.getByLabel(`Select order ${refused.number}`).isChecked())
+  const results = page.getByRole('region', { name: 'Result of the last move' })
+  await results.getByRole('row').filter({ hasText: refused.number }).getByText('not moved').waitFor()
+  await assertUsable(page, 'the results')
+  const { rows } = await store.pool.query('select status, count(*)::int from orders group by status order by status')
+  assert.deepEqual(rows, [
+    { status: 'cancelled', count: 1 },
+    { status: 'confirmed', count: 59 },
+  ])
+  assert.deepEqual(complaints, [])
 })
 
 test('a move whose answer was lost is sent again and made once', { skip: NO_CHROMIUM }, async (t) => {
@@ -221,24 +217,22 @@ test('new orders come in by themselves, and selection, focus and scroll stay', {
 })
 
 test('HTML in names, notes, references and reasons is text everywhere', { skip: NO_CHROMIUM }, async (t) => {
-  for (const view of VIEWS) {
-    const { store, operator, page, complaints, show } = await openConsole(t, view)
-    const { orders } = await placeOrders(store, 2, { name: HOSTILE, note: HOSTILE })
-    const [first] = orders as [{ id: string; number: string }]
-    await move(store, operator, first.id, { to: 'confirmed', reason: HOSTILE, reference: HOSTILE })
-    await move(store, operator, first.id, { to: 'shipped', tracking: { carrier: HOSTILE, number: HOSTILE } })
-    await show('Orders')
-    await page.getByText(`2 × ${HOSTILE}`).first().waitFor()
-    await assertAccessible(page, 'the list')
-    await page.getByRole('link', { name: first.number }).click()
-    await page.getByText(HOSTILE).nth(6).waitFor()
-    await assertAccessible(page, 'the order')
-    assert.equal(await page.locator('main script, main img').count(), 0)
-    await page.goto(page.url().replace(/#.*/, `#orders?${new URLSearchParams({ number: '1', email: HOSTILE })}`))
-    await page.getByText('No order matches.').waitFor()
-    assert.match(await page.title(), /^Orders/)
-    assert.deepEqual(complaints, [])
-  }
+  const { store, operator, page, complaints, show } = await openConsole(t, NARROW)
+  const { orders } = await placeOrders(store, 2, { name: HOSTILE, note: HOSTILE })
+  const [first] = orders as [{ id: string; number: string }]
+  await move(store, operator, first.id, { to: 'confirmed', reason: HOSTILE, reference: HOSTILE })
+  await move(store, operator, first.id, { to: 'shipped', tracking: { carrier: HOSTILE, number: HOSTILE } })
+  await show('Orders')
+  await page.getByText(`2 × ${HOSTILE}`).first().waitFor()
+  await assertUsable(page, 'the list')
+  await page.getByRole('link', { name: first.number }).click()
+  await page.getByText(HOSTILE).nth(6).waitFor()
+  await assertUsable(page, 'the order')
+  assert.equal(await page.locator('main script, main img').count(), 0)
+  await page.goto(page.url().replace(/#.*/, `#orders?${new URLSearchParams({ number: '1', email: HOSTILE })}`))
+  await page.getByText('No order matches.').waitFor()
+  assert.match(await page.title(), /^Orders/)
+  assert.deepEqual(complaints, [])
 })
 
 test('says that the store does not answer, keeps what is shown, and comes back by itself', { skip: NO_CHROMIUM }, async (t) => {
@@ -259,7 +253,7 @@ test('says that the store does not answer, keeps what is shown, and comes back b
 
 test('the timeline follows each change to its mail and the lake, with the mail beside it', { skip: NO_CHROMIUM }, async (t) => {
   const roles = ['api', 'stream', 'email', 'lake'] as const
-  const { store, operator, page, complaints, address } = await openConsole(t, VIEWS[1], { roles: [...roles], lakeFlushSeconds: 1 })
+  const { store, operator, page, complaints, address } = await openConsole(t, NARROW, { roles: [...roles], lakeFlushSeconds: 1 })
   const { orders, customer } = await placeOrders(store, 1)
   const [order] = orders as [{ id: string; number: string }]
   await page.goto(`${address}#orders?order=${order.id}`)
@@ -274,7 +268,7 @@ test('the timeline follows each change to its mail and the lake, with the mail b
     .waitFor()
   const mail = page.frameLocator('.mail-view iframe')
   await mail.getByText(order.number).first().waitFor()
-  await assertAccessible(page, 'an order with its mail')
+  await assertUsable(page, 'an order with its mail')
   await move(store, operator, order.id, { to: 'cancelled', reason: 'The lamp is broken' })
   await steps.filter({ hasText: 'cancelled' }).getByText('sent', { exact: true }).waitFor({ timeout: 60_000 })
   await mail.getByText('The lamp is broken').waitFor()

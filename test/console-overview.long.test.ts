@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { rollUpOrders } from '../src/figures/roll-up-orders.ts'
 import { addBuyers } from './buyers.ts'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { openConsole, VIEWS } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, NARROW, openConsole } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import type { TestStore } from './store.ts'
 
@@ -72,84 +72,82 @@ const isDrawn = (page: Page, title: string) =>
       return coloured > 20
     })
 
-for (const view of VIEWS) {
-  test(`the overview explains that it is empty, then shows figures in place, at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { store, page, complaints } = await openConsole(t, view)
-    await page.clock.install()
-    await page.getByText('No figures have been collected yet.').or(page.getByText('Collected at')).waitFor()
-    await plotOf(page, 'Orders per minute').getByText('No order was placed in the last hour.').waitFor()
-    // The store itself measures soon after its start.
-    const queues = plotOf(page, 'Mails and webhooks that wait')
-    await queues.locator('p:visible, canvas:visible').first().waitFor()
-    await assertAccessible(page, 'empty')
+test('the overview explains that it is empty, then shows figures in place', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, complaints } = await openConsole(t, NARROW)
+  await page.clock.install()
+  await page.getByText('No figures have been collected yet.').or(page.getByText('Collected at')).waitFor()
+  await plotOf(page, 'Orders per minute').getByText('No order was placed in the last hour.').waitFor()
+  // The store itself measures soon after its start.
+  const queues = plotOf(page, 'Mails and webhooks that wait')
+  await queues.locator('p:visible, canvas:visible').first().waitFor()
+  await assertUsable(page, 'empty')
 
-    await sell(store, 4)
-    await page.clock.runFor(11_000)
-    await page.getByRole('region', { name: 'Best sellers' }).getByText(HOSTILE).waitFor()
-    for (const title of [
-      'Orders per minute',
-      'Revenue in EUR per minute',
-      'Revenue in JPY per minute',
-      'Requests per second',
-      'Slowest requests (p99)',
-      'Errors per minute',
-      'Change stream: log not yet read',
-      'Events not yet read',
-      'Oldest event that is not in the lake',
-      'Mails and webhooks that wait',
-    ]) {
-      assert.equal(await isDrawn(page, title), true, title)
-    }
-    await page.getByRole('region', { name: 'Stock running out' }).getByText('sold out').waitFor()
-    await page.getByText('€50.00').first().waitFor()
-    await plotOf(page, 'Requests per second').getByText('all others').waitFor()
-    await assertAccessible(page, 'with figures')
-    const { scroll, client } = (await page.evaluate(
-      '({ scroll: document.documentElement.scrollWidth, client: document.documentElement.clientWidth })',
-    )) as Record<string, number>
-    assert.equal(scroll, client, 'nothing is wider than the screen')
+  await sell(store, 4)
+  await page.clock.runFor(11_000)
+  await page.getByRole('region', { name: 'Best sellers' }).getByText(HOSTILE).waitFor()
+  for (const title of [
+    'Orders per minute',
+    'Revenue in EUR per minute',
+    'Revenue in JPY per minute',
+    'Requests per second',
+    'Slowest requests (p99)',
+    'Errors per minute',
+    'Change stream: log not yet read',
+    'Events not yet read',
+    'Oldest event that is not in the lake',
+    'Mails and webhooks that wait',
+  ]) {
+    assert.equal(await isDrawn(page, title), true, title)
+  }
+  await page.getByRole('region', { name: 'Stock running out' }).getByText('sold out').waitFor()
+  await page.getByText('€50.00').first().waitFor()
+  await plotOf(page, 'Requests per second').getByText('all others').waitFor()
+  await assertUsable(page, 'with figures')
+  const { scroll, client } = (await page.evaluate(
+    '({ scroll: document.documentElement.scrollWidth, client: document.documentElement.clientWidth })',
+  )) as Record<string, number>
+  assert.equal(scroll, client, 'nothing is wider than the screen')
 
-    // By keyboard: the same figures as a table, which a poll updates in place.
-    const orders = plotOf(page, 'Orders per minute')
-    await orders.getByText('As a table').focus()
-    await page.keyboard.press('Enter')
-    const region = orders.getByRole('region', { name: 'Orders per minute, as a table' })
-    await region.focus()
-    const ones = region.getByRole('cell', { name: '1', exact: true })
-    assert.equal(await ones.count(), 2)
-    await assertAccessible(page, 'with a table')
-    const before = await orders.locator('canvas').elementHandle()
-    await sell(store, 7)
-    await page.clock.runFor(11_000)
-    await region.getByRole('cell', { name: '2', exact: true }).first().or(ones.nth(2)).waitFor()
-    assert.equal(
-      await before?.evaluate((canvas) => (canvas as unknown as { isConnected: boolean }).isConnected),
-      true,
-      'the plot is the same',
-    )
-    assert.equal(
-      await region.evaluate(
-        (element) => element === (element as unknown as { ownerDocument: { activeElement: unknown } }).ownerDocument.activeElement,
-      ),
-      true,
-      'focus stays',
-    )
+  // By keyboard: the same figures as a table, which a poll updates in place.
+  const orders = plotOf(page, 'Orders per minute')
+  await orders.getByText('As a table').focus()
+  await page.keyboard.press('Enter')
+  const region = orders.getByRole('region', { name: 'Orders per minute, as a table' })
+  await region.focus()
+  const ones = region.getByRole('cell', { name: '1', exact: true })
+  assert.equal(await ones.count(), 2)
+  await assertUsable(page, 'with a table')
+  const before = await orders.locator('canvas').elementHandle()
+  await sell(store, 7)
+  await page.clock.runFor(11_000)
+  await region.getByRole('cell', { name: '2', exact: true }).first().or(ones.nth(2)).waitFor()
+  assert.equal(
+    await before?.evaluate((canvas) => (canvas as unknown as { isConnected: boolean }).isConnected),
+    true,
+    'the plot is the same',
+  )
+  assert.equal(
+    await region.evaluate(
+      (element) => element === (element as unknown as { ownerDocument: { activeElement: unknown } }).ownerDocument.activeElement,
+    ),
+    true,
+    'focus stays',
+  )
 
-    await page.setViewportSize({ width: view.width === 390 ? 500 : 700, height: 900 })
-    const fits = 'document.querySelector(".plot .uplot").clientWidth <= document.querySelector(".plot .canvas").clientWidth'
-    await eventually(() => page.evaluate(fits), { what: 'a plot as wide as its place' })
-    await page.emulateMedia({ colorScheme: view.isDark ? 'light' : 'dark' })
-    assert.equal(await isDrawn(page, 'Orders per minute'), true, 'in the other colours')
+  await page.setViewportSize({ width: 500, height: 900 })
+  const fits = 'document.querySelector(".plot .uplot").clientWidth <= document.querySelector(".plot .canvas").clientWidth'
+  await eventually(() => page.evaluate(fits), { what: 'a plot as wide as its place' })
+  await page.emulateMedia({ colorScheme: 'light' })
+  assert.equal(await isDrawn(page, 'Orders per minute'), true, 'in the other colours')
 
-    for (const name of ['Last day', 'Last week']) {
-      await page.getByRole('link', { name }).click()
-      await page.locator('a[aria-current="true"]', { hasText: name }).waitFor()
-      await page.getByText(HOSTILE).first().waitFor()
-    }
-    assert.match(page.url(), /#overview\?range=week$/)
-    await page.reload()
-    await page.getByRole('heading', { name: 'Revenue in EUR per hour' }).waitFor()
-    await assertAccessible(page, 'week')
-    assert.deepEqual(complaints, [])
-  })
-}
+  for (const name of ['Last day', 'Last week']) {
+    await page.getByRole('link', { name }).click()
+    await page.locator('a[aria-current="true"]', { hasText: name }).waitFor()
+    await page.getByText(HOSTILE).first().waitFor()
+  }
+  assert.match(page.url(), /#overview\?range=week$/)
+  await page.reload()
+  await page.getByRole('heading', { name: 'Revenue in EUR per hour' }).waitFor()
+  await assertUsable(page, 'week')
+  assert.deepEqual(complaints, [])
+})

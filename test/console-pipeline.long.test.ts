@@ -4,9 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
+import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { onCleanup } from './cleanup.ts'
-import { openConsole, signIn, VIEWS } from './console-harness.ts'
+import { assertUsable, NARROW, openConsole, signIn } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import type { TestStore } from './store.ts'
 import { runStorefront, serve } from './store-process.ts'
@@ -43,77 +43,75 @@ async function fill({ pool }: TestStore): Promise<void> {
   )
 }
 
-for (const view of VIEWS) {
-  test(`shows the pipeline, and delivers webhooks again at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { store, page, complaints, address, show } = await openConsole(t, view, { prepare: fill })
-    await show('Pipeline')
-    const stages = page.getByRole('list', { name: 'From an order to mails, webhooks and lake' })
-    await stages.getByText('no reader').waitFor()
-    // A busy machine may not read every part at first.
-    await stages.getByRole('heading', { name: 'Subscriber: lake' }).waitFor()
-    assert.deepEqual(await stages.getByRole('heading').allTextContents(), [
-      'Replication slot',
-      'Change stream',
-      'Topic',
-      'Subscriber: mails',
-      'Subscriber: webhooks',
-      'Subscriber: lake',
-    ])
-    await page.getByText('1 to repair').waitFor()
-    const last = page.locator('section', { has: page.getByRole('heading', { name: 'Last verify' }) })
-    await last.getByText('faults').waitFor()
-    assert.match(await last.innerText(), /2 h ago/)
-    await assertAccessible(page, 'pipeline')
+test('shows the pipeline, and delivers webhooks again', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, complaints, address, show } = await openConsole(t, NARROW, { prepare: fill })
+  await show('Pipeline')
+  const stages = page.getByRole('list', { name: 'From an order to mails, webhooks and lake' })
+  await stages.getByText('no reader').waitFor()
+  // A busy machine may not read every part at first.
+  await stages.getByRole('heading', { name: 'Subscriber: lake' }).waitFor()
+  assert.deepEqual(await stages.getByRole('heading').allTextContents(), [
+    'Replication slot',
+    'Change stream',
+    'Topic',
+    'Subscriber: mails',
+    'Subscriber: webhooks',
+    'Subscriber: lake',
+  ])
+  await page.getByText('1 to repair').waitFor()
+  const last = page.locator('section', { has: page.getByRole('heading', { name: 'Last verify' }) })
+  await last.getByText('faults').waitFor()
+  assert.match(await last.innerText(), /2 h ago/)
+  await assertUsable(page, 'pipeline')
 
-    await last.getByRole('link', { name: 'Its findings and output' }).click()
-    await page.getByRole('region', { name: 'Findings' }).getByText(HOSTILE).waitFor()
-    await page.reload()
-    await page.getByRole('region', { name: 'Findings' }).getByText('missing').waitFor()
-    await assertAccessible(page, 'findings')
+  await last.getByRole('link', { name: 'Its findings and output' }).click()
+  await page.getByRole('region', { name: 'Findings' }).getByText(HOSTILE).waitFor()
+  await page.reload()
+  await page.getByRole('region', { name: 'Findings' }).getByText('missing').waitFor()
+  await assertUsable(page, 'findings')
 
-    await page.getByRole('link', { name: 'Deliveries' }).first().click()
-    await page.getByRole('heading', { name: 'Deliveries to https://erp.example/hooks?…' }).waitFor()
-    assert.equal((await page.content()).includes('very-secret'), false)
-    await page.getByRole('link', { name: 'Older deliveries' }).click()
-    const deliveries = page.getByRole('region', { name: 'Deliveries', exact: true })
-    await eventually(async () => (await deliveries.locator('tbody tr').count()) === 5, { what: '5 deliveries' })
-    await page.goBack()
-    await page.getByRole('combobox', { name: 'Status' }).selectOption('failed')
-    await page.waitForURL(/deliveries=failed/)
-    await eventually(async () => (await deliveries.locator('tbody tr').count()) === 3, { what: '3 deliveries' })
-    await assertAccessible(page, 'deliveries')
+  await page.getByRole('link', { name: 'Deliveries' }).first().click()
+  await page.getByRole('heading', { name: 'Deliveries to https://erp.example/hooks?…' }).waitFor()
+  assert.equal((await page.content()).includes('very-secret'), false)
+  await page.getByRole('link', { name: 'Older deliveries' }).click()
+  const deliveries = page.getByRole('region', { name: 'Deliveries', exact: true })
+  await eventually(async () => (await deliveries.locator('tbody tr').count()) === 5, { what: '5 deliveries' })
+  await page.goBack()
+  await page.getByRole('combobox', { name: 'Status' }).selectOption('failed')
+  await page.waitForURL(/deliveries=failed/)
+  await eventually(async () => (await deliveries.locator('tbody tr').count()) === 3, { what: '3 deliveries' })
+  await assertUsable(page, 'deliveries')
 
-    const queued = async () => {
-      const { rows } = await store.pool.query(`select count(*)::int as n from webhook_deliveries where status = 'queued'`)
-      return rows[0].n
-    }
-    // By keyboard; Escape changes nothing.
-    await deliveries
-      .getByRole('button', { name: /^Deliver again: / })
-      .first()
-      .focus()
-    await page.keyboard.press('Enter')
-    await page.getByRole('dialog', { name: 'Deliver again?' }).waitFor()
-    await assertAccessible(page, 'confirmation')
-    await page.keyboard.press('Escape')
-    await page.getByRole('dialog').waitFor({ state: 'detached' })
-    assert.equal(await queued(), 0)
-    await deliveries
-      .getByRole('button', { name: /^Deliver again: / })
-      .first()
-      .click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Deliver again' }).click()
-    await page.getByText('1 event is delivered again.').waitFor()
-    assert.equal(await queued(), 1)
-    await page.getByRole('button', { name: 'Deliver all failed again' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Deliver again' }).click()
-    await page.getByText('2 events are delivered again.').waitFor()
-    assert.equal(await queued(), 3)
-    await page.getByText('No deliveries.').waitFor()
-    assert.equal(page.url().startsWith(address), true)
-    assert.deepEqual(complaints, [])
-  })
-}
+  const queued = async () => {
+    const { rows } = await store.pool.query(`select count(*)::int as n from webhook_deliveries where status = 'queued'`)
+    return rows[0].n
+  }
+  // By keyboard; Escape changes nothing.
+  await deliveries
+    .getByRole('button', { name: /^Deliver again: / })
+    .first()
+    .focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('dialog', { name: 'Deliver again?' }).waitFor()
+  await assertUsable(page, 'confirmation')
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+  assert.equal(await queued(), 0)
+  await deliveries
+    .getByRole('button', { name: /^Deliver again: / })
+    .first()
+    .click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Deliver again' }).click()
+  await page.getByText('1 event is delivered again.').waitFor()
+  assert.equal(await queued(), 1)
+  await page.getByRole('button', { name: 'Deliver all failed again' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Deliver again' }).click()
+  await page.getByText('2 events are delivered again.').waitFor()
+  assert.equal(await queued(), 3)
+  await page.getByText('No deliveries.').waitFor()
+  assert.equal(page.url().startsWith(address), true)
+  assert.deepEqual(complaints, [])
+})
 
 test('verify and replay run in a real store with progress and a result, and the command line shows up, too', {
   skip: NO_CHROMIUM,
@@ -132,7 +130,7 @@ test('verify and replay run in a real store with progress and a result, and the 
   await signIn(page, account)
   await page.getByText('never run').waitFor()
   await page.getByText('Neither verify nor replay was ever run.').waitFor()
-  await assertAccessible(page, 'never run')
+  await assertUsable(page, 'never run')
 
   await page.getByRole('button', { name: 'Run verify' }).click()
   const dialog = page.getByRole('dialog', { name: 'Run verify?' })
@@ -144,13 +142,13 @@ test('verify and replay run in a real store with progress and a result, and the 
 
   await page.getByRole('button', { name: 'Run replay' }).click()
   await page.getByRole('dialog').getByText('every order event that the topic lacks').waitFor()
-  await assertAccessible(page, 'replay')
+  await assertUsable(page, 'replay')
   await page.getByRole('dialog').getByRole('button', { name: 'Run replay' }).click()
   await page.getByText('published 0 that it lacked').waitFor({ timeout: 90_000 })
 
   const nightly = await runStorefront(t, ['verify', '--json'], { env })
   assert.equal(nightly.status, 0, nightly.stderr)
   await page.getByRole('row', { name: /storefront verify --json passed command line/ }).waitFor()
-  await assertAccessible(page, 'history')
+  await assertUsable(page, 'history')
   assert.deepEqual(complaints, [])
 })

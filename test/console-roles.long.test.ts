@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import type { OperatorRole } from '../src/http/scopes.ts'
 import { addBuyers } from './buyers.ts'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
-import { assertUsable, signIn, VIEWS } from './console-harness.ts'
+import { assertUsable, NARROW, signIn } from './console-harness.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'
 
@@ -79,83 +79,81 @@ const everyName = (part: 'order' | 'product' | 'products' | 'mails' | 'pipeline'
   ...new Set(ROLES.flatMap((role) => SEES[role][part])),
 ]
 
-for (const view of VIEWS) {
-  for (const role of ROLES) {
-    const title = `the role ${role} sees its screens and buttons, and no request of the page is refused, at ${view.width} px`
-    test(title, { skip: NO_CHROMIUM }, async (t) => {
-      const sees = SEES[role]
-      const operator = await registerOperator(store, role)
-      const { page, complaints } = await (await openBrowser(t)).open(view)
-      const refused: string[] = []
-      page.on('response', (answer) => {
-        if (answer.status() >= 400) refused.push(`${answer.status()} ${answer.request().method()} ${answer.url()}`)
-      })
-      const check = async (what: string) => {
-        await page.waitForLoadState('networkidle')
-        await assertUsable(page, `${role}: ${what}`)
-      }
-      const open = async (hash: string, heading: string | RegExp) => {
-        await page.goto(`${address}${hash}`)
-        await page.getByRole('heading', { level: 2, name: heading }).waitFor()
-      }
-      await page.goto(address)
-      await signIn(page, operator)
-
-      assert.deepEqual(await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').allTextContents(), sees.screens)
-      assert.equal(await page.locator('#operator').textContent(), role)
-      for (const screen of sees.screens) {
-        await page.getByRole('navigation', { name: 'Screens' }).getByRole('link', { name: screen, exact: true }).click()
-        await page.getByRole('heading', { level: 2, name: screen }).waitFor()
-        await check(screen)
-        const part = screen.toLowerCase()
-        if (part === 'products' || part === 'mails' || part === 'pipeline')
-          assert.deepEqual(
-            await seen(page, everyName(part)),
-            everyName(part).filter((name) => sees[part].includes(name)),
-            screen,
-          )
-      }
-      if (sees.screens.includes('Orders')) {
-        await open(`#orders?order=${order.json.id}`, `Orders: ${order.json.number}`)
-        await check('an order')
-        assert.deepEqual(
-          await seen(page, everyName('order')),
-          everyName('order').filter((name) => sees.order.includes(name)),
-        )
-      }
-      if (sees.screens.includes('Products')) {
-        await open(`#products?product=${product.id}`, 'Products: A lamp')
-        await page.getByText('available').first().waitFor()
-        await check('a product')
-        assert.deepEqual(
-          await seen(page, everyName('product')),
-          everyName('product').filter((name) => sees.product.includes(name)),
-        )
-        const canCreate = sees.products.includes('New product')
-        for (const form of ['new', 'import']) {
-          await open(`#products?${form}=1`, /^Products/)
-          assert.equal(await page.getByRole('search', { name: 'Products' }).count(), canCreate ? 0 : 1, form)
-          await page.waitForLoadState('networkidle')
-        }
-      }
-      for (const hash of ['#account', '#account?operators=1', '#account?keys=1']) {
-        await open(hash, /^Account/)
-        await check(hash)
-        assert.deepEqual(
-          await seen(page, everyName('account')),
-          everyName('account').filter((name) => sees.account.includes(name)),
-          hash,
-        )
-      }
-      // A link that a colleague of another role has sent shows the first screen of one's own.
-      for (const name of SEES.admin.screens.filter((screen) => !sees.screens.includes(screen))) {
-        await open(`#${name.toLowerCase()}?order=${order.json.id}&template=created&sql=select+1`, sees.screens[0] ?? '')
-        await page.waitForLoadState('networkidle')
-      }
-      await page.reload()
-      await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-      assert.deepEqual(refused, [])
-      assert.deepEqual(complaints, [])
+for (const role of ROLES) {
+  const title = `the role ${role} sees its screens and buttons, and no request of the page is refused`
+  test(title, { skip: NO_CHROMIUM }, async (t) => {
+    const sees = SEES[role]
+    const operator = await registerOperator(store, role)
+    const { page, complaints } = await (await openBrowser(t)).open(NARROW)
+    const refused: string[] = []
+    page.on('response', (answer) => {
+      if (answer.status() >= 400) refused.push(`${answer.status()} ${answer.request().method()} ${answer.url()}`)
     })
-  }
+    const check = async (what: string) => {
+      await page.waitForLoadState('networkidle')
+      await assertUsable(page, `${role}: ${what}`)
+    }
+    const open = async (hash: string, heading: string | RegExp) => {
+      await page.goto(`${address}${hash}`)
+      await page.getByRole('heading', { level: 2, name: heading }).waitFor()
+    }
+    await page.goto(address)
+    await signIn(page, operator)
+
+    assert.deepEqual(await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').allTextContents(), sees.screens)
+    assert.equal(await page.locator('#operator').textContent(), role)
+    for (const screen of sees.screens) {
+      await page.getByRole('navigation', { name: 'Screens' }).getByRole('link', { name: screen, exact: true }).click()
+      await page.getByRole('heading', { level: 2, name: screen }).waitFor()
+      await check(screen)
+      const part = screen.toLowerCase()
+      if (part === 'products' || part === 'mails' || part === 'pipeline')
+        assert.deepEqual(
+          await seen(page, everyName(part)),
+          everyName(part).filter((name) => sees[part].includes(name)),
+          screen,
+        )
+    }
+    if (sees.screens.includes('Orders')) {
+      await open(`#orders?order=${order.json.id}`, `Orders: ${order.json.number}`)
+      await check('an order')
+      assert.deepEqual(
+        await seen(page, everyName('order')),
+        everyName('order').filter((name) => sees.order.includes(name)),
+      )
+    }
+    if (sees.screens.includes('Products')) {
+      await open(`#products?product=${product.id}`, 'Products: A lamp')
+      await page.getByText('available').first().waitFor()
+      await check('a product')
+      assert.deepEqual(
+        await seen(page, everyName('product')),
+        everyName('product').filter((name) => sees.product.includes(name)),
+      )
+      const canCreate = sees.products.includes('New product')
+      for (const form of ['new', 'import']) {
+        await open(`#products?${form}=1`, /^Products/)
+        assert.equal(await page.getByRole('search', { name: 'Products' }).count(), canCreate ? 0 : 1, form)
+        await page.waitForLoadState('networkidle')
+      }
+    }
+    for (const hash of ['#account', '#account?operators=1', '#account?keys=1']) {
+      await open(hash, /^Account/)
+      await check(hash)
+      assert.deepEqual(
+        await seen(page, everyName('account')),
+        everyName('account').filter((name) => sees.account.includes(name)),
+        hash,
+      )
+    }
+    // A link that a colleague of another role has sent shows the first screen of one's own.
+    for (const name of SEES.admin.screens.filter((screen) => !sees.screens.includes(screen))) {
+      await open(`#${name.toLowerCase()}?order=${order.json.id}&template=created&sql=select+1`, sees.screens[0] ?? '')
+      await page.waitForLoadState('networkidle')
+    }
+    await page.reload()
+    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+    assert.deepEqual(refused, [])
+    assert.deepEqual(complaints, [])
+  })
 }

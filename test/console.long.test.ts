@@ -1,36 +1,34 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { assertAccessible, NO_CHROMIUM } from './chromium.ts'
-import { openConsole, signIn, VIEWS } from './console-harness.ts'
+import { NO_CHROMIUM } from './chromium.ts'
+import { assertUsable, NARROW, openConsole, signIn } from './console-harness.ts'
 
-for (const view of VIEWS) {
-  test(`an operator signs in, stays signed in, and signs out at ${view.width} px`, { skip: NO_CHROMIUM }, async (t) => {
-    const { store, page, operator, complaints, address } = await openConsole(t, view)
-    await page.getByRole('heading', { name: 'Overview' }).waitFor()
-    await assertAccessible(page, 'overview')
-    await page.reload()
-    await page.getByRole('heading', { name: 'Overview' }).waitFor()
-    assert.equal(
-      await page.evaluate(() => (globalThis as { document?: { cookie: string } }).document?.cookie),
-      '',
-      'no script reads the cookie',
-    )
-    assert.equal(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'), '[{},{}]')
-    await page.getByRole('button', { name: 'Sign out' }).click()
-    await page.getByText('You have signed out.').waitFor()
-    await assertAccessible(page, 'sign-in')
-    await page.reload()
-    await page.getByRole('heading', { name: 'Sign in' }).waitFor()
-    const { rows } = await store.pool.query('select count(*)::int as open from sessions where user_id = $1 and revoked_at is null', [
-      operator.id,
-    ])
-    // The one of the test itself.
-    assert.equal(rows[0].open, 1)
-    await signIn(page, operator)
-    assert.deepEqual(complaints, [])
-    assert.equal(page.url().startsWith(address), true)
-  })
-}
+test('an operator signs in, stays signed in, and signs out', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, page, operator, complaints, address } = await openConsole(t, NARROW)
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  await assertUsable(page, 'overview')
+  await page.reload()
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  assert.equal(
+    await page.evaluate(() => (globalThis as { document?: { cookie: string } }).document?.cookie),
+    '',
+    'no script reads the cookie',
+  )
+  assert.equal(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])'), '[{},{}]')
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.getByText('You have signed out.').waitFor()
+  await assertUsable(page, 'sign-in')
+  await page.reload()
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor()
+  const { rows } = await store.pool.query('select count(*)::int as open from sessions where user_id = $1 and revoked_at is null', [
+    operator.id,
+  ])
+  // The one of the test itself.
+  assert.equal(rows[0].open, 1)
+  await signIn(page, operator)
+  assert.deepEqual(complaints, [])
+  assert.equal(page.url().startsWith(address), true)
+})
 
 test('a customer is not let in, and the form says why', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page } = await openConsole(t)
@@ -97,7 +95,7 @@ test('says "signed out" only when the store has ended the session, and tries unt
   })
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.getByText('You are still signed in: the store has not ended your session.').waitFor()
-  await assertAccessible(page, 'not signed out')
+  await assertUsable(page, 'not signed out')
   assert.equal(await page.getByText('You have signed out.').count(), 0)
   assert.equal(await countOpen(), before)
   await page.getByText('You have signed out.').waitFor()

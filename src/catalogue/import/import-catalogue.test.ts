@@ -33,7 +33,7 @@ async function* toLines(products: readonly ImportedProduct[]): AsyncGenerator<Im
   for (const [index, each] of products.entries()) yield { line: index + 1, product: each }
 }
 
-async function importAll(pool: Pool, products: readonly ImportedProduct[], options?: { batchSize?: number }) {
+async function importAll(pool: Pool, products: readonly ImportedProduct[], options?: { batchSize?: () => number }) {
   const errors: string[] = []
   const result = await importCatalogue(pool, toLines(products), (line, reason) => errors.push(`${line}: ${reason}`), options)
   return { ...result, errors }
@@ -54,7 +54,7 @@ test('stores new products with their stock', async (t) => {
   const { pool } = await createTestDatabase(t)
   const image = 'https://images.example/b.jpg'
   const products = [product('A'), product('B', { stock: 0, image_url: image }), product('C', { stock: null, description: `a 'b' {"c"}\\` })]
-  assert.deepEqual(await importAll(pool, products, { batchSize: 2 }), { created: 3, updated: 0, unchanged: 0, failed: 0, errors: [] })
+  assert.deepEqual(await importAll(pool, products, { batchSize: () => 2 }), { created: 3, updated: 0, unchanged: 0, failed: 0, errors: [] })
   const stored = await listStored(pool)
   assert.deepEqual(
     stored.map((row) => [row.sku, row.in_stock, row.available, row.image_url, row.description]),
@@ -179,7 +179,7 @@ test('keeps the batches before the file ends early, and completes on the next im
     throw new Error('the disk is gone')
   }
   await assert.rejects(
-    importCatalogue(pool, broken(), () => {}, { batchSize: 2 }),
+    importCatalogue(pool, broken(), () => {}, { batchSize: () => 2 }),
     /the disk is gone/,
   )
   assert.deepEqual(
@@ -217,7 +217,7 @@ test('leaves half of the time to orders while they come in, and no time when non
   const { pool } = await createTestDatabase(t)
   const pauses: number[] = []
   const pause = async (ms: number) => void pauses.push(ms)
-  const importThree = () => importCatalogue(pool, toLines(['A', 'B', 'C'].map((sku) => product(sku))), () => {}, { batchSize: 2, pause })
+  const importThree = () => importCatalogue(pool, toLines(['A', 'B', 'C'].map((sku) => product(sku))), () => {}, { batchSize: () => 2, pause })
   await importThree()
   assert.deepEqual(pauses, [])
   const [id] = await insertOrders(pool, 1)
@@ -230,6 +230,19 @@ test('leaves half of the time to orders while they come in, and no time when non
   await pool.query(`update orders set created_at = now() - interval '1 minute' where id = $1`, [id])
   await importThree()
   assert.equal(pauses.length, 2)
+})
+
+test('has smaller transactions while orders come in, so that the change stream reads each in a moment', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const products = Array.from({ length: 250 }, (_, index) => product(`S${index}`))
+  const importInSteps = async () => {
+    const steps: number[] = []
+    await importCatalogue(pool, toLines(products), () => {}, { onProgress: (lines) => steps.push(lines), pause: async () => {} })
+    return steps
+  }
+  assert.deepEqual(await importInSteps(), [250])
+  await insertOrders(pool, 1)
+  assert.deepEqual(await importInSteps(), [100, 200, 250])
 })
 
 test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {
@@ -253,7 +266,7 @@ test('loses nothing when many imports create and change the same products at onc
     importAll(
       pool,
       order.map((sku) => product(sku, { name })),
-      { batchSize: 7 },
+      { batchSize: () => 7 },
     )
   const results = await Promise.all([
     importOne('a', skus),

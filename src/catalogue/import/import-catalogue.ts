@@ -26,8 +26,8 @@ interface NumberedProduct {
 }
 
 export interface ImportSettings {
-  /** Lines of one transaction. */
-  batchSize?: number
+  /** Lines of one transaction, asked for each line. */
+  batchSize?: () => number
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
   /** Who imports; each batch that changes something is recorded, with counts. */
@@ -37,6 +37,8 @@ export interface ImportSettings {
 }
 
 const BATCH_SIZE = 1_000
+/** While orders come in: the change stream reads a transaction at once, and the events of orders behind it wait for that. */
+const BUSY_BATCH_SIZE = 100
 /**
  * Of the products of a transaction as JSON: a thousand of 500 bytes. Long texts take a second or two a megabyte, most of it for their words, and
  * keep the stock of their products locked.
@@ -60,8 +62,10 @@ export async function importCatalogue(
 ): Promise<ImportResult> {
   const counts: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
   let lineCount = 0
+  let isBusy = await hasRecentOrders(pool)
   let beganAt = performance.now()
-  for await (const results of importBatches(pool, lines, settings)) {
+  const batchSize = () => (isBusy ? BUSY_BATCH_SIZE : BATCH_SIZE)
+  for await (const results of importBatches(pool, lines, { batchSize, ...settings })) {
     for (const result of results) {
       if ('error' in result) onError(result.line, result.error)
       counts['error' in result ? 'failed' : result.outcome]++
@@ -69,7 +73,8 @@ export async function importCatalogue(
     lineCount += results.length
     settings.onProgress?.(lineCount)
     const tookMs = performance.now() - beganAt
-    if (await hasRecentOrders(pool)) await (settings.pause ?? delay)(tookMs)
+    isBusy = await hasRecentOrders(pool)
+    if (isBusy) await (settings.pause ?? delay)(tookMs)
     beganAt = performance.now()
   }
   return counts
@@ -85,7 +90,7 @@ async function hasRecentOrders(pool: Pool): Promise<boolean> {
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
-  { batchSize = BATCH_SIZE, doing = null }: Pick<ImportSettings, 'batchSize' | 'doing'>,
+  { batchSize = () => BATCH_SIZE, doing = null }: Pick<ImportSettings, 'batchSize' | 'doing'>,
 ): AsyncGenerator<LineResult[]> {
   let batch: NumberedProduct[] = []
   let refused: LineResult[] = []
@@ -103,7 +108,7 @@ export async function* importBatches(
       batch.push(read)
       sizeBytes += Buffer.byteLength(JSON.stringify(read.product))
     }
-    if (batch.length >= batchSize || refused.length >= batchSize || sizeBytes >= MAX_BATCH_BYTES) yield await finish()
+    if (Math.max(batch.length, refused.length) >= batchSize() || sizeBytes >= MAX_BATCH_BYTES) yield await finish()
   }
   if (batch.length + refused.length > 0) yield await finish()
 }

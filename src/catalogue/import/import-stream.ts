@@ -35,7 +35,7 @@ export function importStream(
     const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
     try {
       const lines = atMost(MAX_STREAMED_LINES, readImportLines(source, { format, currency }))
-      for await (const batch of importBatches(pool, lines, { batchSize: BATCH_SIZE, doing })) {
+      for await (const batch of importBatches(pool, lines, { batchSize: () => BATCH_SIZE, doing })) {
         for (const result of batch) counts['error' in result ? 'failed' : result.outcome]++
         yield batch.map((result: LineResult) => `${JSON.stringify(result)}\n`).join('')
       }
