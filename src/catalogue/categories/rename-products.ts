@@ -82,6 +82,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null): Promise<Batch> {
+  await keepNames(tx, [categoryId])
   const { rows: members } = await tx.query<Place>(
     sql`select created_at as "createdAt", product_id as id
      from product_categories
@@ -114,6 +115,13 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
  */
 export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return
+  const { rows } = await tx.query<{ id: string }>(
+    sql`select distinct category_id as id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed`,
+  )
+  await keepNames(
+    tx,
+    rows.map(({ id }) => id),
+  )
   await tx.query(
     sql`update products
      set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
@@ -123,6 +131,14 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
        and member.product_id = products.id and member.position = 0 and member.is_listed
        and exists (select from categories as other where other.name = products.category)`,
   )
+}
+
+/**
+ * No category gets another name until the transaction ends: products that are given a name that is not that of their category any more would be
+ * moved to the one that has it. Who renames a category waits for no product, so this deadlocks with nobody.
+ */
+async function keepNames(tx: Transaction, categoryIds: readonly string[]): Promise<void> {
+  await tx.query(sql`select from categories where id = any(${categoryIds}::uuid[]) order by id for key share`)
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'

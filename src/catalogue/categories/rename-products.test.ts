@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { createTestDatabase } from '../../../test/database.ts'
+import { eventually } from '../../../test/eventually.ts'
+import { doingOfCommand } from '../../activity/record-activity.ts'
+import type { Pool } from '../../db/pool.ts'
+import { changeProduct } from '../change-product.ts'
+import { importCatalogue } from '../import/import-catalogue.ts'
+import { type ImportLine, readProduct } from '../import/imported-product.ts'
+import { changeCategory, createCategory } from './change-tree.ts'
+import { renameProducts } from './rename-products.ts'
+
+const DOING = doingOfCommand('a test')
+const PRODUCTS = 20
+const NEVER = new AbortController().signal
+
+interface Line {
+  sku: string
+  category: string
+}
+async function* toLines(lines: readonly Line[]): AsyncGenerator<ImportLine> {
+  for (const [index, { sku, category }] of lines.entries())
+    yield { line: index + 1, product: readProduct({ sku, name: sku, category, price: { amount: 100, currency: 'EUR' } }) }
+}
+const importAll = (pool: Pool, lines: readonly Line[]) => importCatalogue(pool, toLines(lines), (_, reason) => assert.fail(reason))
+const numbered = (category: string) => Array.from({ length: PRODUCTS }, (_, index) => ({ sku: `${category} ${index}`, category }))
+
+async function makeStore(t: TestContext) {
+  const { pool } = await createTestDatabase(t)
+  await importAll(pool, numbered('Red'))
+  const blue = await createCategory(pool, { name: 'Blue' }, DOING)
+  const { rows } = await pool.query<{ id: string }>(`select id from categories where name = 'Red'`)
+  const redId = rows[0]?.id ?? ''
+  const rename = (id: string, name: string) => changeCategory(pool, id, null, { name }, DOING)
+  // Whoever changes a product takes a while for it, in the middle of a statement.
+  await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$`)
+  await pool.query(`create trigger a_while before update on products for each row execute function take_a_while()`)
+  const untilDone = async () => {
+    while (!(await renameProducts(pool, NEVER)));
+  }
+  const members = async () =>
+    (
+      await pool.query<{ category: string; products: number }>(
+        `select case category.id when $1 then 'was Red' when $2 then 'was Blue' else category.name end as category, count(*)::int as products
+         from product_categories as member
+         join categories as category on category.id = member.category_id
+         join products on products.id = member.product_id and products.category = category.name
+         group by 1 order by 1`,
+        [redId, blue.id],
+      )
+    ).rows
+  /** Waits until somebody changes products. */
+  const untilChanging = async () => {
+    const isChanging = `select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
+    await eventually(async () => (await pool.query(isChanging)).rowCount !== 0, { what: 'a change', timeoutMs: 10_000, pauseMs: 5 })
+  }
+  return { pool, redId, blueId: blue.id, rename, untilDone, members, untilChanging }
+}
+
+test('a category that is renamed again while its products get the first new name keeps them', async (t) => {
+  const { redId, rename, untilDone, members, untilChanging } = await makeStore(t)
+  await rename(redId, 'Crimsom')
+  const walk = untilDone()
+  await untilChanging()
+  await rename(redId, 'Crimson')
+  await walk
+  await untilDone()
+  assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
+})
+
+test('a category keeps its products when another one takes the name that they are just given', async (t) => {
+  const { redId, blueId, rename, untilDone, members, untilChanging } = await makeStore(t)
+  await rename(redId, 'Azure')
+  const walk = untilDone()
+  await untilChanging()
+  await rename(redId, 'Crimson')
+  await rename(blueId, 'Azure')
+  await walk
+  await untilDone()
+  assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
+})
+
+test('a change and an import make no category of a name that is just given up', async (t) => {
+  const { pool, redId, blueId, rename, members, untilChanging } = await makeStore(t)
+  await createCategory(pool, { name: 'Green' }, DOING)
+  await rename(redId, 'Crimson')
+  await rename(blueId, 'Red')
+  const { rows } = await pool.query<{ id: string; sku: string }>('select id, sku from products order by sku')
+  const [one, ...others] = rows
+  // Products whose text is the former name get the one of now first.
+  const changing = changeProduct(pool, one?.id ?? '', null, { category: 'Green' }, DOING)
+  await untilChanging()
+  await rename(redId, 'Scarlet')
+  await changing
+  const importing = importAll(
+    pool,
+    others.map(({ sku }) => ({ sku, category: 'Green' })),
+  )
+  await untilChanging()
+  await rename(redId, 'Ruby')
+  await importing
+  const names = await pool.query('select name from categories order by name')
+  assert.deepEqual(
+    names.rows.map(({ name }) => name),
+    ['Green', 'Red', 'Ruby'],
+  )
+  assert.deepEqual(await members(), [{ category: 'Green', products: PRODUCTS }])
+})
