@@ -62,6 +62,11 @@ export async function openConsoleOf(
   return { store, operator, page, complaints, address, show }
 }
 
+/** What makes the page wider than the window. */
+const TOO_WIDE = `document.documentElement.scrollWidth <= document.documentElement.clientWidth ? [] : [...document.querySelectorAll('body *')]
+  .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth && !each.parentElement.closest('.scroll'))
+  .map((each) => each.outerHTML.slice(0, 120))`
+
 /** What the page shows now is accessible, and no wider than the page: as it is, and on a page of the other width and colours. */
 export async function assertUsable(page: Page, what: string): Promise<void> {
   const shown = {
@@ -73,9 +78,7 @@ export async function assertUsable(page: Page, what: string): Promise<void> {
     await page.emulateMedia({ colorScheme: isDark ? 'dark' : 'light' })
     const view = `${what} at ${width} px`
     await assertAccessible(page, view)
-    const widths = await page.evaluate('[document.documentElement.scrollWidth, document.documentElement.clientWidth]')
-    const [scroll = 0, client = 0] = widths as number[]
-    assert.ok(scroll <= client, `${view} is ${scroll} wide on a page of ${client}`)
+    assert.deepEqual(await page.evaluate(TOO_WIDE), [], `${view}: wider than the page`)
   }
 }
 
