@@ -47,7 +47,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       config: {
         access: 'public',
         isReadableByAnyOrigin: true,
-        loadClass: ({ q, include }) => ((q ?? include) === undefined ? 'lists' : 'search'),
+        loadClass: ({ q, include, attr }) => ((q ?? include ?? attr) === undefined ? 'lists' : 'search'),
       },
       schema: {
         operationId: 'listProducts',
@@ -63,7 +63,8 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const listing = readListing(request.query)
       const parameters = toParameters(listing)
       const key = `list ${JSON.stringify(parameters)}`
-      const cost = listing.search === null && !listing.hasCount ? 'page' : 'search'
+      // No index has the order of a list and its attributes: a rare one can be looked for among all products.
+      const cost = listing.search === null && listing.attributes === null && !listing.hasCount ? 'page' : 'search'
       return serveCatalogue(context, request, reply, { key, cost, lang: request.query.lang }, async (tx, { language, translations }) => {
         const { page, previousCursor } = await listProducts(tx, { ...listing, languages: translations })
         const { cursor: _, ...rest } = parameters

@@ -1,5 +1,7 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
+import { OperatorError } from '../errors.ts'
+import { REMEDY } from '../lake/find-damage.ts'
 import { commitEvents } from '../lake/iceberg/commit-events.ts'
 import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
 import { endLostSnapshots, expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
@@ -60,15 +62,23 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
 const KEEP_HOURS = 120
 const HOUR_MS = 3_600_000
 
-/** Status 1 when a file of the lake is damaged, which the table then lacks. */
+/** Status 1 when a file of the lake is damaged or gone, whose events the tables then lack. */
 export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'lake' | 'terminal'>): Promise<number> {
-  const { snapshots, damaged } = await commitEvents(lake, { checksFiles: true })
-  // Before the tables are written again, which one of these may stop.
+  const { snapshots, damaged, lost } = await commitEvents(lake, { checksFiles: true })
   for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}`)
-  const written = await writeDerivedTables(lake, { checksFiles: true })
+  for (const name of lost) terminal.err(`no more in the table: ${lake.locate(name)} is gone, and no other file has its events; ${REMEDY}`)
+  let written = 0
+  let isWhole = damaged.size + lost.length === 0
+  try {
+    written = await writeDerivedTables(lake, { checksFiles: true })
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    terminal.err(`tables of the newest state are not written again: ${error.message}`)
+    isWhole = false
+  }
   for (const table of CATALOGUE_TABLES) await endLostSnapshots(lake, table)
   terminal.out(`${snapshots} new snapshots of events, ${written} tables written again`)
-  return damaged.size === 0 ? 0 : 1
+  return isWhole ? 0 : 1
 }
 
 /** Ends the snapshots of every table that are older than this number of hours. */

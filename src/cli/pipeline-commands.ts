@@ -3,7 +3,7 @@ import { createPartition, createTopic } from '../app/create-topic.ts'
 import { ensureIncarnationOf } from '../app/ensure-incarnation.ts'
 import { openLake } from '../app/open-lake.ts'
 import { catalogueSlotOf, orderSlotOf } from '../app/prepare-database.ts'
-import { repairLake } from '../audit/replay/repair-lake.ts'
+import { type RepairReport, repairLake } from '../audit/replay/repair-lake.ts'
 import { type ReplayReport, replay } from '../audit/replay/replay.ts'
 import { type CatalogueReplayReport, replayCatalogue } from '../audit/replay/replay-catalogue.ts'
 import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
@@ -159,14 +159,16 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
+      const onRepaired = ({ setAside, lost }: RepairReport) => {
+        for (const path of setAside) terminal.out(`set aside ${path}`)
+        for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
+      }
       const { setAside, written, later, lost } = await withSteps('Checking the files of the lake', (onStep) =>
-        repairLake({ ...options, onStep }),
+        repairLake({ ...options, onStep, onRepaired }),
       )
       setResult({ setAside: setAside.length, written, later, lost: lost.length })
-      for (const path of setAside) terminal.out(`set aside ${path}`)
       terminal.out(`wrote ${written} events that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
-      for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       return lost.length === 0 ? 0 : 1
     })
   } finally {

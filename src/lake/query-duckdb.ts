@@ -5,7 +5,7 @@ import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } fro
 // Of all queries of the process: to make one takes longer than most of them. See docs/decisions/0291.
 let shared: Promise<DuckDBInstance> | null = null
 // After such an error every query of its instance fails, with this word again.
-const IS_BROKEN = /FATAL|INTERNAL/
+const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
 /**
  * The rows of one query. What fails, also for lack of memory, is tried again in a separate DuckDB that can spill to disk: a damaged file may
@@ -21,7 +21,11 @@ export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {
     instance = await used
     return await withConnection(instance, select)
   } catch (error) {
-    if ((instance === null || IS_BROKEN.test(String(error))) && shared === used) shared = null
+    if (shared === used && (instance === null || IS_BROKEN.test((error as Error).message))) {
+      shared = null
+      // Queries that still run keep what they need of it.
+      instance?.closeSync()
+    }
     return withDuckDB(makeSpillPath(), select)
   }
 }

@@ -3,6 +3,7 @@ import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
 import { commitEvents, hasEventTables } from '../../lake/iceberg/commit-events.ts'
+import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
 import { CATALOGUE_DATASET, ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
@@ -35,6 +36,8 @@ export interface RepairOptions {
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
+  /** Called when the files of a dataset are repaired: what follows may fail. */
+  onRepaired?: (report: RepairReport) => void
 }
 
 export interface RepairReport {
@@ -61,14 +64,24 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
  * sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair
  * or merge is in progress, and LakeAhead when another database writes to this lake.
  */
-export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}, ...options }: RepairOptions): Promise<RepairReport> {
-  const { pool } = options
+export async function repairLake({
+  url,
+  topic,
+  catalogueTopic,
+  onStep = () => {},
+  onRepaired = () => {},
+  ...options
+}: RepairOptions): Promise<RepairReport> {
+  const { pool, store } = options
   return withLakeLock(url, async (assertHeld) => {
     const repairs = new LakeRepairs(options.store, assertHeld)
-    const run = <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) =>
-      withSubscriberLock(url, repaired.dataset.subscriber, () =>
+    const run = async <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) => {
+      const report = await withSubscriberLock(url, repaired.dataset.subscriber, () =>
         withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep })),
       )
+      onRepaired(report)
+      return report
+    }
     const reports = [
       await run({
         ...{ dataset: ORDER_DATASET, topic },
@@ -84,6 +97,8 @@ export async function repairLake({ url, topic, catalogueTopic, onStep = () => {}
           makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
         }),
       )
+    onStep('writing the tables of the lake')
+    if (await hasEventTables(store)) await writeDerivedTables(store)
     return {
       setAside: reports.flatMap(({ setAside }) => setAside),
       written: reports.reduce((sum, { written }) => sum + written, 0),

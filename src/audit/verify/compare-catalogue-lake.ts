@@ -8,7 +8,7 @@ import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import { readStoredSequence } from '../../topic/subscriber-lag.ts'
 import type { Topic } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
-import { addUnregistered, readRows } from './compare-tables.ts'
+import { addUnregistered, findIncomplete, readRows, readWrittenTables } from './compare-tables.ts'
 import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
 import { type Finding, findingOf, listFindings } from './finding.ts'
 import { readLake } from './read-lake.ts'
@@ -54,6 +54,7 @@ export async function compareCatalogueLake({
   return withComparisonTables(async (tables) => {
     const stored = await readStoredSequence(pool, CATALOGUE_DATASET.subscriber)
     const table = await repeatWhenGone(MAX_ATTEMPTS, () => readTable(lake, tables))
+    const written = await readWrittenTables(lake, CATALOGUE_DATASET.name)
     const contents = await readLake(lake, CATALOGUE_DATASET, tables)
     await addUnregistered(tables, contents, table, tableDueBefore)
     await readCatalogueTopic(topic, tables)
@@ -87,6 +88,7 @@ export async function compareCatalogueLake({
           'unknown',
           sql`from table_events anti join topic_events using (event_id) anti join lake_events using (event_id)`,
         )),
+        ...listFindings('tables', 'missing', await findIncomplete(tables, written)),
         ...listFindings('tables', 'corrupt', table.faults),
       ],
     }

@@ -1,8 +1,13 @@
 import { type Sql, sql } from '../../db/sql.ts'
+import { isHere } from '../../lake/iceberg/commit-snapshot.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
-import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { CATALOGUE_TABLES, DERIVED_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
+import { TableStore } from '../../lake/iceberg/table-store.ts'
+import { EVENTS, UP_TO } from '../../lake/iceberg/write-derived-tables.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
+import type { DatasetName } from '../../lake/lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import type { LakeContents } from './read-lake.ts'
@@ -38,6 +43,39 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
     }
     return read
   })
+}
+
+/** A table that is written as a whole. */
+interface WrittenTable {
+  name: string
+  /** The last event that its rows contain. */
+  upTo: number
+  /** How many events it was made of. */
+  events: number
+}
+
+/** The tables of a dataset that are written as a whole. Read them before the lake, which they follow. */
+export async function readWrittenTables(store: LakeStore, dataset: DatasetName): Promise<WrittenTable[]> {
+  const written: WrittenTable[] = []
+  for (const definition of DERIVED_TABLES.filter((table) => table.dataset === dataset)) {
+    const table = new TableStore(store, definition.name)
+    const { newest } = await table.read()
+    if (newest === null || !isHere(table, newest.metadata)) continue
+    const { [UP_TO]: upTo, [EVENTS]: events } = currentSnapshot(newest.metadata).summary
+    // Earlier releases did not count them.
+    if (events !== undefined) written.push({ name: definition.name, upTo: Number(upTo), events: Number(events) })
+  }
+  return written
+}
+
+/** Tables that lack events from before the one that they go up to: files of the lake were gone or damaged when they were written. */
+export async function findIncomplete(tables: ComparisonTables, written: readonly WrittenTable[]): Promise<string[]> {
+  const incomplete: string[] = []
+  for (const { name, upTo, events } of written) {
+    const inLake = await tables.count(sql`select distinct event_id from lake_events where sequence <= ${upTo}`)
+    if (events < inLake) incomplete.push(`${name}: it was made of ${events} of the ${inLake} events up to sequence ${upTo}`)
+  }
+  return incomplete
 }
 
 /** Inserts id and sequence of the rows of a table of events. Returns what cannot be read. */

@@ -7,7 +7,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
   'catalogue missing': 'storefront replay publishes them',
   'catalogue dead-lettered': 'no event can be made of these rows of product_events, or the broker refuses them',
-  'catalogue in the lake missing': 'storefront lake repair writes them, or the role lake after it those of a newest file',
+  'catalogue in the lake missing': 'run storefront lake repair; a running role lake writes what the newest file had after it',
   'catalogue in the lake doubled': 'storefront lake repair removes them',
   'catalogue in the lake altered': 'storefront lake repair writes them again',
   'catalogue in the lake corrupt': 'storefront lake repair sets the files aside and writes them again',
@@ -26,10 +26,11 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake missing': 'storefront lake repair writes them',
   'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
-  'tables missing': 'storefront lake tables adds them; the log of the role lake has the reason',
+  'tables missing': 'storefront lake tables adds them, after storefront lake repair where the lake has faults, too',
   'tables doubled': 'storefront lake tables takes them out',
   'tables unknown': 'storefront lake tables takes them out',
-  'tables corrupt': 'storefront lake tables writes what it can again and ends the snapshots that cannot be read',
+  'tables corrupt':
+    'storefront lake tables writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
   'tables moved': 'the lake is harmless at its new place: storefront lake tables writes them again for it',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile, truncate, utimes, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { farFromMidnight } from '../../../test/midnight.ts'
@@ -14,6 +14,7 @@ import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { repairLake } from '../replay/repair-lake.ts'
 import { formatReport } from './format-report.ts'
+import type { VerifyReport } from './verify.ts'
 
 await farFromMidnight()
 
@@ -30,7 +31,7 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   await commitEvents(lake)
   await writeDerivedTables(lake)
   const verified = await store.verify()
-  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 6, events: verified.lake.events, waiting: 0 }])
+  assert.deepEqual([summarise(verified), verified.tables], [[], { tables: 7, events: verified.lake.events, waiting: 0 }])
   await withLakeLock(store.url, (assertAlone) => compactLake({ store: lake, isWanted: () => true, assertAlone }))
   assert.deepEqual(summarise(await store.verify()), [], 'the table has the files from before the merge')
   await commitEvents(lake)
@@ -68,6 +69,39 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
   assert.deepEqual(summarise(await store.verify()), [])
 })
 
+test('tables that were made while a file was gone are reported, and a repair of the file writes them again', async (t) => {
+  const store = await startAuditedStore(t)
+  const { lakeStore: lake } = store
+  const stop = await store.startPipeline()
+  await store.trade(4)
+  await store.untilDelivered()
+  await store.trade(3)
+  await store.untilDelivered()
+  await stop()
+  await commitEvents(lake)
+  await writeDerivedTables(lake)
+  const [first] = (await lake.list('orders/')).toSorted((a, b) => a.name.localeCompare(b.name))
+  assert.ok(first)
+  const bytes = await readFile(lake.locate(first.name))
+  await rm(lake.locate(first.name))
+  assert.deepEqual((await commitEvents(lake, { checksFiles: true })).lost, [first.name])
+  await writeDerivedTables(lake)
+  // As it was, but for the tables.
+  await writeFile(lake.locate(first.name), bytes)
+  await commitEvents(lake)
+  const { findings } = await store.verify()
+  assert.deepEqual(summarise({ findings } as VerifyReport), ['tables missing 2'])
+  assert.match(
+    findings[0]?.examples.join() ?? '',
+    /^orders: it was made of \d of the 9 events up to sequence 9,order_lines: it was made of \d of/,
+  )
+
+  await rm(lake.locate(first.name))
+  await repairLake({ url: store.url, pool: store.pool, store: lake, topic: store.topic, now: () => new Date() })
+  for (const definition of CATALOGUE_TABLES) await endLostSnapshots(lake, definition)
+  assert.deepEqual(summarise(await store.verify()), [])
+})
+
 test('verify reports events that the Iceberg table should have by now, and tables of another place', async (t) => {
   const store = await startAuditedStore(t)
   const { lakeStore: lake } = store
@@ -79,8 +113,8 @@ test('verify reports events that the Iceberg table should have by now, and table
   await store.untilDelivered()
   await stop()
   const young = await store.verify()
-  assert.deepEqual([summarise(young), young.tables], [[], { tables: 1, events: 2, waiting: 1 }])
-  assert.match(formatReport(young), /\ntables {2}1 table, 2 events in order_events; 1 on the way\n/)
+  assert.deepEqual([summarise(young), young.tables], [[], { tables: 2, events: 2, waiting: 1 }])
+  assert.match(formatReport(young), /\ntables {2}2 tables, 2 events in order_events.*; 1 on the way\n/)
   const longAgo = new Date(Date.now() - 400_000)
   for (const { name } of await lake.list('orders/')) await utimes(lake.locate(name), longAgo, longAgo)
   const late = await store.verify()

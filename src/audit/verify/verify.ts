@@ -13,7 +13,7 @@ import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_
 import { compareActivities } from './compare-activities.ts'
 import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from './compare-catalogue.ts'
 import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
-import { addUnregistered, readTables, type TablesRead } from './compare-tables.ts'
+import { addUnregistered, findIncomplete, readTables, readWrittenTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { type Finding, type FindingKind, listFindings, MAX_EXAMPLES, type Place } from './finding.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
@@ -79,6 +79,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await readMails(pool, tables, onStep)
     onStep('reading the tables of the lake')
     const tablesRead = await readTables(options.lake, tables)
+    const written = await readWrittenTables(options.lake, ORDER_DATASET.name)
     const lake = await readLake(options.lake, ORDER_DATASET, tables, { onStep })
     const topicEnd = await readTopic(topic, tables, 0, onStep)
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
@@ -93,6 +94,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const { findings: activityFindings, oldestWaitingAt, ...activities } = await compareActivities(pool, options.lake)
     const findings = [
       ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, tablesRead, inFlight }))],
+      ...listFindings('tables', 'missing', await findIncomplete(tables, written)),
       ...activityFindings,
     ]
     const behind = {

@@ -11,7 +11,7 @@ import { changeCategory, createCategory } from './change-tree.ts'
 import { renameProducts } from './rename-products.ts'
 
 const DOING = doingOfCommand('a test')
-const PRODUCTS = 20
+const PRODUCTS = 5
 const NEVER = new AbortController().signal
 
 interface Line {
@@ -33,7 +33,7 @@ async function makeStore(t: TestContext) {
   const redId = rows[0]?.id ?? ''
   const rename = (id: string, name: string) => changeCategory(pool, id, null, { name }, DOING)
   // Whoever changes a product takes a while for it, in the middle of a statement.
-  await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$`)
+  await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return new; end $$`)
   await pool.query(`create trigger a_while before update on products for each row execute function take_a_while()`)
   const untilDone = async () => {
     while (!(await renameProducts(pool, NEVER)));

@@ -217,7 +217,8 @@ test('leaves half of the time to orders while they come in, and no time when non
   const { pool } = await createTestDatabase(t)
   const pauses: number[] = []
   const pause = async (ms: number) => void pauses.push(ms)
-  const importThree = () => importCatalogue(pool, toLines(['A', 'B', 'C'].map((sku) => product(sku))), () => {}, { batchSize: () => 2, pause })
+  const importThree = () =>
+    importCatalogue(pool, toLines(['A', 'B', 'C'].map((sku) => product(sku))), () => {}, { batchSize: () => 2, pause })
   await importThree()
   assert.deepEqual(pauses, [])
   const [id] = await insertOrders(pool, 1)

@@ -73,6 +73,12 @@ test('answers orders, logins, readiness and product pages while searches have al
   assert.equal((await search()).status, 200)
 })
 
+test('lists by attributes have no more places than searches', async (t) => {
+  const lock = 'begin; lock table products in access exclusive mode'
+  const read = () => store.call('GET', `/products?attr=weight_g%3E%3D${Math.floor(Math.random() * 1e9)}`)
+  await withPlacesHeld(t, { lock, places: SEARCH_PLACES, read }, async () => {})
+})
+
 test('answers logins and readiness while reads of the catalogue have all their places', async (t) => {
   const lock = 'begin; lock table products in access exclusive mode'
   const read = () => store.call('GET', `/products/${randomUUID()}`)

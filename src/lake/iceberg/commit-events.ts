@@ -15,6 +15,8 @@ export interface CommitReport {
   snapshots: number
   /** Files that the table lacks because they are damaged, by name with the reason and how to repair them. */
   damaged: ReadonlyMap<string, string>
+  /** Files that were taken out of a table because they are gone, and no other file has their events. */
+  lost: readonly string[]
 }
 
 export interface CommitOptions {
@@ -36,6 +38,7 @@ export async function commitEvents(store: LakeStore, options: CommitOptions = {}
   return {
     snapshots: reports.reduce((sum, { snapshots }) => sum + snapshots, 0),
     damaged: new Map(reports.flatMap(({ damaged }) => [...damaged])),
+    lost: reports.flatMap(({ lost }) => lost),
   }
 }
 
@@ -50,15 +53,17 @@ async function commitTable(
 ): Promise<CommitReport> {
   const table = new TableStore(store, definition.name)
   const damaged = new Map<string, string>()
+  const lost: string[] = []
   for (let snapshots = 0, failures = 0; ; ) {
     // In this order: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
     const files = splitSuperseded(await listLake(store, definition.dataset)).current
     const present = checksFiles ? await table.listData() : null
     const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
-    if (plan === null) return { snapshots, damaged }
+    if (plan === null) return { snapshots, damaged, lost }
     try {
       if (await commitPlan({ store, table, definition, damaged, now: now(), signal }, base, plan)) {
+        lost.push(...plan.removed.filter(({ range }) => !files.some(({ name }) => overlaps(range, name))).map(({ range }) => nameOf(range)))
         snapshots += 1
         failures = 0
         continue

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { readWithIcebird } from '../../../test/iceberg-reader.ts'
 import { queryFolder, writeFiles } from '../../../test/lake-harness.ts'
@@ -39,4 +40,23 @@ test('orders and order_lines have the newest state of each order, and say up to 
   assert.ok(newest)
   assert.equal(currentSnapshot(newest.metadata).summary[UP_TO], '9')
   assert.equal(newest.metadata.snapshots.length, 2)
+})
+
+test('no table is made of a damaged file', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [3, 2])
+  await writeDerivedTables(lake.store)
+  const before = await readWithIcebird(lake, 'orders')
+  await writeFiles(t, lake.store, [4], { from: 6 })
+  const [file] = (await lake.store.list('orders/')).toSorted((a, b) => b.name.localeCompare(a.name))
+  assert.ok(file)
+  const path = lake.pathOf(file.name)
+  const bytes = await readFile(path)
+  bytes.writeUInt8(bytes.readUInt8(40) ^ 1, 40)
+  await writeFile(path, bytes)
+  await assert.rejects(writeDerivedTables(lake.store), {
+    name: 'OperatorError',
+    message: /parquet: its checksum is not that of its bytes; run storefront lake repair$/,
+  })
+  assert.deepEqual(await readWithIcebird(lake, 'orders'), before)
 })

@@ -2,6 +2,8 @@ import { createHash, randomUUID } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { identifier, sql } from '../../db/sql.ts'
+import { OperatorError } from '../../errors.ts'
+import { findDamage, REMEDY } from '../find-damage.ts'
 import { withDuckDB } from '../lake-database.ts'
 import type { LakeStore } from '../lake-store.ts'
 import { createViews } from '../lake-views.ts'
@@ -19,11 +21,14 @@ import { TableStore } from './table-store.ts'
 export const UP_TO = 'storefront.up-to-sequence'
 /** Of a snapshot's summary: the files from which it was made. */
 const MADE_FROM = 'storefront.made-from'
+/** Of a snapshot's summary: the number of events in these files. */
+export const EVENTS = 'storefront.events'
 const MAX_ATTEMPTS = 10
 
 /**
- * Writes `orders`, `order_lines`, `products`, `prices` and `stock_events` again from the lake's files, each as one snapshot. Does nothing when the files are the same as before.
- * `checksFiles`: writes a table again, too, whose own file is gone.
+ * Writes `orders`, `order_lines`, `products`, `prices` and `stock_events` again from the lake's files, each as one snapshot. Does nothing when
+ * the files are the same as before. `checksFiles`: writes a table again, too, whose own file is gone. Throws OperatorError when a file of the
+ * lake is damaged.
  */
 export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
   let written = 0
@@ -43,12 +48,14 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
       const madeFrom = createHash('sha256')
         .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
         .digest('hex')
-      return files.length === 0 || before[MADE_FROM] === madeFrom ? null : { ...(await write(store, table, definition, paths)), madeFrom }
+      if (files.length === 0 || before[MADE_FROM] === madeFrom) return null
+      for (const [index, { name }] of files.entries()) await assertWhole(store, name, paths[index] ?? '')
+      return { ...(await write(store, table, definition, paths)), madeFrom }
     })
     if (made === null) return false
     const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
     const removed = new Set(entries.map(({ data_file }) => data_file.file_path))
-    const summary = { [UP_TO]: String(made.upTo), [MADE_FROM]: made.madeFrom }
+    const summary = { [UP_TO]: String(made.upTo), [EVENTS]: String(made.events), [MADE_FROM]: made.madeFrom }
     const isKept = (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom
     const change: Change = { operation: 'overwrite', added: [made.file], removed, summary, isKept }
     if (await commitSnapshot(table, definition, base, change, new Date())) return true
@@ -56,24 +63,30 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
   throw new Error('other processes keep changing the tables of the lake')
 }
 
+/** A table that is made of a damaged file would lack its rows, and look whole. */
+async function assertWhole(store: LakeStore, name: string, path: string): Promise<void> {
+  const damage = await findDamage(path, name)
+  if (damage !== null) throw new OperatorError(`${store.locate(name)}: ${damage}; ${REMEDY}`)
+}
+
 async function write(
   store: LakeStore,
   table: TableStore,
   definition: DerivedTable,
   paths: readonly string[],
-): Promise<{ file: DataFile; upTo: number }> {
+): Promise<{ file: DataFile; upTo: number; events: number }> {
   return store.withWorkspace(async (folder) => {
     const path = join(folder, 'file')
     const name = `${table.folder}data/${randomUUID()}.parquet`
     return withDuckDB(`${path}.spill`, async (connection) => {
       await createViews(connection, definition.dataset, paths)
       const events = identifier(definition.dataset === 'orders' ? ORDER_EVENTS.name : CATALOGUE_EVENTS.name)
-      const upTo = Number((await selectRows(connection, sql`select max(sequence) from ${events}`))[0]?.[0])
+      const [[upTo, count] = []] = await selectRows(connection, sql`select max(sequence), count(distinct event_id) from ${events}`)
       await copyToParquet(connection, definition.select, path, name)
       const { size: sizeBytes } = await stat(path)
       const file = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes })
       await store.put(name, path)
-      return { file, upTo }
+      return { file, upTo: Number(upTo), events: Number(count) }
     })
   })
 }
