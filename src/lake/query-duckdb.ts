@@ -8,7 +8,7 @@ let shared: Promise<DuckDBInstance> | null = null
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
 /**
- * The rows of one query. What fails, also for lack of memory, is tried again in a separate DuckDB that can spill to disk: a damaged file may
+ * The rows of one query. What fails, also for lack of memory, is retried in a separate DuckDB that can spill to disk: a damaged file may
  * break the shared one for every query on it.
  */
 export async function queryDuckDB(statement: Sql): Promise<DuckDBValue[][]> {

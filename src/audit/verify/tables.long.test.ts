@@ -119,7 +119,7 @@ test('verify reports events that the Iceberg table should have by now, and table
   for (const { name } of await lake.list('orders/')) await utimes(lake.locate(name), longAgo, longAgo)
   const late = await store.verify()
   assert.deepEqual([summarise(late), late.tables.waiting], [['tables missing 1'], 0])
-  assert.match(formatReport(late), /\ntables: 1 missing \(storefront lake tables adds them; /)
+  assert.match(formatReport(late), /\ntables: 1 missing \(storefront lake tables adds them, after /)
 
   await commitEvents(lake)
   assert.deepEqual(summarise(await store.verify()), [])

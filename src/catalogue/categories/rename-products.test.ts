@@ -32,7 +32,7 @@ async function makeStore(t: TestContext) {
   const { rows } = await pool.query<{ id: string }>(`select id from categories where name = 'Red'`)
   const redId = rows[0]?.id ?? ''
   const rename = (id: string, name: string) => changeCategory(pool, id, null, { name }, DOING)
-  // Whoever changes a product takes a while for it, in the middle of a statement.
+  // A change of a product takes a while, in the middle of a statement.
   await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return new; end $$`)
   await pool.query(`create trigger a_while before update on products for each row execute function take_a_while()`)
   const untilDone = async () => {
