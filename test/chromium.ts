@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { after } from 'node:test'
 import axe from 'axe-core'
-import { chromium, type Page } from 'playwright-core'
+import { type Browser, chromium, type Page } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { findProgram, missingProgram } from './programs.ts'
 
@@ -17,17 +18,21 @@ export interface BrowserPage {
   complaints: string[]
 }
 
-/** Starts a browser that reaches this machine only. */
+let started: Promise<Browser> | null = null
+after(async () => (await started)?.close())
+
+/** A browser that reaches this machine only: one for the file, whose pages share nothing and are closed after the test. */
 export async function openBrowser(t: Cleanup): Promise<{ open(settings?: { width?: number; isDark?: boolean }): Promise<BrowserPage> }> {
-  const browser = await chromium.launch({
+  started ??= chromium.launch({
     executablePath: PROGRAM ?? SHELL,
-    // Chromium's sandbox does not start for root or in a container; it shows only pages of these tests.
-    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'],
+    // Chromium's sandbox does not start for root or in a container; it shows only pages of these tests. There is no GPU.
+    args: ['--no-sandbox', '--disable-gpu', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost'],
   })
-  onCleanup(t, () => browser.close())
+  const browser = await started
   return {
     open: async ({ width = 1_280, isDark = false } = {}) => {
       const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: isDark ? 'dark' : 'light' })
+      onCleanup(t, () => context.close())
       const page = await context.newPage()
       const complaints: string[] = []
       page.on('pageerror', (error) => complaints.push(`error: ${error.message}`))
@@ -50,8 +55,9 @@ export async function openBrowser(t: Cleanup): Promise<{ open(settings?: { width
 
 /** No rule of axe-core is violated by what the page shows now. */
 export async function assertAccessible(page: Page, what: string): Promise<void> {
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(axe.source)
   const violations = await page.evaluate(
-    `${axe.source}; axe.run(document, { iframes: false }).then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
+    `axe.run(document, { iframes: false }).then(({ violations }) => violations.map(({ id, nodes }) => id + ' ' + nodes[0].html))`,
   )
   assert.deepEqual(violations, [], what)
 }
