@@ -45,7 +45,8 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   assert.ok(ill.stdout.includes(`${path}: `), ill.stdout)
   const repaired = await run('lake', 'repair')
   assert.equal(repaired.stdout, `set aside ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
-  assert.equal((await run('verify')).status, 0)
+  // On a slow machine it cannot tell: nobody writes to the lake that these commands ran.
+  assert.deepEqual(JSON.parse((await run('verify', '--json')).stdout).findings, [])
   assert.equal((await run('replay', '--subscriber', 'lake')).stdout, 'wrote 0 events that the lake lacked\n')
 
   const usage = await run('lake', 'compact', '--date', 'yesterday')
