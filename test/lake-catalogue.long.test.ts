@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { examineTables } from '../src/app/doctor/examine-tables.ts'
 import { repairLake } from '../src/audit/replay/repair-lake.ts'
 import { compareCatalogueLake } from '../src/audit/verify/compare-catalogue-lake.ts'
+import type { TablesRead } from '../src/audit/verify/compare-tables.ts'
 import { formatReport } from '../src/audit/verify/format-report.ts'
 import type { CatalogueEvent } from '../src/catalogue/catalogue-event.ts'
 import { sql } from '../src/db/sql.ts'
@@ -83,7 +84,9 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   const store = await startAuditedStore(t)
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
   const compare = async () => {
-    const report = await compareCatalogueLake({ pool: store.pool, lake: store.lakeStore, topic, dueBefore: Date.now(), tableDueBefore: 0 })
+    const tablesRead = { written: [] }
+    const options = { pool: store.pool, lake: store.lakeStore, topic, tablesRead, dueBefore: Date.now(), tableDueBefore: 0 }
+    const report = await compareCatalogueLake(options)
     return { ...report, findings: report.findings.map(({ kind, examples }) => [kind, examples]) }
   }
   const stop = await store.startPipeline()
@@ -206,7 +209,8 @@ test('verify and doctor name what the Iceberg table of the catalogue lacks, has 
   const store = await startAuditedStore(t)
   const { lakeStore: lake } = store
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
-  const compare = (tableDueBefore = 0) => compareCatalogueLake({ pool: store.pool, lake, topic, dueBefore: Date.now(), tableDueBefore })
+  const compare = (tableDueBefore = 0, written: TablesRead['written'] = []) =>
+    compareCatalogueLake({ pool: store.pool, lake, topic, tablesRead: { written }, dueBefore: Date.now(), tableDueBefore })
   const tableFindings = async (tableDueBefore = 0) =>
     (await compare(tableDueBefore)).findings
       .filter(({ place }) => place === 'tables')
@@ -222,6 +226,14 @@ test('verify and doctor name what the Iceberg table of the catalogue lacks, has 
   await stop()
   const late = Date.now() + 60_000
   const young = await compare()
+  const written = [
+    { name: 'products', dataset: 'catalogue', upTo: 3, events: 2 },
+    { name: 'prices', dataset: 'catalogue', upTo: 2, events: 2 },
+    { name: 'orders', dataset: 'orders', upTo: 3, events: 0 },
+  ] as const
+  assert.deepEqual((await compare(0, [...written])).findings, [
+    { place: 'tables', kind: 'missing', count: 1, examples: ['products: it was made of 2 of the 3 events up to sequence 3'] },
+  ])
   assert.deepEqual([young.findings, young.table], [[], { events: 2, waiting: 1 }])
   const report = await store.verify()
   assert.match(

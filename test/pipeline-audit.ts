@@ -82,6 +82,18 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
   }
 }
 
+/** A store whose pipeline has written a lake file of each number of orders, of which every third is cancelled, and has stopped. */
+export async function startStoreWithFiles(t: Cleanup, ordersOfFiles: readonly number[]): Promise<AuditedStore> {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  for (const orders of ordersOfFiles) {
+    await store.trade(orders)
+    await store.untilDelivered()
+  }
+  await stop()
+  return store
+}
+
 /**
  * Waits until no mail is queued, the newest version of each order is on the topic in PostgreSQL, and a file of the lake is named after the last
  * message; for five seconds at most. `verify` then tells whether all has arrived. It takes half a second of a processor, which the store needs

@@ -7,7 +7,7 @@ import { listFiles, readEvents } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { writeOldFile } from '../../../test/old-lake-file.ts'
-import { type AuditedStore, startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { type AuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
@@ -20,17 +20,8 @@ const now = () => new Date()
 // Files of two days are not merged.
 await farFromMidnight()
 
-/** A store whose pipeline has written this number of lake files of two events each, and stopped. */
-async function startWithFiles(t: TestContext, files: number): Promise<AuditedStore> {
-  const store = await startAuditedStore(t)
-  const stop = await store.startPipeline()
-  for (let file = 0; file < files; file++) {
-    await store.trade(2)
-    await store.untilDelivered()
-  }
-  await stop()
-  return store
-}
+/** With two events in each file. */
+const startWithFiles = (t: TestContext, files: number) => startStoreWithFiles(t, Array(files).fill(2))
 
 const repairOn = (store: AuditedStore, lake: LakeStore, at = now) =>
   repairLake({ pool: store.pool, url: store.url, store: lake, topic: store.topic, now: at })

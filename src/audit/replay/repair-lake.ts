@@ -32,7 +32,7 @@ export interface RepairOptions {
   url: string
   store: LakeStore
   topic: Topic
-  /** The partition of the catalogue; absent: its files are not repaired. */
+  /** The partition of the catalogue; absent: its files are not repaired, and no table is written, as those of products may be made of damaged ones. */
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
@@ -74,7 +74,7 @@ export async function repairLake({
 }: RepairOptions): Promise<RepairReport> {
   const { pool, store } = options
   return withLakeLock(url, async (assertHeld) => {
-    const repairs = new LakeRepairs(options.store, assertHeld)
+    const repairs = new LakeRepairs(store, assertHeld)
     const run = async <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) => {
       const report = await withSubscriberLock(url, repaired.dataset.subscriber, () =>
         withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep })),
@@ -89,7 +89,7 @@ export async function repairLake({
         makeEvents: (ids) => loadEvents(pool, [...new Set(ids.map(subjectOf))]),
       }),
     ]
-    if (catalogueTopic !== undefined)
+    if (catalogueTopic !== undefined) {
       reports.push(
         await run({
           ...{ dataset: CATALOGUE_DATASET, topic: catalogueTopic },
@@ -97,8 +97,9 @@ export async function repairLake({
           makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
         }),
       )
-    onStep('writing the tables of the lake')
-    if (await hasEventTables(store)) await writeDerivedTables(store)
+      onStep('writing the tables of the lake')
+      if (await hasEventTables(store)) await writeDerivedTables(store)
+    }
     return {
       setAside: reports.flatMap(({ setAside }) => setAside),
       written: reports.reduce((sum, { written }) => sum + written, 0),

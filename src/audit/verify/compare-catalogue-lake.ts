@@ -8,7 +8,7 @@ import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import { readStoredSequence } from '../../topic/subscriber-lag.ts'
 import type { Topic } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
-import { addUnregistered, findIncomplete, readRows, readWrittenTables } from './compare-tables.ts'
+import { addUnregistered, findIncomplete, readRows, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
 import { type Finding, findingOf, listFindings } from './finding.ts'
 import { readLake } from './read-lake.ts'
@@ -22,6 +22,8 @@ export interface CatalogueLakeOptions {
   pool: Pool
   lake: LakeStore
   topic: Topic<CatalogueEvent>
+  /** Of all tables, before the lake. */
+  tablesRead: Pick<TablesRead, 'written'>
   /** Milliseconds since 1970: events from before it should be in the lake. */
   dueBefore: number
   /** Milliseconds since 1970: files from before it should be in the Iceberg table. 0: it is not known. */
@@ -46,6 +48,7 @@ export async function compareCatalogueLake({
   pool,
   lake,
   topic,
+  tablesRead,
   dueBefore,
   tableDueBefore,
   onStep = () => {},
@@ -54,7 +57,6 @@ export async function compareCatalogueLake({
   return withComparisonTables(async (tables) => {
     const stored = await readStoredSequence(pool, CATALOGUE_DATASET.subscriber)
     const table = await repeatWhenGone(MAX_ATTEMPTS, () => readTable(lake, tables))
-    const written = await readWrittenTables(lake, CATALOGUE_DATASET.name)
     const contents = await readLake(lake, CATALOGUE_DATASET, tables)
     await addUnregistered(tables, contents, table, tableDueBefore)
     await readCatalogueTopic(topic, tables)
@@ -88,7 +90,7 @@ export async function compareCatalogueLake({
           'unknown',
           sql`from table_events anti join topic_events using (event_id) anti join lake_events using (event_id)`,
         )),
-        ...listFindings('tables', 'missing', await findIncomplete(tables, written)),
+        ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, CATALOGUE_DATASET.name)),
         ...listFindings('tables', 'corrupt', table.faults),
       ],
     }

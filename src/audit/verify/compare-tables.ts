@@ -1,9 +1,7 @@
 import { type Sql, sql } from '../../db/sql.ts'
-import { isHere } from '../../lake/iceberg/commit-snapshot.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
-import { CATALOGUE_TABLES, DERIVED_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
-import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { EVENTS, UP_TO } from '../../lake/iceberg/write-derived-tables.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
@@ -23,13 +21,24 @@ export interface TablesRead {
   moved: string[]
   /** Whether one of them is `order_events`. */
   isMoved: boolean
+  /** Those that are written as a whole, and say of how many events they were made: earlier releases did not. */
+  written: WrittenTable[]
+}
+
+interface WrittenTable {
+  name: string
+  dataset: DatasetName
+  /** The last event that its rows contain. */
+  upTo: number
+  /** How many events it was made of. */
+  events: number
 }
 
 /** Reads the events of the Iceberg table `order_events` into `table_events`, and examines every table. Read it before the lake, which it follows. */
 export async function readTables(store: LakeStore, tables: ComparisonTables): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     await tables.run(sql`truncate table_events`)
-    const read: TablesRead = { count: 0, faults: [], moved: [], isMoved: false }
+    const read: TablesRead = { count: 0, faults: [], moved: [], isMoved: false, written: [] }
     for (const definition of CATALOGUE_TABLES) {
       const { newest, files, faults, movedFrom } = await examineTable(store, definition)
       if (newest !== null) read.count += 1
@@ -37,6 +46,10 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
       if (movedFrom !== null) {
         read.moved.push(`${definition.name}: ${movedFrom}`)
         read.isMoved ||= definition === ORDER_EVENTS
+      } else if (newest !== null) {
+        const { [UP_TO]: upTo, [EVENTS]: events } = currentSnapshot(newest.metadata).summary
+        const { name, dataset } = definition
+        if (events !== undefined) read.written.push({ name, dataset, upTo: Number(upTo), events: Number(events) })
       }
       if (definition === ORDER_EVENTS)
         read.faults.push(...(await readRows(store, files, (rows) => tables.run(sql`insert into table_events ${rows}`))))
@@ -45,33 +58,15 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
   })
 }
 
-/** A table that is written as a whole. */
-interface WrittenTable {
-  name: string
-  /** The last event that its rows contain. */
-  upTo: number
-  /** How many events it was made of. */
-  events: number
-}
-
-/** The tables of a dataset that are written as a whole. Read them before the lake, which they follow. */
-export async function readWrittenTables(store: LakeStore, dataset: DatasetName): Promise<WrittenTable[]> {
-  const written: WrittenTable[] = []
-  for (const definition of DERIVED_TABLES.filter((table) => table.dataset === dataset)) {
-    const table = new TableStore(store, definition.name)
-    const { newest } = await table.read()
-    if (newest === null || !isHere(table, newest.metadata)) continue
-    const { [UP_TO]: upTo, [EVENTS]: events } = currentSnapshot(newest.metadata).summary
-    // Earlier releases did not count them.
-    if (events !== undefined) written.push({ name: definition.name, upTo: Number(upTo), events: Number(events) })
-  }
-  return written
-}
-
-/** Tables that lack events from before the one that they go up to: files of the lake were gone or damaged when they were written. */
-export async function findIncomplete(tables: ComparisonTables, written: readonly WrittenTable[]): Promise<string[]> {
+/** Tables of a dataset that lack events from before the one that they go up to: files of the lake were gone or damaged when they were written. */
+export async function findIncomplete(
+  tables: ComparisonTables,
+  { written }: Pick<TablesRead, 'written'>,
+  of: DatasetName,
+): Promise<string[]> {
   const incomplete: string[] = []
-  for (const { name, upTo, events } of written) {
+  for (const { name, dataset, upTo, events } of written) {
+    if (dataset !== of) continue
     const inLake = await tables.count(sql`select distinct event_id from lake_events where sequence <= ${upTo}`)
     if (events < inLake) incomplete.push(`${name}: it was made of ${events} of the ${inLake} events up to sequence ${upTo}`)
   }

@@ -3,7 +3,8 @@ import { readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/prom
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { farFromMidnight } from '../../../test/midnight.ts'
-import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
+import { startAuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
+import { silent } from '../../../test/stream-harness.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
 import { commitEvents } from '../../lake/iceberg/commit-events.ts'
 import { commitSnapshot, readBase } from '../../lake/iceberg/commit-snapshot.ts'
@@ -12,6 +13,8 @@ import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts
 import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
+import { CATALOGUE } from '../../topic/partitions.ts'
+import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
 import { repairLake } from '../replay/repair-lake.ts'
 import { formatReport } from './format-report.ts'
 import type { VerifyReport } from './verify.ts'
@@ -19,14 +22,8 @@ import type { VerifyReport } from './verify.ts'
 await farFromMidnight()
 
 test('verify compares the Iceberg table with the lake, and names what of the tables cannot be read', async (t) => {
-  const store = await startAuditedStore(t)
+  const store = await startStoreWithFiles(t, [4, 3])
   const { lakeStore: lake } = store
-  const stop = await store.startPipeline()
-  await store.trade(4)
-  await store.untilDelivered()
-  await store.trade(3)
-  await store.untilDelivered()
-  await stop()
   assert.deepEqual((await store.verify()).tables, { tables: 0, events: 0, waiting: 9 })
   await commitEvents(lake)
   await writeDerivedTables(lake)
@@ -70,14 +67,8 @@ test('verify compares the Iceberg table with the lake, and names what of the tab
 })
 
 test('tables that were made while a file was gone are reported, and a repair of the file writes them again', async (t) => {
-  const store = await startAuditedStore(t)
+  const store = await startStoreWithFiles(t, [4, 3])
   const { lakeStore: lake } = store
-  const stop = await store.startPipeline()
-  await store.trade(4)
-  await store.untilDelivered()
-  await store.trade(3)
-  await store.untilDelivered()
-  await stop()
   await commitEvents(lake)
   await writeDerivedTables(lake)
   const [first] = (await lake.list('orders/')).toSorted((a, b) => a.name.localeCompare(b.name))
@@ -97,7 +88,17 @@ test('tables that were made while a file was gone are reported, and a repair of 
   )
 
   await rm(lake.locate(first.name))
-  await repairLake({ url: store.url, pool: store.pool, store: lake, topic: store.topic, now: () => new Date() })
+  const options = { url: store.url, pool: store.pool, store: lake, topic: store.topic, now: () => new Date() }
+  const [ofCatalogue] = await lake.list('catalogue/')
+  assert.ok(ofCatalogue)
+  const catalogueBytes = await readFile(lake.locate(ofCatalogue.name))
+  // Another file, as a table is not made again of the same one.
+  await rm(lake.locate(ofCatalogue.name))
+  await writeFile(lake.locate(ofCatalogue.name), catalogueBytes.subarray(0, 100))
+  assert.equal((await repairLake(options)).written, 5, 'as after a restore, which must not wait for files of the catalogue')
+  await writeFile(lake.locate(ofCatalogue.name), catalogueBytes)
+  const catalogueTopic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
+  await repairLake({ ...options, catalogueTopic })
   for (const definition of CATALOGUE_TABLES) await endLostSnapshots(lake, definition)
   assert.deepEqual(summarise(await store.verify()), [])
 })

@@ -13,7 +13,7 @@ import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_
 import { compareActivities } from './compare-activities.ts'
 import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from './compare-catalogue.ts'
 import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
-import { addUnregistered, findIncomplete, readTables, readWrittenTables, type TablesRead } from './compare-tables.ts'
+import { addUnregistered, findIncomplete, readTables, type TablesRead } from './compare-tables.ts'
 import { type ComparisonTables, type TableName, withComparisonTables } from './comparison-tables.ts'
 import { type Finding, type FindingKind, listFindings, MAX_EXAMPLES, type Place } from './finding.ts'
 import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
@@ -79,7 +79,6 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     await readMails(pool, tables, onStep)
     onStep('reading the tables of the lake')
     const tablesRead = await readTables(options.lake, tables)
-    const written = await readWrittenTables(options.lake, ORDER_DATASET.name)
     const lake = await readLake(options.lake, ORDER_DATASET, tables, { onStep })
     const topicEnd = await readTopic(topic, tables, 0, onStep)
     const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
@@ -94,7 +93,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const { findings: activityFindings, oldestWaitingAt, ...activities } = await compareActivities(pool, options.lake)
     const findings = [
       ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, tablesRead, inFlight }))],
-      ...listFindings('tables', 'missing', await findIncomplete(tables, written)),
+      ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, ORDER_DATASET.name)),
       ...activityFindings,
     ]
     const behind = {
@@ -117,7 +116,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       options.catalogue === undefined
         ? null
         : await compareCatalogueLake({
-            ...{ pool, lake: options.lake, topic: options.catalogue.topic, dueBefore, tableDueBefore: tableIsDue, onStep },
+            ...{ pool, lake: options.lake, topic: options.catalogue.topic, tablesRead, dueBefore, tableDueBefore: tableIsDue, onStep },
           })
     if (catalogueLake !== null) findings.push(...catalogueLake.findings)
     if (catalogueLake?.isOverdue) undecided.push('catalogue in the lake')

@@ -5,7 +5,7 @@ import { identifier, sql } from '../../db/sql.ts'
 import { OperatorError } from '../../errors.ts'
 import { findDamage, REMEDY } from '../find-damage.ts'
 import { withDuckDB } from '../lake-database.ts'
-import type { LakeStore } from '../lake-store.ts'
+import type { LakeFile, LakeStore } from '../lake-store.ts'
 import { createViews } from '../lake-views.ts'
 import { readLakeFiles } from '../list-files.ts'
 import { copyToParquet } from '../parquet-writer.ts'
@@ -32,11 +32,12 @@ const MAX_ATTEMPTS = 10
  */
 export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
   let written = 0
-  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles)) written += 1
+  const sound = new SoundFiles(store)
+  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles, sound)) written += 1
   return written
 }
 
-async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean): Promise<boolean> {
+async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean, sound: SoundFiles): Promise<boolean> {
   const table = new TableStore(store, definition.name)
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const base = await readBase(table)
@@ -49,7 +50,7 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
         .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
         .digest('hex')
       if (files.length === 0 || before[MADE_FROM] === madeFrom) return null
-      for (const [index, { name }] of files.entries()) await assertWhole(store, name, paths[index] ?? '')
+      for (const [index, file] of files.entries()) await sound.assert(file, paths[index] ?? '')
       return { ...(await write(store, table, definition, paths)), madeFrom }
     })
     if (made === null) return false
@@ -63,10 +64,22 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
   throw new Error('other processes keep changing the tables of the lake')
 }
 
-/** A table that is made of a damaged file would lack its rows, and look whole. */
-async function assertWhole(store: LakeStore, name: string, path: string): Promise<void> {
-  const damage = await findDamage(path, name)
-  if (damage !== null) throw new OperatorError(`${store.locate(name)}: ${damage}; ${REMEDY}`)
+/** Files of the lake that were checked, each once for all tables. A table that is made of a damaged file would lack its rows, and look whole. */
+class SoundFiles {
+  readonly #store: LakeStore
+  readonly #checked = new Set<string>()
+
+  constructor(store: LakeStore) {
+    this.#store = store
+  }
+
+  async assert({ name, tag }: LakeFile, path: string): Promise<void> {
+    const key = JSON.stringify([name, tag])
+    if (this.#checked.has(key)) return
+    const damage = await findDamage(path, name)
+    if (damage !== null) throw new OperatorError(`${this.#store.locate(name)}: ${damage}; ${REMEDY}`)
+    this.#checked.add(key)
+  }
 }
 
 async function write(
