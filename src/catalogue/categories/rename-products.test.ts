@@ -54,29 +54,33 @@ async function makeStore(t: TestContext) {
     const isChanging = `select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'`
     await eventually(async () => (await pool.query(isChanging)).rowCount !== 0, { what: 'a change', timeoutMs: 10_000, pauseMs: 5 })
   }
-  return { pool, redId, blueId: blue.id, rename, untilDone, members, untilChanging }
+  /** Gives products the new names, and does `work` while the first batch of them is changed. */
+  const walkWhile = async (work: () => Promise<void>) => {
+    const walk = untilDone()
+    await untilChanging()
+    await work()
+    await walk
+    await untilDone()
+  }
+  return { pool, redId, blueId: blue.id, rename, members, untilChanging, walkWhile }
 }
 
 test('a category that is renamed again while its products get the first new name keeps them', async (t) => {
-  const { redId, rename, untilDone, members, untilChanging } = await makeStore(t)
+  const { redId, rename, members, walkWhile } = await makeStore(t)
   await rename(redId, 'Crimsom')
-  const walk = untilDone()
-  await untilChanging()
-  await rename(redId, 'Crimson')
-  await walk
-  await untilDone()
+  await walkWhile(async () => {
+    await rename(redId, 'Crimson')
+  })
   assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
 })
 
 test('a category keeps its products when another one takes the name that they are just given', async (t) => {
-  const { redId, blueId, rename, untilDone, members, untilChanging } = await makeStore(t)
+  const { redId, blueId, rename, members, walkWhile } = await makeStore(t)
   await rename(redId, 'Azure')
-  const walk = untilDone()
-  await untilChanging()
-  await rename(redId, 'Crimson')
-  await rename(blueId, 'Azure')
-  await walk
-  await untilDone()
+  await walkWhile(async () => {
+    await rename(redId, 'Crimson')
+    await rename(blueId, 'Azure')
+  })
   assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
 })
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { recordProductEvents } from '../product-events.ts'
 
@@ -82,7 +82,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null): Promise<Batch> {
-  await keepNames(tx, [categoryId])
+  await keepNames(tx, sql`id = ${categoryId}`)
   const { rows: members } = await tx.query<Place>(
     sql`select created_at as "createdAt", product_id as id
      from product_categories
@@ -115,12 +115,9 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
  */
 export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return
-  const { rows } = await tx.query<{ id: string }>(
-    sql`select distinct category_id as id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed`,
-  )
   await keepNames(
     tx,
-    rows.map(({ id }) => id),
+    sql`id in (select category_id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed)`,
   )
   await tx.query(
     sql`update products
@@ -134,11 +131,11 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
 }
 
 /**
- * No category gets another name until the transaction ends: products that are given a name that is not that of their category any more would be
+ * None of these categories gets another name until the transaction ends: products that are given a name that is not that of their category any more would be
  * moved to the one that has it. Who renames a category waits for no product, so this deadlocks with nobody.
  */
-async function keepNames(tx: Transaction, categoryIds: readonly string[]): Promise<void> {
-  await tx.query(sql`select from categories where id = any(${categoryIds}::uuid[]) order by id for key share`)
+async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
+  await tx.query(sql`select from categories where ${ofThese} order by id for key share`)
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
