@@ -19,15 +19,13 @@ test('no request that the limits let in holds up the event loop for long, on any
   t.after(() => child.kill())
   const exit = once(child, 'exit')
   let routes = 0
-  const answers = new Set<string>()
   for await (const line of createInterface({ input: child.stdout })) {
     const { route, stallMs, worst, statuses } = JSON.parse(line) as RouteStalls
     routes++
     assert.ok(stallMs < MAX_STALL_MS, `${route} is held up ${Math.round(stallMs)} ms by "${worst}"`)
     assert.equal(statuses[OF_OURS], undefined, `${route} answers ${JSON.stringify(statuses)}`)
-    for (const status of Object.keys(statuses)) answers.add(status)
+    assert.ok(Object.keys(statuses).length > 1, `${route} answers ${JSON.stringify(statuses)}`)
   }
   assert.deepEqual(await exit, [0, null])
   assert.ok(routes > 0, 'at least one route is measured')
-  assert.ok(answers.size > 1, `every answer is ${[...answers]}`)
 })

@@ -18,7 +18,9 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   Object.assign(process.env, server.env)
   const place = { ...server.env, LAKE_URL: `s3://${server.bucket}/shop/` }
   const store = await startAuditedStore(t, { lakeBucket: readConfig(place).lakeBucket })
-  const env = { ...place, DATABASE_URL: store.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir }
+  // No process writes to the lake that these commands ran, and a slow machine takes minutes for them.
+  const LAKE_FLUSH_SECONDS = '3600'
+  const env = { ...place, DATABASE_URL: store.url, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir, LAKE_FLUSH_SECONDS }
   const run = (...args: string[]) => runStorefront(t, args, { env })
   const stop = await store.startPipeline()
   for (let file = 0; file < 3; file++) {
@@ -45,8 +47,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   assert.ok(ill.stdout.includes(`${path}: `), ill.stdout)
   const repaired = await run('lake', 'repair')
   assert.equal(repaired.stdout, `set aside ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
-  // On a slow machine it cannot tell: nobody writes to the lake that these commands ran.
-  assert.deepEqual(JSON.parse((await run('verify', '--json')).stdout).findings, [])
+  assert.equal((await run('verify')).status, 0)
   assert.equal((await run('replay', '--subscriber', 'lake')).stdout, 'wrote 0 events that the lake lacked\n')
 
   const usage = await run('lake', 'compact', '--date', 'yesterday')

@@ -5,6 +5,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, type StoreOverrides, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
 
 const DAY_MS = 86_400_000
+const ROUNDS = 200
 
 type Call = TestStore['call']
 const refresh = (call: Call, token: string) => call('POST', '/auth/refresh', { body: { refresh_token: token } })
@@ -48,15 +49,10 @@ test('gives the same successor pair to every use within the grace time', async (
 test('creates one successor for parallel uses, in two processes, and keeps the honest client logged in', async (t) => {
   const { store, now } = await startClockedStore(t)
   const other = await startSecondProcess(t, store, { now })
-  const loads = [
-    { parallel: 2, rounds: 200 },
-    { parallel: 10, rounds: 100 },
-    { parallel: 50, rounds: 20 },
-  ]
-  for (const { parallel, rounds } of loads) {
+  for (const parallel of [2, 10, 50]) {
     const ada = await store.register()
     let token = ada.refreshToken
-    for (let round = 1; round <= rounds; round++) {
+    for (let round = 1; round <= ROUNDS; round++) {
       const uses = Array.from({ length: parallel }, (_, i) => refresh(i % 2 === 0 ? store.call : other.call, token))
       const answers = await Promise.all(uses)
       assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200])
@@ -69,7 +65,7 @@ test('creates one successor for parallel uses, in two processes, and keeps the h
       'select count(*) from refresh_tokens join sessions on sessions.id = session_id where user_id = $1',
       [ada.id],
     )
-    assert.deepEqual(rows, [{ count: rounds + 1 }])
+    assert.deepEqual(rows, [{ count: ROUNDS + 1 }])
   }
 })
 

@@ -27,8 +27,6 @@ export interface MeasureOptions {
   /** Routes as `POST /orders`. */
   only?: RegExp
   isThorough?: boolean
-  /** Which requests of a route are sent, by their place. */
-  isTaken?: (index: number) => boolean
   /** Called for each route as soon as it is measured. */
   onRoute?: (stalls: RouteStalls) => void
 }
@@ -36,7 +34,7 @@ export interface MeasureOptions {
 /** Sends the worst that each limit lets in to every route of a store, and measures how long each request holds up the event loop. */
 export async function measureStalls(
   t: Cleanup,
-  { only = /./, isThorough = false, isTaken = () => true, onRoute = () => {} }: MeasureOptions = {},
+  { only = /./, isThorough = false, onRoute = () => {} }: MeasureOptions = {},
 ): Promise<RouteStalls[]> {
   const store = await startStore(t)
   await store.addProduct({ name: 'A lamp' })
@@ -54,9 +52,7 @@ export async function measureStalls(
     // The first request compiles what the others run.
     for (const { bytes } of worstRequests(route, { nextToken, isThorough }).take(1))
       await meter.measure({ port, bytes: new Uint8Array(bytes) })
-    let index = 0
     for (const request of worstRequests(route, { nextToken, isThorough })) {
-      if (!isTaken(index++)) continue
       let shortestMs = Number.POSITIVE_INFINITY
       for (let attempt = 1; attempt <= MAX_ATTEMPTS && shortestMs > SHORT_MS; attempt++) {
         const { status, stallMs } = await meter.measure({ port, bytes: new Uint8Array(request.bytes) })
