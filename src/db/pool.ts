@@ -28,9 +28,16 @@ export interface PoolOptions {
 
 /**
  * Closes its socket when it cannot connect: `pg` leaves it open, which keeps the process alive until the server times out after a minute.
+ * A connection that breaks does not end the process: its statements reject, and it emits `end`. That holds from its first byte, since the
+ * server may end a session in the packet in which it accepts it, before a caller can listen.
  * Adds the `role` and the `database` of the address to the error: PostgreSQL's message does not always contain them.
  */
 class ClosingClient extends pg.Client {
+  constructor(config: pg.ClientConfig) {
+    super(config)
+    this.on('error', () => {})
+  }
+
   override connect(): Promise<pg.Client>
   override connect(callback: (error: Error | null) => void): void
   override connect(callback?: (error: Error | null) => void): Promise<pg.Client> | undefined {
@@ -53,7 +60,7 @@ const DEAD_AFTER_STATEMENTS = 1.5
 /** Until the kernel asks the other side of a connection that nobody uses; it gives up ten seconds later. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
-/** A pool of connections. `onError` is called when an idle connection breaks; otherwise that would end the process. */
+/** A pool of connections. `onError` is called when an idle connection breaks. */
 export function createPool(options: PoolOptions): Pool {
   const bounds = options.bounds ?? SERVING_BOUNDS
   const deadAfterMs = DEAD_AFTER_STATEMENTS * bounds.statement
@@ -77,8 +84,6 @@ export function createPool(options: PoolOptions): Pool {
   pool.on('error', options.onError)
   pool.on('acquire', (client) => void socketOf(client).setTimeout(deadAfterMs))
   pool.on('release', (_error, client) => void socketOf(client).setTimeout(0))
-  // Without a listener a connection that breaks during a transaction would end the process. Its statement rejects too.
-  pool.on('connect', (client) => void client.on('error', () => {}))
   return pool
 }
 
@@ -106,8 +111,6 @@ export async function connectClient(
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     types,
   })
-  // Without a listener a connection that breaks would end the process. Its statements reject, and it emits `end`.
-  client.on('error', () => {})
   await connectUnlessAborted(client, signal, () => setUpSession(client, bounds))
   return client
 }

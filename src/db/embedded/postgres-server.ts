@@ -238,6 +238,7 @@ async function waitUntilReady(child: ChildProcess, url: string, folder: DataFold
 /** Creates the database and the roles that are missing. `url` is the address of the server's own database. */
 async function createDatabase(url: string, ownerPassword: string): Promise<void> {
   const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
   await client.connect()
   try {
     const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])

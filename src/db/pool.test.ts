@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { onCleanup } from '../../test/cleanup.ts'
+import { connectClient, createPool } from './pool.ts'
+
+/** A server that ends each session in the packet in which it accepts it, as PostgreSQL does when an administrator ends it then. */
+async function startEndingServer(t: TestContext): Promise<string> {
+  const fatal = Buffer.from('SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0')
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(fatal.length + 4)
+  const authenticated = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0])
+  const ready = Buffer.from([0x5a, 0, 0, 0, 5, 0x49])
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => void socket.end(Buffer.concat([authenticated, ready, Buffer.from('E'), length, fatal])))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onCleanup(t, () => new Promise<void>((resolve) => void server.close(() => resolve())))
+  return `postgres://storefront:none@127.0.0.1:${(server.address() as AddressInfo).port}/storefront`
+}
+
+test('a session that the server ends at once rejects, and does not end the process', async (t) => {
+  const url = await startEndingServer(t)
+  const pool = createPool({ url, size: 1, applicationName: 'test', onError: () => {} })
+  onCleanup(t, () => pool.end())
+  await assert.rejects(pool.query('select'))
+  await assert.rejects(connectClient(url, 'test'))
+})
