@@ -12,6 +12,7 @@ interface Wall {
 const EVERYWHERE = [
   'errors.ts',
   'attributes.ts',
+  'counted.ts',
   'currency.ts',
   'event-time.ts',
   'language.ts',

@@ -38,7 +38,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   const merged = await run('lake', 'compact', '--date', today)
   const [name = '', ...others] = await readdir(folder)
   const path = `s3://${server.bucket}/shop/orders/ingest_date=${today}/${name}`
-  assert.deepEqual([merged.stdout, others], [`${path}: 6 rows of 3 files\nmerged into 1 files, deleted 3\n`, []])
+  assert.deepEqual([merged.stdout, others], [`${path}: 6 rows of 3 files\nmerged into 1 file, deleted 3\n`, []])
   assert.match((await run('lake', 'query', 'select count(*) as n, count(distinct event_id) from order_events')).stdout, /^6 \| 6$/m)
 
   await writeFile(join(folder, name), 'PAR1 it is not')

@@ -9,6 +9,7 @@ import type { OrderEvent } from '../src/orders/events.ts'
 import type { StatusChange } from '../src/orders/order.ts'
 import type { OrderChange, PaymentState } from '../src/orders/order-changes.ts'
 import { orderStateOf } from '../src/orders/order-state.ts'
+import { writeCatalogue } from './catalogue-lake.ts'
 import { makeLakeDirectory, NEVER, queryFolder, startSink } from './lake-harness.ts'
 import { makeOrderEvent, makeOrderItem, type OrderEventOverrides } from './order-event-factory.ts'
 
@@ -130,6 +131,16 @@ const EXPECTED: Record<string, unknown[][]> = {
     [2, 'confirmed', 'admin', null, '2026-03-02T11:30:00.000Z'],
     [3, 'shipped', 'admin', null, '2026-03-02T23:30:00.000Z'],
   ],
+  'Prices of a product over time': [
+    ['EUR', '12.500', '2026-03-01T08:00:00.000Z', '2026-03-01T11:00:00.000Z'],
+    ['EUR', '10.000', '2026-03-01T11:00:00.000Z', null],
+    ['JPY', '300.000', '2026-03-01T08:00:00.000Z', '2026-03-01T10:00:00.000Z'],
+    ['JPY', '300.000', '2026-03-01T12:00:00.000Z', null],
+    ['USD', '19.990', '2026-03-01T08:00:00.000Z', '2026-03-01T09:00:00.000Z'],
+    ['USD', '18.990', '2026-03-01T09:00:00.000Z', '2026-03-01T10:00:00.000Z'],
+    ['USD', '19.990', '2026-03-01T10:00:00.000Z', null],
+  ],
+  'Products that are sold out': [['MUG-1', '2026-03-01T09:30:00.000Z']],
 }
 
 /** Of the console's ready questions, by title. */
@@ -166,6 +177,7 @@ test('each query of docs/lake-queries.md, and each ready question of the console
     NEVER,
   )
   await sink.flush()
+  await writeCatalogue(t, new LocalLakeStore(directory))
   for (const [title, sql] of queries) assert.deepEqual((await queryFolder(directory, sql)).rows, EXPECTED[title], title)
   const bounds = { maxRows: 1_000, maxBytes: 1_000_000, memory: '512MB', spill: '1GB', spillDirectory: join(directory, 'spill') }
   for (const { title, sql } of readyQuestions('Europe/Vienna')) {

@@ -8,10 +8,11 @@ import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
 import { assertResolved, resolveCategories, saveCategories } from './categories/product-categories.ts'
 import { renameBeforeChange } from './categories/rename-products.ts'
+import { assertNoContradiction, isReduced, normalizeNamed, normalizeProduct } from './normalize-product.ts'
 import { toStoredPrices } from './offered-prices.ts'
 import { getProduct, getProductForUpdate, imagesOf, isNamedBy, productETag, type StoredProduct, savePage } from './product-details.ts'
 import { recordProductEvents, recordProductsOfBefore } from './product-events.ts'
-import { assertNoContradiction, isReduced, normalizeNamed, normalizeProduct, type ProductPatchBody } from './product-input.ts'
+import type { ProductPatchBody } from './product-input.ts'
 import { changeSlugs, readSlug } from './slugs.ts'
 
 type ProductPatch = Static<typeof ProductPatchBody>

@@ -36,6 +36,8 @@ export function productTag(id: string): string {
 }
 
 const MAX_CHANGES = 500
+/** Of products: with the lists they are the tags of one call to any cache (see `purger.ts`). An import of more drops everything by one tag. */
+const MAX_NAMED = 99
 
 /** Removes changes from the outbox and returns the tags to purge. Of several processes that call it, each change goes to one. */
 export async function takeChangedTags(tx: Transaction): Promise<string[]> {
@@ -54,5 +56,5 @@ export async function takeChangedTags(tx: Transaction): Promise<string[]> {
   // Null: too many products to be named.
   const ids = new Set(rows.flatMap(({ product_ids }) => product_ids ?? [null]))
   const named = [...ids].filter((id) => id !== null)
-  return named.length < ids.size || named.length > MAX_CHANGES ? [CATALOGUE_TAG] : [LISTS_TAG, ...named.sort().map(productTag)]
+  return named.length < ids.size || named.length > MAX_NAMED ? [CATALOGUE_TAG] : [LISTS_TAG, ...named.sort().map(productTag)]
 }

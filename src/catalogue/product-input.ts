@@ -1,13 +1,11 @@
 import { type Static, type TSchema, Type } from 'typebox'
 import { ProductAttributesInput } from '../attributes.ts'
 import { isCurrency } from '../currency.ts'
-import { AppError, type FieldError } from '../errors.ts'
-import type { Money } from '../money.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 import type { OfferedPrice } from './offered-prices.ts'
-import { type ProductDetails, toImage } from './product-details.ts'
+import type { ProductDetails } from './product-details.ts'
 import { MAX_SLUG_LENGTH } from './slugs.ts'
-import { findFaultInTranslations, normalizeTranslations, type Translations } from './translations.ts'
+import { findFaultInTranslations, type Translations } from './translations.ts'
 
 /** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
 export const MAX_STOCK = 1_000_000_000_000
@@ -227,7 +225,8 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
   minProperties: 1,
 })
 
-type NewProduct = Static<typeof NewProductBody>
+/** As requests and catalogue files have it. */
+export type NewProduct = Static<typeof NewProductBody>
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored. `sku` is its identity across imports; without `stock` the
  * stock stays as it is, and that of a new product is not tracked; without `slug` the slug stays, and that of a new product follows its name; without
@@ -240,117 +239,3 @@ export type ProductInput = Required<
     ProductDetails,
     'images' | 'seo'
   >
-
-/** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
-export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
-  const { slug = null, category = null, categories = null, translations = null, prices = null, ...rest } = input
-  return {
-    ...rest,
-    ...normalizeImages(input),
-    ...(slug === null ? {} : { slug: trim(slug) }),
-    ...(translations === null ? {} : { translations: normalizeTranslations(translations) }),
-    ...(prices === null ? {} : { prices: normalizePrices(prices) }),
-    sku: trim(input.sku),
-    name: trim(input.name),
-    description: input.description ?? '',
-    // Missing only beside categories, whose first one it is.
-    ...(category === null && categories === null ? { category } : normalizeNamed({ category, categories })),
-    brand: trim(input.brand ?? null),
-    group: trim(input.group ?? null),
-    options: trimOptions(input.options ?? {}),
-    attributes: input.attributes ?? {},
-    compare_at_price: input.compare_at_price ?? null,
-    seo: normalizeSeo(input.seo ?? {}),
-    availability_text: trim(input.availability_text ?? null),
-  } as Omit<T, keyof NewProduct> & ProductInput
-}
-
-/** Whether `price` is reduced from `before`. */
-export function isReduced(price: Money, before: Money): boolean {
-  return before.currency === price.currency && before.amount > price.amount
-}
-
-/** What one property of a product says against another one, null for nothing. */
-export function findContradiction({ price, compare_at_price: before, prices = [], image_url, images }: ProductInput): FieldError | null {
-  if (before !== null && !isReduced(price, before)) {
-    return { pointer: '#/compare_at_price', detail: 'compare_at_price must be above the price, in its currency' }
-  }
-  const faultInPrices = findFaultInPrices(price, prices)
-  if (faultInPrices !== null) return { pointer: '#/prices', detail: faultInPrices }
-  if ((images[0]?.url ?? null) === image_url) return null
-  return { pointer: '#/image_url', detail: 'image_url must be the url of the first of the images' }
-}
-
-function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): string | null {
-  const currencies = prices.map(({ currency }) => currency)
-  if (currencies.includes(price.currency)) return 'prices must be in other currencies than price'
-  if (new Set(currencies).size < currencies.length) return 'prices must have each currency once'
-  const isBelow = prices.some(({ amount, compare_at }) => compare_at !== null && compare_at <= amount)
-  return isBelow ? 'compare_at must be above the amount of its price' : null
-}
-
-/** Throws `invalid_body`. */
-export function assertNoContradiction(product: ProductInput): void {
-  const contradiction = findContradiction(product)
-  if (contradiction !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [contradiction] })
-}
-
-export function trim<T>(value: T): T {
-  return typeof value === 'string' ? (value.trim() as T) : value
-}
-
-/** By currency, as they are answered. */
-function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
-  if (!isList(prices)) return prices as OfferedPrice[]
-  const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
-  return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
-}
-
-/** Each of the two follows from the other one where it is missing. */
-function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | 'images'>): Pick<ProductInput, 'image_url' | 'images'> {
-  const listed = images ?? (typeof image_url === 'string' ? [{ url: image_url }] : [])
-  const all = isList(listed)
-    ? listed.map((image) => (isObject(image) ? { ...toImage(image.url), ...image, alt: trim(image.alt ?? '') } : image))
-    : listed
-  return { image_url: image_url ?? (isList(all) ? all[0]?.url : null) ?? null, images: all as ProductInput['images'] }
-}
-
-function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] {
-  if (!isObject(seo)) return seo as ProductInput['seo']
-  return { ...seo, title: trim(seo.title ?? null), description: trim(seo.description ?? null) }
-}
-
-/** What a product names its categories by, without blanks around texts, and without what is missing. */
-export function normalizeNamed({
-  category = null,
-  categories = null,
-}: {
-  category?: string | null
-  categories?: CategoryReference[] | null
-}): Pick<ProductInput, 'category' | 'categories'> {
-  return {
-    ...(category === null ? {} : { category: trim(category) }),
-    ...(categories === null ? {} : { categories: trimCategories(categories) }),
-  }
-}
-
-function trimCategories(categories: CategoryReference[]): CategoryReference[] {
-  if (!isList(categories)) return categories
-  return categories.map((reference) =>
-    typeof reference === 'string' || !isList(reference) ? trim(reference) : reference.map((name) => trim(name)),
-  )
-}
-
-function trimOptions(options: Record<string, string>): Record<string, string> {
-  if (!isObject(options)) return options
-  // Object.fromEntries makes `__proto__` a property like any other.
-  return Object.fromEntries(Object.entries(options).map(([name, text]) => [name.trim(), trim(text)]))
-}
-
-function isList<T>(value: T): value is T & unknown[] {
-  return Array.isArray(value)
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

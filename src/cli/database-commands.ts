@@ -4,6 +4,7 @@ import { moveDatabase } from '../app/move-database.ts'
 import { openEmbeddedSource, openExternalSource } from '../app/move-source.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { assertEmbeddedIsMeant, type Config } from '../config.ts'
+import { counted } from '../counted.ts'
 import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
@@ -35,7 +36,7 @@ export async function backUp({ config, terminal }: Contexts['settings'], target:
   const database = await openExistingDatabase(config)
   try {
     const { files, sizeBytes } = await backUpCluster(dataFolder(config.dataDir), database.addresses.owner, resolve(target))
-    terminal.out(`backed up ${files} files, ${Math.ceil(sizeBytes / 1_000_000)} MB, to ${resolve(target)}`)
+    terminal.out(`backed up ${counted(files, 'file')}, ${Math.ceil(sizeBytes / 1_000_000)} MB, to ${resolve(target)}`)
     return 0
   } finally {
     await database.close()

@@ -1,5 +1,6 @@
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
+import { counted } from '../counted.ts'
 import { OperatorError } from '../errors.ts'
 import { REMEDY } from '../lake/find-damage.ts'
 import { commitEvents } from '../lake/iceberg/commit-events.ts'
@@ -46,13 +47,13 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
           isWanted: (day) => (date === undefined ? day < today : day === date),
           onMerged({ name, files, rows }) {
             progress.clear()
-            terminal.out(`${store.locate(name)}: ${rows} rows of ${files} files`)
+            terminal.out(`${store.locate(name)}: ${counted(rows, 'row')} of ${counted(files, 'file')}`)
           },
         }),
       ),
     )
     for (const failure of report.failures) terminal.err(`not merged: ${failure}`)
-    terminal.out(`merged into ${report.merged} files, deleted ${report.deleted}`)
+    terminal.out(`merged into ${counted(report.merged, 'file')}, deleted ${report.deleted}`)
     return report.failures.length === 0 ? 0 : 1
   } finally {
     store.close()
@@ -64,7 +65,8 @@ const HOUR_MS = 3_600_000
 
 /** Status 1 when a file of the lake is damaged or gone, whose events the tables then lack. */
 export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'lake' | 'terminal'>): Promise<number> {
-  const { snapshots, damaged, lost } = await commitEvents(lake, { checksFiles: true })
+  const lost: string[] = []
+  const { snapshots, damaged } = await commitEvents(lake, { checksFiles: true, onLost: (name) => lost.push(name) })
   for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}`)
   for (const name of lost) terminal.err(`no more in the table: ${lake.locate(name)} is gone, and no other file has its events; ${REMEDY}`)
   let written = 0
@@ -77,7 +79,7 @@ export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'l
     isWhole = false
   }
   for (const table of CATALOGUE_TABLES) await endLostSnapshots(lake, table)
-  terminal.out(`${snapshots} new snapshots of events, ${written} tables written again`)
+  terminal.out(`${counted(snapshots, 'new snapshot')} of events, ${counted(written, 'table')} written again`)
   return isWhole ? 0 : 1
 }
 
@@ -95,7 +97,7 @@ export async function expireOldSnapshots({ config, terminal, pool }: Contexts['d
     const before = new Date(Date.now() - hours * HOUR_MS + (hours === 0 ? HOUR_MS : 0))
     for (const { name } of CATALOGUE_TABLES) {
       const { snapshots, files } = await expireSnapshots(new TableStore(store, name), before)
-      terminal.out(`${name}: ended ${snapshots} snapshots, deleted ${files} files`)
+      terminal.out(`${name}: ended ${counted(snapshots, 'snapshot')}, deleted ${counted(files, 'file')}`)
     }
     return 0
   } finally {

@@ -163,13 +163,15 @@ async function repairWith(
         for (const path of setAside) terminal.out(`set aside ${path}`)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       }
-      const { setAside, written, later, lost } = await withSteps('Checking the files of the lake', (onStep) =>
+      const { setAside, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
         repairLake({ ...options, onStep, onRepaired }),
       )
       setResult({ setAside: setAside.length, written, later, lost: lost.length })
       terminal.out(`wrote ${written} events that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
-      return lost.length === 0 ? 0 : 1
+      if (tablesFailure !== null)
+        terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake tables`)
+      return lost.length === 0 && tablesFailure === null ? 0 : 1
     })
   } finally {
     store.close()

@@ -122,6 +122,21 @@ test('lists the namespaces of the top level for an empty parent, and refuses an 
   assert.equal(unknown.json.error.type, 'NoSuchNamespaceException')
 })
 
+test('every refusal is also an error of the protocol, whose message a client shows', async () => {
+  const error = async (method: string, path: string, token?: string) => {
+    const { json } = await store.call(method, `/iceberg/v1/${path}`, token === undefined ? {} : { token })
+    assert.equal(json.error.message, json.detail)
+    assert.equal(json.error.code, json.status)
+    return [json.status, json.error.type]
+  }
+  assert.deepEqual(await error('GET', 'namespaces'), [401, 'NotAuthorizedException'])
+  assert.deepEqual(await error('GET', 'namespaces/storefront/tables/orders?snapshots=none', key), [400, 'BadRequestException'])
+  assert.deepEqual(await error('GET', 'views', key), [404, 'NotFoundException'])
+  assert.deepEqual(await error('POST', 'namespaces', key), [405, 'UnsupportedOperationException'])
+  const { json } = await store.call('GET', '/icebergs')
+  assert.equal('error' in json, false, 'only below /iceberg/')
+})
+
 test('is for those who may read figures, and read-only', async () => {
   const other = await makeKey(store, ['orders:read'])
   const refused = (error: unknown) => error instanceof IcebergError && error.status === 403

@@ -33,7 +33,7 @@ export interface PoolOptions {
  * Adds the `role` and the `database` of the address to the error: PostgreSQL's message does not always contain them.
  */
 class ClosingClient extends pg.Client {
-  constructor(config: pg.ClientConfig) {
+  constructor(config?: pg.ClientConfig) {
     super(config)
     this.on('error', () => {})
   }

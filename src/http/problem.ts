@@ -5,6 +5,7 @@ import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { type Language, preferredLanguage } from '../language.ts'
+import { icebergErrorOf } from './iceberg-error.ts'
 import { type LoadClass, loadClassOf } from './load-shedder.ts'
 import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
@@ -219,6 +220,7 @@ export function sendError(
     request_id: request.id,
     trace_id: traceId,
     ...(errors === undefined ? {} : { errors }),
+    ...icebergErrorOf(request.url, status, known.message),
     ...members,
   }
   if (status === 401) reply.header('www-authenticate', known.code === 'invalid_token' ? `${REALM}, error="invalid_token"` : REALM)

@@ -170,7 +170,7 @@ test('says which file is broken instead of leaving it out', async (t) => {
   await writeFile(join(directory, 'orders', 'ingest_date=2026-03-01', '0000000000000003-0000000000000003.parquet'), 'not Parquet at all')
   await assert.rejects(queryFolder(directory, 'select count(*) from order_events'), (error) => {
     assert.ok(error instanceof LakeQueryError)
-    assert.match(error.message, /0000000000000003-0000000000000003\.parquet/)
+    assert.match(error.message, /0000000000000003-0000000000000003\.parquet.*; `storefront verify` checks .* run storefront lake repair$/)
     return true
   })
 })

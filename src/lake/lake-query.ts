@@ -1,11 +1,15 @@
 import { type DuckDBConnection, type DuckDBExtractedStatements, type DuckDBResultReader, ResultReturnType } from '@duckdb/node-api'
 import { OperatorError } from '../errors.ts'
 import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinementRefusal } from './confine-query.ts'
+import { REMEDY } from './find-damage.ts'
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { createActivityView, createViews } from './lake-views.ts'
 import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
+
+/** One damaged file fails each query, because the views read the columns of all. */
+const DAMAGED = `\`storefront verify\` checks the files of the lake; if one is damaged, ${REMEDY}`
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
 export interface LakeQueryResult {
@@ -38,7 +42,8 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
       } catch (error) {
         const reason = toOneLine(error)
         const message = nameFiles(reason, store, files, paths)
-        throw new LakeQueryError(isConfinementRefusal(reason) ? `${message}; ${HINT}` : message, { cause: error })
+        const advice = isConfinementRefusal(reason) ? HINT : files.some(({ name }) => message.includes(name)) ? DAMAGED : null
+        throw new LakeQueryError(advice === null ? message : `${message}; ${advice}`, { cause: error })
       }
     })
   }

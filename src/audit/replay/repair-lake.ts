@@ -36,7 +36,7 @@ export interface RepairOptions {
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
-  /** Called when the files of a dataset are repaired: what follows may fail. */
+  /** Called when the files of a dataset are repaired: the other one's may fail. */
   onRepaired?: (report: RepairReport) => void
 }
 
@@ -49,6 +49,12 @@ export interface RepairReport {
   later: number
   /** Event ids in files that were set aside which neither the topic nor the database has. */
   lost: string[]
+}
+
+/** Of both datasets. */
+export interface LakeRepairReport extends RepairReport {
+  /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
+  tablesFailure: string | null
 }
 
 /** What is repaired of one dataset. */
@@ -71,7 +77,7 @@ export async function repairLake({
   onStep = () => {},
   onRepaired = () => {},
   ...options
-}: RepairOptions): Promise<RepairReport> {
+}: RepairOptions): Promise<LakeRepairReport> {
   const { pool, store } = options
   return withLakeLock(url, async (assertHeld) => {
     const repairs = new LakeRepairs(store, assertHeld)
@@ -82,6 +88,7 @@ export async function repairLake({
       onRepaired(report)
       return report
     }
+    let tablesFailure: string | null = null
     const reports = [
       await run({
         ...{ dataset: ORDER_DATASET, topic },
@@ -98,13 +105,18 @@ export async function repairLake({
         }),
       )
       onStep('writing the tables of the lake')
-      if (await hasEventTables(store)) await writeDerivedTables(store)
+      try {
+        if (await hasEventTables(store)) await writeDerivedTables(store)
+      } catch (error) {
+        tablesFailure = (error as Error).message.split('\n')[0] ?? ''
+      }
     }
     return {
       setAside: reports.flatMap(({ setAside }) => setAside),
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
+      tablesFailure,
     }
   })
 }

@@ -1,3 +1,4 @@
+import { counted } from '../../counted.ts'
 import type { Finding, FindingKind, Place } from './finding.ts'
 import type { Lag, VerifyReport } from './verify.ts'
 
@@ -41,11 +42,11 @@ export function formatReport(report: VerifyReport): string {
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
-    `orders  ${count(orders.orders, 'order')}, ${count(orders.versions, 'version')}`,
-    `topic   ${count(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
+    `orders  ${counted(orders.orders, 'order')}, ${counted(orders.versions, 'version')}`,
+    `topic   ${counted(topic.events, 'event')}${describeLag(topic.lag)}${waiting}`,
     ...(catalogue === null ? [] : [`catalog ${describeCatalogue(catalogue)}${late('catalogue')}`]),
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
-    `lake    ${count(lake.events, 'event')} in ${count(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
+    `lake    ${counted(lake.events, 'event')} in ${counted(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
     ...(catalogueLake === null ? [] : [`lake    ${describeCatalogueLake(catalogueLake)}${late('catalogue in the lake')}`]),
     ...(tables.tables === 0 ? [] : [`tables  ${describeTables(report)}`]),
     `changes ${describeActivities(activities)}${late('activities')}`,
@@ -55,7 +56,7 @@ export function formatReport(report: VerifyReport): string {
 }
 
 function describeVerdict({ findings, undecided }: VerifyReport): string {
-  const faults = `${count(findings.length, 'kind')} of fault`
+  const faults = `${counted(findings.length, 'kind')} of fault`
   if (undecided.length === 0) return findings.length === 0 ? 'nothing is missing, doubled or corrupt' : faults
   const open = `see ${undecided.join(', ')}`
   return findings.length === 0
@@ -64,23 +65,23 @@ function describeVerdict({ findings, undecided }: VerifyReport): string {
 }
 
 function describeCatalogue({ events, published, waiting, toRecord }: NonNullable<VerifyReport['catalogue']>): string {
-  const unrecorded = toRecord === 0 ? '' : `; ${count(toRecord, 'product')} still to be recorded`
-  return `${count(events, 'event')}, ${published} on the topic${describeWaiting(waiting)}${unrecorded}`
+  const unrecorded = toRecord === 0 ? '' : `; ${counted(toRecord, 'product')} still to be recorded`
+  return `${counted(events, 'event')}, ${published} on the topic${describeWaiting(waiting)}${unrecorded}`
 }
 
 function describeCatalogueLake({ events, files, waiting }: NonNullable<VerifyReport['catalogueLake']>): string {
-  return `${count(events, 'event')} of the catalogue in ${count(files, 'file')}${describeWaiting(waiting)}`
+  return `${counted(events, 'event')} of the catalogue in ${counted(files, 'file')}${describeWaiting(waiting)}`
 }
 
 function describeTables({ tables, catalogueLake }: VerifyReport): string {
   const { events, waiting } = catalogueLake?.table ?? { events: 0, waiting: 0 }
-  const further = events === 0 ? '' : `, ${count(events, 'event')} in catalogue_events`
-  return `${count(tables.tables, 'table')}, ${count(tables.events, 'event')} in order_events${further}${describeWaiting(tables.waiting + waiting)}`
+  const further = events === 0 ? '' : `, ${counted(events, 'event')} in catalogue_events`
+  return `${counted(tables.tables, 'table')}, ${counted(tables.events, 'event')} in order_events${further}${describeWaiting(tables.waiting + waiting)}`
 }
 
 function describeActivities({ recorded, inLake, lost, waiting }: VerifyReport['activities']): string {
   const further = [lost === 0 ? '' : `, ${lost} of them of a time that a restore has lost`, describeWaiting(waiting)]
-  return `${count(recorded, 'activity', 'activities')}, ${inLake} in the lake${further.join('')}`
+  return `${counted(recorded, 'activity', 'activities')}, ${inLake} in the lake${further.join('')}`
 }
 
 function describeWaiting(waiting: number): string {
@@ -92,7 +93,7 @@ function describeLost({ lostEvents }: VerifyReport['lake']): string {
 }
 
 function describeLag({ events, seconds }: Lag): string {
-  return events === 0 ? '' : `; ${count(events, 'event')} on the way, the oldest for ${seconds} s`
+  return events === 0 ? '' : `; ${counted(events, 'event')} on the way, the oldest for ${seconds} s`
 }
 
 /** `refusal`: why the usual remedy is refused. */
@@ -104,8 +105,4 @@ function describeFinding({ place, kind, count: n, examples }: Finding, refusal: 
     ...shown.map((example) => `  ${example}`),
     ...(n > shown.length ? [`  … and ${n - shown.length} more`] : []),
   ]
-}
-
-function count(n: number, word: string, words = `${word}s`): string {
-  return `${n} ${n === 1 ? word : words}`
 }

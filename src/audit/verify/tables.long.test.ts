@@ -75,7 +75,9 @@ test('tables that were made while a file was gone are reported, and a repair of 
   assert.ok(first)
   const bytes = await readFile(lake.locate(first.name))
   await rm(lake.locate(first.name))
-  assert.deepEqual((await commitEvents(lake, { checksFiles: true })).lost, [first.name])
+  const lost: string[] = []
+  await commitEvents(lake, { checksFiles: true, onLost: (name) => lost.push(name) })
+  assert.deepEqual(lost, [first.name])
   await writeDerivedTables(lake)
   // As it was, but for the tables.
   await writeFile(lake.locate(first.name), bytes)
@@ -98,7 +100,14 @@ test('tables that were made while a file was gone are reported, and a repair of 
   assert.equal((await repairLake(options)).written, 5, 'as after a restore, which must not wait for files of the catalogue')
   await writeFile(lake.locate(ofCatalogue.name), catalogueBytes)
   const catalogueTopic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
-  await repairLake({ ...options, catalogueTopic })
+  const put = lake.put.bind(lake)
+  lake.put = async (name, path) => {
+    if (name.startsWith('iceberg/orders/')) throw new Error('the disk is full')
+    return put(name, path)
+  }
+  assert.equal((await repairLake({ ...options, catalogueTopic })).tablesFailure, 'the disk is full')
+  lake.put = put
+  assert.equal((await repairLake({ ...options, catalogueTopic })).tablesFailure, null)
   for (const definition of CATALOGUE_TABLES) await endLostSnapshots(lake, definition)
   assert.deepEqual(summarise(await store.verify()), [])
 })

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { EXAMPLE_CATEGORY_CHANGE, EXAMPLE_NEW_CATEGORY } from '../examples.ts'
-import { label, slugInput, trim } from '../product-input.ts'
+import { trim } from '../normalize-product.ts'
+import { label, slugInput } from '../product-input.ts'
 
 const strict = { additionalProperties: false }
 const properties = {

@@ -91,6 +91,11 @@ export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront categories', 0))`)
 }
 
+/** As `lockTree`, beside others who share it. Who waits for the lock comes before those who ask later to share it. */
+export async function shareTree(tx: Transaction): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock_shared(hashtextextended('storefront categories', 0))`)
+}
+
 const Step = Type.Object({ id: Id, slug: Type.String(), name: Type.String() })
 
 export const ProductCategoriesSchema = Type.Array(

@@ -84,6 +84,26 @@ test('a category keeps its products when another one takes the name that they ar
   assert.deepEqual(await members(), [{ category: 'was Red', products: PRODUCTS }])
 })
 
+test('the name of a category is corrected between two batches, also while several processes give products the wrong one', async (t) => {
+  const { pool, redId, rename, members } = await makeStore(t)
+  await pool.query('drop trigger a_while on products')
+  const many = Array.from({ length: 2_000 }, (_, index) => ({ sku: `Red ${index}`, category: 'Red' }))
+  await importAll(pool, many)
+  await pool.query(
+    `create or replace function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.002); return new; end $$`,
+  )
+  await pool.query('create trigger a_while before update on products for each row execute function take_a_while()')
+  await rename(redId, 'Crimsom')
+  const left = async () => (await pool.query(`select from products where category = 'Red'`)).rowCount ?? 0
+  const walks = [1, 2, 3].map(() => renameProducts(pool, NEVER))
+  await eventually(async () => (await left()) < many.length, { what: 'the first batch', timeoutMs: 20_000 })
+  await rename(redId, 'Crimson')
+  assert.ok((await left()) > 0, 'the correction did not wait for the end of the walks')
+  await Promise.all(walks)
+  while (!(await renameProducts(pool, NEVER)));
+  assert.deepEqual(await members(), [{ category: 'was Red', products: many.length }])
+})
+
 test('a change and an import make no category of a name that is just given up', async (t) => {
   const { pool, redId, blueId, rename, members, untilChanging } = await makeStore(t)
   await createCategory(pool, { name: 'Green' }, DOING)

@@ -4,6 +4,7 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { recordProductEvents } from '../product-events.ts'
+import { shareTree } from './category.ts'
 
 /** Products of one transaction, which are locked until it ends. */
 const BATCH_SIZE = 500
@@ -82,6 +83,8 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null): Promise<Batch> {
+  // Walks of several processes would else hold the category without a pause, and who corrects its name would wait for the last batch.
+  await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
   const { rows: members } = await tx.query<Place>(
     sql`select created_at as "createdAt", product_id as id
@@ -91,7 +94,7 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
      order by created_at, product_id
      limit ${BATCH_SIZE}`,
   )
-  // Waits for no other transaction, so it deadlocks with none.
+  // Waits for no other transaction with a product, so it deadlocks with none.
   const { rows: locked } = await tx.query<{ id: string }>(
     sql`select id from products where id = any(${members.map(({ id }) => id)}::uuid[]) for no key update skip locked`,
   )

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createTestDatabase } from '../../../test/database.ts'
 import { insertOrders } from '../../../test/stream-harness.ts'
 import type { Pool } from '../../db/pool.ts'
@@ -244,6 +245,22 @@ test('has smaller transactions while orders come in, so that the change stream r
   assert.deepEqual(await importInSteps(), [250])
   await insertOrders(pool, 1)
   assert.deepEqual(await importInSteps(), [100, 200, 250])
+})
+
+test('has smaller transactions from the first order on, also when its lines come slowly', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const steps: number[] = []
+  async function* slowly() {
+    for await (const line of toLines(Array.from({ length: 250 }, (_, index) => product(`S${index}`)))) {
+      if (line.line === 150) {
+        await insertOrders(pool, 1)
+        await delay(1_100)
+      }
+      yield line
+    }
+  }
+  await importCatalogue(pool, slowly(), () => {}, { onProgress: (lines) => steps.push(lines), pause: async () => {} })
+  assert.deepEqual(steps, [150, 250])
 })
 
 test('aborts the import when the database is unavailable, instead of reporting every line', async (t) => {

@@ -26,8 +26,8 @@ interface NumberedProduct {
 }
 
 export interface ImportSettings {
-  /** Lines of one transaction, asked for each line. */
-  batchSize?: () => number
+  /** Lines of one transaction, asked for each line with the number that waits. */
+  batchSize?: (waiting: number) => number | Promise<number>
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
   /** Who imports; each batch that changes something is recorded, with counts. */
@@ -46,6 +46,8 @@ const BUSY_BATCH_SIZE = 100
 const MAX_BATCH_BYTES = 500_000
 /** A store whose last order is older is not busy. */
 const BUSY_SECONDS = 10
+/** What is known of orders is asked again before a larger batch: lines may come slowly. */
+const ASK_AGAIN_MS = 1_000
 // SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
@@ -64,7 +66,14 @@ export async function importCatalogue(
   let lineCount = 0
   let isBusy = await hasRecentOrders(pool)
   let beganAt = performance.now()
-  const batchSize = () => (isBusy ? BUSY_BATCH_SIZE : BATCH_SIZE)
+  let askedAt = beganAt
+  const batchSize = async (waiting: number) => {
+    if (waiting >= BUSY_BATCH_SIZE && performance.now() - askedAt > ASK_AGAIN_MS) {
+      isBusy = await hasRecentOrders(pool)
+      askedAt = performance.now()
+    }
+    return isBusy ? BUSY_BATCH_SIZE : BATCH_SIZE
+  }
   for await (const results of importBatches(pool, lines, { batchSize, ...settings })) {
     for (const result of results) {
       if ('error' in result) onError(result.line, result.error)
@@ -75,7 +84,7 @@ export async function importCatalogue(
     const tookMs = performance.now() - beganAt
     isBusy = await hasRecentOrders(pool)
     if (isBusy) await (settings.pause ?? delay)(tookMs)
-    beganAt = performance.now()
+    beganAt = askedAt = performance.now()
   }
   return counts
 }
@@ -108,7 +117,8 @@ export async function* importBatches(
       batch.push(read)
       sizeBytes += Buffer.byteLength(JSON.stringify(read.product))
     }
-    if (Math.max(batch.length, refused.length) >= batchSize() || sizeBytes >= MAX_BATCH_BYTES) yield await finish()
+    const waiting = Math.max(batch.length, refused.length)
+    if (sizeBytes >= MAX_BATCH_BYTES || waiting >= (await batchSize(waiting))) yield await finish()
   }
   if (batch.length + refused.length > 0) yield await finish()
 }

@@ -1,12 +1,10 @@
-import { CsvError } from 'csv-parse'
-import { parse } from 'csv-parse/sync'
 import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
 import type { Money } from '../../money.ts'
-import { TimeSlice } from '../../time-slice.ts'
 import type { OfferedPrice } from '../offered-prices.ts'
 import { MAX_STOCK } from '../product-input.ts'
 import { TRANSLATED_TEXTS, type Translations } from '../translations.ts'
-import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
+import type { ByteLine } from './byte-lines.ts'
+import { type CsvRecord, readRecords, type Unreadable, withSpan } from './csv-records.ts'
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readProduct } from './imported-product.ts'
 
 const COLUMNS = [
@@ -71,11 +69,6 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
       yield 'error' in read ? { line, error: withSpan(read.error, line, record.lastLine) } : read
     }
   }
-}
-
-// Reports all lines of the record: a stray quote may have joined good lines to it.
-function withSpan(reason: string, line: number, lastLine: number): string {
-  return lastLine > line ? `${reason} (lines ${line} to ${lastLine})` : reason
 }
 
 /** The columns, and their places in a record. */
@@ -213,101 +206,4 @@ function readJson(column: Column, text: string, example: string): unknown {
   } catch {
     throw new InvalidLine(`${column} must be empty or a JSON ${example}`)
   }
-}
-
-interface CsvRecord {
-  line: number
-  lastLine: number
-  fields: string[]
-}
-interface Unreadable {
-  line: number
-  error: string
-}
-
-class BrokenQuote extends InvalidLine {}
-
-/**
- * Joins lines to records and parses those one at a time. Over a whole file csv-parse would stop at a long record, lose the good lines after a
- * stray quote, and count a quoted CRLF as two lines.
- */
-async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
-  const waiting: ByteLine[] = []
-  const slice = new TimeSlice()
-  const take = async (): Promise<ByteLine | undefined> => {
-    // Lines that wait come without a pause, and there can be a hundred thousand of them.
-    if (slice.isOver) await slice.next()
-    return waiting.pop() ?? (await lines.next()).value
-  }
-  try {
-    for (let first = await take(); first !== undefined; first = await take()) {
-      if (isBlank(first)) continue
-      const record = await takeRecord(first, take)
-      const lastLine = first.line + record.length - 1
-      try {
-        const fields = parseRecord(record)
-        yield { line: first.line, lastLine, fields }
-      } catch (error) {
-        if (!(error instanceof InvalidLine)) throw error
-        if (error instanceof BrokenQuote) {
-          // A stray quote may have joined good lines: only the line that has it is skipped.
-          for (const line of record.slice(1).reverse()) waiting.push(line)
-          yield { line: first.line, error: error.message }
-        } else {
-          yield { line: first.line, error: withSpan(error.message, first.line, lastLine) }
-        }
-      }
-    }
-  } finally {
-    await lines.return(undefined)
-  }
-}
-
-/** The lines of one record, which ends at the first line end after an even number of quotes. */
-async function takeRecord(first: ByteLine, take: () => Promise<ByteLine | undefined>): Promise<ByteLine[]> {
-  const record = [first]
-  let sizeBytes = first.bytes?.length ?? 0
-  let isOpen = hasOddQuotes(first)
-  while (isOpen && sizeBytes <= MAX_LINE_BYTES) {
-    const next = await take()
-    if (next === undefined) break
-    record.push(next)
-    sizeBytes += (next.bytes?.length ?? MAX_LINE_BYTES) + 1
-    if (hasOddQuotes(next)) isOpen = false
-  }
-  return record
-}
-
-function hasOddQuotes({ bytes }: ByteLine): boolean {
-  let isOdd = false
-  for (let at = bytes?.indexOf('"') ?? -1; bytes !== null && at !== -1; at = bytes.indexOf('"', at + 1)) isOdd = !isOdd
-  return isOdd
-}
-
-function parseRecord(record: readonly ByteLine[]): string[] {
-  const [first] = record
-  if (first?.bytes === null) throw new InvalidLine(LINE_TOO_LONG)
-  const parts = record.map(({ bytes }) => bytes)
-  if (!parts.every((bytes) => bytes !== null)) throw new BrokenQuote(QUOTE_NOT_CLOSED)
-  const fields = parseFields(parts.map((bytes) => bytes.toString('utf8')).join('\n'))
-  // After parsing: an error of quotes decides which lines belong to the record.
-  parts.forEach(assertUtf8)
-  return fields
-}
-
-function parseFields(text: string): string[] {
-  try {
-    const [fields = []] = parse(text.endsWith('\r') ? text.slice(0, -1) : text, { record_delimiter: ['\r\n', '\n'] })
-    return fields
-  } catch (error) {
-    if (error instanceof CsvError) throw new BrokenQuote(QUOTE_FAULTS[error.code] ?? `the record is not valid CSV (${error.code})`)
-    throw error
-  }
-}
-
-const QUOTE_NOT_CLOSED = 'a quote is opened and not closed, at least not within 1 MiB'
-const QUOTE_FAULTS: Readonly<Record<string, string>> = {
-  INVALID_OPENING_QUOTE: 'a quote stands inside a field that is not quoted',
-  CSV_INVALID_CLOSING_QUOTE: 'after the quote that closes a field comes neither a comma nor the end of the line',
-  CSV_QUOTE_NOT_CLOSED: QUOTE_NOT_CLOSED,
 }

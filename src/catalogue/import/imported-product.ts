@@ -2,19 +2,17 @@ import { Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
+import { findContradiction, normalizeProduct, trim } from '../normalize-product.ts'
 import {
   CATEGORIES_RULE,
   describeLength,
-  findContradiction,
   IMAGES_RULE,
   identifier,
   MAX_STOCK,
   NAMES_CATEGORY,
   NewProductBody,
-  normalizeProduct,
   type ProductInput,
   type TextName,
-  trim,
   withRule,
 } from '../product-input.ts'
 import { TRANSLATIONS_RULE } from '../translations.ts'

@@ -57,11 +57,11 @@ test('purges changes that were committed before the start', async (t) => {
   assert.deepEqual([...purged].sort(), ['products', `product-${lamp.id}`, `product-${vase.id}`].sort())
 })
 
-test('purges everything when more products changed than can be named', async (t) => {
+test('purges everything when more products changed than one call can name, as by each batch of an import beside orders', async (t) => {
   const database = await createDatabase(t)
   await database.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
-     select gen_random_uuid(), number::text, 'A', 'B', 1, 'EUR', true from generate_series(1, 201) as number`,
+     select gen_random_uuid(), number::text, 'A', 'B', 1, 'EUR', true from generate_series(1, 100) as number`,
   )
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))

@@ -15,8 +15,6 @@ export interface CommitReport {
   snapshots: number
   /** Files that the table lacks because they are damaged, by name with the reason and how to repair them. */
   damaged: ReadonlyMap<string, string>
-  /** Files that were taken out of a table because they are gone, and no other file has their events. */
-  lost: readonly string[]
 }
 
 export interface CommitOptions {
@@ -25,6 +23,11 @@ export interface CommitOptions {
   checksFiles?: boolean
   /** Ends it before the next file; what is committed stays. */
   signal?: AbortSignal | undefined
+  /**
+   * Called with each file that was taken out of a table because it is gone, and no other file has its events. Once: the next commit finds
+   * nothing to take out.
+   */
+  onLost?: (name: string) => void
 }
 
 const MAX_ATTEMPTS = 10
@@ -38,7 +41,6 @@ export async function commitEvents(store: LakeStore, options: CommitOptions = {}
   return {
     snapshots: reports.reduce((sum, { snapshots }) => sum + snapshots, 0),
     damaged: new Map(reports.flatMap(({ damaged }) => [...damaged])),
-    lost: reports.flatMap(({ lost }) => lost),
   }
 }
 
@@ -49,21 +51,20 @@ export async function commitEvents(store: LakeStore, options: CommitOptions = {}
 async function commitTable(
   store: LakeStore,
   definition: LakeTableDefinition,
-  { now = () => new Date(), checksFiles = false, signal }: CommitOptions,
+  { now = () => new Date(), checksFiles = false, signal, onLost = () => {} }: CommitOptions,
 ): Promise<CommitReport> {
   const table = new TableStore(store, definition.name)
   const damaged = new Map<string, string>()
-  const lost: string[] = []
   for (let snapshots = 0, failures = 0; ; ) {
     // In this order: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
     const files = splitSuperseded(await listLake(store, definition.dataset)).current
     const present = checksFiles ? await table.listData() : null
     const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
-    if (plan === null) return { snapshots, damaged, lost }
+    if (plan === null) return { snapshots, damaged }
     try {
       if (await commitPlan({ store, table, definition, damaged, now: now(), signal }, base, plan)) {
-        lost.push(...plan.removed.filter(({ range }) => !files.some(({ name }) => overlaps(range, name))).map(({ range }) => nameOf(range)))
+        for (const { range } of plan.removed) if (!files.some(({ name }) => overlaps(range, name))) onLost(nameOf(range))
         snapshots += 1
         failures = 0
         continue

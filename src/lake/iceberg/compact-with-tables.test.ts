@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { rm } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { tableEvents } from '../../../test/conformance/lake-table-conformance.ts'
@@ -36,6 +37,20 @@ test('a merge deletes no file of the table while the table cannot be written, an
   assert.deepEqual(await compactWithTables({ ...options, store }), { merged: 0, deleted: 2, failures: [] })
   assert.deepEqual([await tableEvents(lake), await faultsOf(lake)], [ids, []])
   assert.equal((await store.list('orders/')).length, 1)
+})
+
+test('a file that is gone is a failure of the merge that takes its events out of the tables', async (t) => {
+  const lake = await makeLocalLake(t)
+  const { store } = lake
+  await writeFiles(t, store, [3, 2])
+  const isWanted = () => false
+  assert.deepEqual((await compactWithTables({ ...options, store, isWanted })).failures, [])
+  const [gone = assert.fail()] = await store.list('orders/')
+  await rm(lake.pathOf(gone.name))
+  assert.deepEqual((await compactWithTables({ ...options, store, isWanted })).failures, [
+    `${store.locate(gone.name)} is gone; run storefront lake repair`,
+  ])
+  assert.deepEqual((await compactWithTables({ ...options, store, isWanted })).failures, [])
 })
 
 test('without the writer of tables, a merge keeps those that are there up to date and writes no others', async (t) => {

@@ -1,4 +1,5 @@
 import { type CompactOptions, type CompactReport, compactLake } from '../compact-lake.ts'
+import { REMEDY } from '../find-damage.ts'
 import { commitEvents, hasEventTables } from './commit-events.ts'
 import { writeDerivedTables } from './write-derived-tables.ts'
 
@@ -7,12 +8,18 @@ export interface CompactWithTablesOptions extends CompactOptions {
   isForExisting?: boolean
 }
 
-/** Merges the lake's files and brings its tables up to date. The files are in the table before they are merged: so a merge changes none of its rows. */
+/**
+ * Merges the lake's files and brings its tables up to date. The files are in the table before they are merged: so a merge changes none of its
+ * rows. A file that is gone, and that the tables lose by this, is a failure.
+ */
 export async function compactWithTables({ isForExisting = false, ...options }: CompactWithTablesOptions): Promise<CompactReport> {
   const { store } = options
   if (isForExisting && !(await hasEventTables(store))) return compactLake(options)
-  await commitEvents(store)
-  const report = await compactLake({ ...options, beforeDelete: async () => void (await commitEvents(store)) })
+  const gone: string[] = []
+  const commit = async () => void (await commitEvents(store, { onLost: (name) => gone.push(`${store.locate(name)} is gone; ${REMEDY}`) }))
+  await commit()
+  const report = await compactLake({ ...options, beforeDelete: commit })
+  report.failures.push(...gone)
   try {
     await writeDerivedTables(store)
   } catch (error) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { eventually } from '../../../test/eventually.ts'
@@ -28,6 +28,27 @@ test('adds new files to the table, reports a damaged one once, and stops before 
   await writer.stop()
   assert.equal(lines.length, 1)
   assert.match(lines[0]?.reason ?? '', /\/orders\/.*0004-\d+\.parquet: it cannot be read.*; run storefront lake repair$/)
+})
+
+test('reports a file that is gone, once and also beside a damaged one', async (t) => {
+  const lake = await makeLocalLake(t)
+  const lines: { file?: string; reason?: string; msg: string }[] = []
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger })
+  t.after(() => writer.stop())
+  await writeFiles(t, lake.store, [3, 2])
+  await writer.start()
+  const rows = async () => (await readWithIcebird(lake, 'order_events').catch(() => [])).length
+  await eventually(async () => (await rows()) === 5)
+  const [gone = assert.fail()] = await lake.store.list('orders/')
+  await writeFile(lake.pathOf('orders/ingest_date=2026-03-01/0000000000000006-0000000000000006.parquet'), 'half of a file')
+  await rm(lake.pathOf(gone.name))
+  await eventually(async () => (await rows()) === 2 && lines.length === 2)
+  await writeFiles(t, lake.store, [1], { from: 7 })
+  await eventually(async () => (await rows()) === 3)
+  const [first] = lines.filter(({ file }) => file !== undefined)
+  assert.deepEqual([lines.length, first?.file], [2, lake.store.locate(gone.name)])
+  assert.match(first?.msg ?? '', /^a file of the lake is gone, .*: run storefront lake repair$/)
 })
 
 test('reports every ten minutes that the table cannot be written and for how long, and continues when it can', async (t) => {

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { REMEDY } from '../find-damage.ts'
 import type { LakeStore } from '../lake-store.ts'
 import { commitEvents } from './commit-events.ts'
 
@@ -55,10 +56,12 @@ export class TableWriter {
   }
 
   async #commit(): Promise<void> {
-    const { store } = this.#options
+    const { store, logger } = this.#options
+    const onLost = (name: string) =>
+      logger.warn({ file: store.locate(name) }, `a file of the lake is gone, and its events are in no table: ${REMEDY}`)
     const begunAt = this.#now()
     try {
-      const { damaged } = await commitEvents(store, { signal: this.#stopping.signal })
+      const { damaged } = await commitEvents(store, { signal: this.#stopping.signal, onLost })
       const reasons = [...damaged].map(([name, reason]) => `${store.locate(name)}: ${reason}`)
       if (reasons.length > 0) return this.#report(reasons.join('; '), 'the Iceberg tables lack damaged files of the lake')
       this.#reported.reason = ''

@@ -1,0 +1,19 @@
+const PATH = '/iceberg/'
+
+/** Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the message. */
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'BadRequestException',
+  401: 'NotAuthorizedException',
+  403: 'ForbiddenException',
+  404: 'NotFoundException',
+  405: 'UnsupportedOperationException',
+  503: 'ServiceUnavailableException',
+}
+
+/**
+ * The member `error` (`ErrorModel` of Iceberg's REST catalogue) of a refusal below `/iceberg/`, whose clients read no problem details; of
+ * others no member. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
+ */
+export function icebergErrorOf(url: string, status: number, message: string) {
+  return url.startsWith(PATH) ? { error: { message, type: TYPES[status] ?? 'RESTException', code: status } } : {}
+}
