@@ -2979,7 +2979,10 @@ export interface components {
         NewOrder: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
-            /** @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products. */
+            /**
+             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @example EUR
+             */
             currency?: string;
             /** @description What the customer was shown. If the total differs, the order is refused with `price_changed`. */
             expected_total?: {
@@ -3675,7 +3678,10 @@ export interface components {
         QuoteRequest: {
             /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
             items: components["schemas"]["NewOrderItem"][];
-            /** @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products. */
+            /**
+             * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
+             * @example EUR
+             */
             currency?: string;
         };
         RecoveryCodes: {
@@ -10656,7 +10662,10 @@ export interface operations {
                 category?: string;
                 /** @description Only products of this brand, as it is written. */
                 brand?: string;
-                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                /**
+                 * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
+                 * @example EUR
+                 */
                 currency?: string;
                 /** @description Minor units of `currency`, by default of the product's own one. */
                 min_price?: number;
@@ -10782,7 +10791,10 @@ export interface operations {
                 category?: string;
                 /** @description Only products of this brand, as it is written. */
                 brand?: string;
-                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                /**
+                 * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
+                 * @example EUR
+                 */
                 currency?: string;
                 /** @description Minor units of `currency`, by default of the product's own one. */
                 min_price?: number;
@@ -10896,7 +10908,10 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                /**
+                 * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
+                 * @example EUR
+                 */
                 currency?: string;
             };
             header?: never;
@@ -11047,7 +11062,10 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it. */
+                /**
+                 * @description Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.
+                 * @example EUR
+                 */
                 currency?: string;
             };
             header?: never;
@@ -13348,7 +13366,10 @@ export interface operations {
     listProductPrices: {
         parameters: {
             query?: {
-                /** @description Of the prices (ISO 4217), by default that of the product's own price. */
+                /**
+                 * @description Of the prices (ISO 4217), by default that of the product's own price.
+                 * @example EUR
+                 */
                 currency?: string;
                 /** @description Items on a page. */
                 limit?: number;

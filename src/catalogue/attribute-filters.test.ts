@@ -62,6 +62,11 @@ test('refuses conditions of another form, and too many', async () => {
   ]) {
     assertProblem(await store.call('GET', `/products?${query(condition)}`), 400, 'invalid_query', condition.slice(0, 60))
   }
+  const { errors } = assertProblem(await store.call('GET', `/products?${query('material')}&lang=de_AT`), 400, 'invalid_query')
+  assert.deepEqual(
+    errors?.map(({ detail }: { detail: string }) => detail),
+    ['must be written like de or de-AT', 'must be written like material=wool or weight_g>=100'],
+  )
   const many = Array.from({ length: 21 }, (_, number) => `material=${number}`)
   assertProblem(await store.call('GET', `/products?${query(...many)}`), 400, 'invalid_query')
   assert.equal(await skusOf(...many.slice(1)), '')

@@ -22,6 +22,7 @@ export type StoredPrices = Readonly<Record<string, { amount: number; compare_at?
 /** A currency that a query asks for, ISO 4217. */
 export const Currency = Type.String({
   pattern: '^[A-Z]{3}$',
+  examples: ['EUR'],
   description: 'Prices in this currency (ISO 4217): `price`, `min_price`, `max_price` and `sort=price`. Only products that are sold in it.',
 })
 

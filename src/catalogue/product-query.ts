@@ -27,6 +27,7 @@ export const ProductIds = Type.String({
 
 export const Lang = Type.String({
   pattern: '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$',
+  examples: ['de', 'de-AT'],
   description:
     "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`.",
 })
@@ -56,7 +57,7 @@ const filters = {
   ids: Type.Optional(ProductIds),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
   attr: Type.Optional(
-    Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION }), {
+    Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION, examples: ['material=wool', 'weight_g>=100'] }), {
       maxItems: 20,
       description:
         'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values ' +

@@ -77,7 +77,8 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
     if (isValid && unread === undefined && isStorable(value)) return { value }
-    const errors = unread !== undefined ? refuseParameters(unread) : isValid ? unstorableText(value) : describe(check.Errors(value)[1])
+    const errors =
+      unread !== undefined ? refuseParameters(unread) : isValid ? unstorableText(value) : describe(check.Errors(value)[1], schema)
     if (httpPart === 'params') return { error: new AppError(code, message) }
     return { error: new AppError(code, message, { errors: httpPart === 'body' ? errors : errors.map(asParameter) }) }
   }
@@ -100,29 +101,38 @@ function refuseParameters(unread: string): FieldError[] {
   return [{ pointer: `#/${escapePointer(unread)}`, detail: `comes after ${MAX_PARAMETERS} others, which is the limit` }]
 }
 
-function describe(errors: readonly SchemaError[]): FieldError[] {
-  const described = describeNamed(errors)
+function describe(errors: readonly SchemaError[], schema: TSchema): FieldError[] {
+  const described = describeNamed(errors, schema)
   if (described.length > 0) return described
   // Only the errors of single names under `additionalProperties: false`: the list was cut before the error that names them all.
   return errors.map(({ instancePath }) => ({ pointer: `#${encodeURI(cut(instancePath))}`, detail: UNKNOWN_PROPERTY }))
 }
 
-function describeNamed(errors: readonly SchemaError[]): FieldError[] {
+function describeNamed(errors: readonly SchemaError[], schema: TSchema): FieldError[] {
   return withoutAnyOfNoise(errors)
     .filter((error) => error.keyword !== 'boolean')
     .flatMap((error): FieldError[] => {
       const { additionalProperties, requiredProperties } = error.params as Record<string, string[] | undefined>
       const named = additionalProperties ?? requiredProperties
-      if (named === undefined) return [{ pointer: `#${cut(error.instancePath)}`, detail: detailOf(error) }]
+      if (named === undefined) return [{ pointer: `#${cut(error.instancePath)}`, detail: detailOf(error, schema) }]
       const detail = additionalProperties === undefined ? 'is required' : UNKNOWN_PROPERTY
       return named.slice(0, MAX_ERRORS).map((name) => ({ pointer: `#${cut(error.instancePath)}/${escapePointer(name)}`, detail }))
     })
     .slice(0, MAX_ERRORS)
 }
 
-function detailOf({ keyword, params, message }: SchemaError): string {
+function detailOf({ keyword, schemaPath, params, message }: SchemaError, schema: TSchema): string {
   const { allowedValues } = params as { allowedValues?: unknown[] }
-  return keyword === 'enum' && allowedValues !== undefined ? `must be one of ${allowedValues.join(', ')}` : message
+  if (keyword === 'enum' && allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
+  const examples = keyword === 'pattern' ? findExamples(schema, schemaPath) : []
+  return examples.length === 0 ? message : `must be written like ${examples.join(' or ')}`
+}
+
+/** The `examples` of a part of a schema, which say more to a person than its pattern. `path`: a JSON pointer as a URI fragment. */
+function findExamples(schema: TSchema, path: string): unknown[] {
+  const names = path.split('/').slice(1)
+  const part = names.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], schema)
+  return (part as { examples?: unknown[] } | undefined)?.examples ?? []
 }
 
 function unstorableText(value: unknown): FieldError[] {

@@ -38,6 +38,7 @@ const Items = Type.Array(
 )
 const OrderCurrency = Type.String({
   pattern: '^[A-Z]{3}$',
+  examples: ['EUR'],
   description: 'ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.',
 })
 const NewOrder = Type.Object(
