@@ -66,6 +66,11 @@ function refusalOf(args: readonly string[]): string {
 
 const placeholderOf = (option: Option<unknown> | Flag): string | null => ('read' in option ? option.value : null)
 
+test('SQL that begins with a comment is an argument', () => {
+  const { args, values } = read(['lake', 'query', '--json', '-- Sales\nselect 1'])
+  assert.deepEqual([args, values.json], [[' -- Sales\nselect 1'], true])
+})
+
 test('every command takes its options and refuses all others, and shows its own usage with the refusal', () => {
   const all = new Map(COMMANDS.flatMap(({ options }) => Object.entries(options)))
   for (const command of COMMANDS) {

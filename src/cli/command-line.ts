@@ -21,7 +21,8 @@ const SEE_HELP = 'storefront help lists the commands'
 export function readCommandLine(argv: readonly string[], version: string): Request {
   // Not strict: an unknown option must name the command that does not take it.
   const { positionals, tokens } = parseArgs({
-    args: [...argv],
+    // SQL that begins with a comment is no option.
+    args: argv.map((text) => (/^--\s/.test(text) ? ` ${text}` : text)),
     options: knownOptions(),
     allowPositionals: true,
     strict: false,

@@ -11,6 +11,7 @@ import { reconcile } from '../audit/restore/reconcile.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { verify } from '../audit/verify/verify.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
+import { counted } from '../counted.ts'
 import { assertReachable } from '../db/assert-suitable.ts'
 import { OperatorError } from '../errors.ts'
 import { DeliveryLog } from '../topic/delivery-log.ts'
@@ -163,11 +164,12 @@ async function repairWith(
         for (const path of setAside) terminal.out(`set aside ${path}`)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       }
-      const { setAside, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
+      const { setAside, written, later, lost, activities, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
         repairLake({ ...options, onStep, onRepaired }),
       )
       setResult({ setAside: setAside.length, written, later, lost: lost.length })
-      terminal.out(`wrote ${written} events that the lake lacked`)
+      terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
+      if (activities > 0) terminal.out(`wrote ${counted(activities, 'activity', 'activities')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)
         terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake tables`)

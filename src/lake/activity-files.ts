@@ -1,7 +1,7 @@
 import { type Sql, sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
 import { checkChecksum } from './lake-checksum.ts'
-import { parquetRows } from './lake-database.ts'
+import { ifDamaged, parquetRows } from './lake-database.ts'
 import { padSequence } from './lake-names.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { queryDuckDB } from './query-duckdb.ts'
@@ -43,16 +43,33 @@ export async function listActivityFiles(store: LakeStore): Promise<LakeFile[]> {
   return (await store.list(FOLDER)).filter(isActivityFile)
 }
 
-/** The greatest id in the lake, 0 for none. Throws ActivitiesUnreadable. */
-export async function findActivityEnd(store: LakeStore): Promise<number> {
-  const newest = (await listActivityFiles(store)).at(-1)
-  if (newest === undefined) return 0
-  const after = Number(NAME.exec(newest.name)?.[1])
-  const end = await store.withCopies([newest], async ([path = '']) => {
-    if ((await checkChecksum(path)) !== 'right') return null
+/** The ids of a file: above `after`, which its name has, up to `last`. Null when it is damaged or has another name than it was written under. */
+export async function readActivityRange(store: LakeStore, file: LakeFile): Promise<{ after: number; last: number } | null> {
+  const after = Number(NAME.exec(file.name)?.[1])
+  return store.withCopies([file], async ([path = '']) => {
+    if ((await checkChecksum(path).catch(ifDamaged('wrong' as const))) !== 'right') return null
     const rows = await queryDuckDB(sql`select max(id), min(id) > ${after} from ${parquetRows([path])}`)
-    return rows[0]?.[1] === true ? Number(rows[0][0]) : null
+    return rows[0]?.[1] === true ? { after, last: Number(rows[0][0]) } : null
   })
-  if (end !== null) return end
-  throw new ActivitiesUnreadable(`${store.locate(newest.name)} is damaged: move it away, and its activities are written again`)
+}
+
+/** Where the activities of the lake end. */
+export interface ActivityEnd {
+  /** The greatest id, 0 for none. */
+  id: number
+  /** The newest file, as it was when it was read; null for none. */
+  newest: LakeFile | null
+}
+
+/** The end of the lake. Reads the newest file unless it is that of `known`. Throws ActivitiesUnreadable. */
+export async function findActivityEnd(store: LakeStore, known: ActivityEnd | null = null): Promise<ActivityEnd> {
+  const newest = (await listActivityFiles(store)).at(-1) ?? null
+  if (newest === null) return { id: 0, newest }
+  const { name, tag, sizeBytes } = known?.newest ?? {}
+  if (known !== null && name === newest.name && tag === newest.tag && sizeBytes === newest.sizeBytes) return known
+  const range = await readActivityRange(store, newest)
+  if (range !== null) return { id: range.last, newest }
+  throw new ActivitiesUnreadable(
+    `${store.locate(newest.name)} is damaged: run storefront lake repair, and its activities are written again`,
+  )
 }

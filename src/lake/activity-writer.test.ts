@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { truncate } from 'node:fs/promises'
 import { after, type TestContext, test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
@@ -7,6 +8,7 @@ import { makeLakeDirectory } from '../../test/lake-harness.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { recordActivity } from '../activity/record-activity.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
+import { repairActivities } from '../audit/replay/repair-activities.ts'
 import { compareActivities } from '../audit/verify/compare-activities.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { createPool, type Pool, type Queryable } from '../db/pool.ts'
@@ -170,6 +172,27 @@ test('a restored database writes nothing until a new incarnation has begun, and 
     findings.map(({ kind, examples }) => [kind, examples]),
     [['altered', ['3']]],
   )
+})
+
+test('a repair writes what damaged and deleted files had, and the running writer what the newest one had', async (t) => {
+  const { pool } = await createDatabase(t)
+  const store = new LocalLakeStore(await makeLakeDirectory(t))
+  for (let n = 0; n < 9; n++) await record(pool, n)
+  const writer = writerOn(pool, store, 2)
+  await writer.write()
+  const names = (await listActivityFiles(store)).map(({ name }) => name)
+  assert.equal(names.length, 5)
+  const [, second = '', third = '', , newest = ''] = names
+  await store.delete(second)
+  for (const name of [third, newest]) await truncate(store.locate(name), 500)
+  await record(pool, 9)
+  await assert.rejects(writer.write(), /after-0{15}8\.parquet is damaged: run storefront lake repair/)
+  const { setAside, written } = await repairActivities(pool, store)
+  assert.deepEqual([setAside, written], [[third, newest].map((name) => `${store.locate(name)}.corrupt`), 4])
+  assert.equal(await writer.write(), 2)
+  assert.deepEqual(await readSubjects(store), subjects(...Array.from({ length: 10 }, (_, n) => n)))
+  assert.deepEqual((await compareActivities(pool, store)).findings, [])
+  assert.deepEqual(await repairActivities(pool, store), { setAside: [], written: 0 })
 })
 
 test('verify finds a missing, a doubled, an altered and an unknown activity, and a damaged file', async (t) => {

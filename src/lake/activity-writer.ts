@@ -1,11 +1,10 @@
-import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
-import { ACTIVITY_COLUMNS, findActivityEnd, nameAfter } from './activity-files.ts'
+import { type ActivityEnd, findActivityEnd } from './activity-files.ts'
 import type { LakeStore } from './lake-store.ts'
-import { writeParquet } from './parquet-writer.ts'
+import { writeActivities } from './write-activities.ts'
 
 export interface ActivityWriterOptions {
   pool: Pool
@@ -28,16 +27,13 @@ interface Candidate {
   transactionId: string
 }
 
-const FILE_ROWS = 10_000
-
 /**
  * Copies activities to the lake, each to exactly one file, in order of id. The name of a file is the position that it follows, so a
  * conditional write decides which process continues. See docs/decisions/0210.
  */
 export class ActivityWriter {
   readonly #options: ActivityWriterOptions
-  /** The end of the lake, as far as this process knows; null to read it. */
-  #end: number | null = null
+  #end: ActivityEnd | null = null
   #candidate: Candidate | null = null
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | null = null
@@ -58,32 +54,19 @@ export class ActivityWriter {
   }
 
   /**
-   * Writes the activities that no transaction in flight can precede. Returns their number. Throws ActivitiesAhead, ActivitiesUnreadable, or
-   * what database and store throw; the next call continues.
+   * Writes the activities that no transaction in flight can precede, from where the lake's files end. Returns their number. Throws ActivitiesAhead,
+   * ActivitiesUnreadable, or what database and store throw; the next call continues.
    */
   async write(): Promise<number> {
-    this.#end ??= await findActivityEnd(this.#options.store)
-    const upTo = await this.#findSettled(this.#end)
-    let written = 0
-    while (this.#end < upTo) {
-      const lines = await this.#readLines(this.#end, upTo)
-      const last = lines.at(-1)
-      // Only rolled back ids.
-      if (last === undefined) break
-      if (
-        await this.#store(
-          this.#end,
-          lines.map(({ json }) => json),
-        )
-      ) {
-        this.#end = last.id
-        written += lines.length
-      } else {
-        // Another process has continued from here.
-        this.#end = await findActivityEnd(this.#options.store)
-      }
+    const { store } = this.#options
+    for (let written = 0; ; ) {
+      this.#end = await findActivityEnd(store, this.#end)
+      const upTo = await this.#findSettled(this.#end.id)
+      const stored = await writeActivities(this.#options, this.#end.id, upTo)
+      written += stored.written
+      if (!stored.isTaken) return written
+      // Another process has continued from here.
     }
-    return written
   }
 
   /** The id up to which every transaction has ended; `end` when nothing new has. */
@@ -94,8 +77,6 @@ export class ActivityWriter {
     )
     const { visible = 0, given = 0 } = rows[0] ?? {}
     if (given < end) {
-      // A process of the same database may have written since this one looked.
-      this.#end = null
       throw new ActivitiesAhead(
         `${store.locate('activities/')} has activities up to ${end}, and this database has given ids up to ${given}: stop the outdated store, or run storefront replay --restored`,
       )
@@ -115,29 +96,6 @@ export class ActivityWriter {
     return upTo
   }
 
-  async #readLines(after: number, upTo: number): Promise<{ id: number; json: string }[]> {
-    const { pool, fileRows = FILE_ROWS } = this.#options
-    const { rows } = await pool.query<{ id: number } & Record<string, unknown>>(
-      sql`select id, at as recorded_at, actor_type, actor_id, action, subject_type, subject_id, before::text as before, after::text as after, request_id
-      from activities
-      where id > ${after} and id <= ${upTo}
-      order by id
-      limit ${fileRows}`,
-    )
-    return rows.map((row) => ({ id: row.id, json: JSON.stringify(row) }))
-  }
-
-  /** False when another process has written what follows this id. */
-  async #store(after: number, lines: readonly string[]): Promise<boolean> {
-    const { store } = this.#options
-    const name = nameAfter(after)
-    return store.withWorkspace(async (folder) => {
-      const path = join(folder, 'file')
-      await writeParquet(path, lines, name, ACTIVITY_COLUMNS)
-      return (await store.put(name, path)) === 'stored'
-    })
-  }
-
   #writeLater(): void {
     if (this.#writing !== null) return
     const write = async () => {
@@ -149,7 +107,6 @@ export class ActivityWriter {
         // Once for each reason: it is retried every few seconds.
         if (reason !== this.#failure) this.#options.logger.warn({ reason }, 'activities cannot be copied to the lake; it is retried')
         this.#failure = reason
-        this.#end = null
       } finally {
         this.#writing = null
       }

@@ -4,7 +4,7 @@ import { confineToFiles } from './confine-query.ts'
 import { withDuckDB } from './lake-database.ts'
 import { extractStatements } from './lake-query.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
-import { createActivityView, createViews } from './lake-views.ts'
+import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
@@ -40,11 +40,13 @@ export function queryWithin(
   const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
     const paths = [...orders, ...catalogue, ...activities]
     const query = async (connection: DuckDBConnection) => {
-      await createViews(connection, 'orders', orders)
-      await createViews(connection, 'catalogue', catalogue)
-      if (mayReadActivities) await createActivityView(connection, activities)
-      await confineToFiles(connection, paths)
-      return readRows(await runSelect(connection, text, mayReadActivities), bounds)
+      const broken = await createAllViews(connection, { orders, catalogue, activities }, mayReadActivities)
+      try {
+        await confineToFiles(connection, paths)
+        return await readRows(await runSelect(connection, text, mayReadActivities), bounds)
+      } catch (error) {
+        throw reasonOf(error, broken)
+      }
     }
     return withDuckDB(bounds.spillDirectory, query, settings).catch((error) => {
       throw new QueryRefused(hidePaths(toOneLine(error), store, files, paths, bounds), { cause: error })

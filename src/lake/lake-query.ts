@@ -4,11 +4,11 @@ import { assertConfined, assertNoRefusedCall, confineToFiles, HINT, isConfinemen
 import { REMEDY } from './find-damage.ts'
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
-import { createActivityView, createViews } from './lake-views.ts'
+import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, nameFiles, readAllFiles } from './list-files.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
-/** One damaged file fails each query, because the views read the columns of all. */
+/** One damaged file fails each query of its views, because they read the columns of all. */
 const DAMAGED = `\`storefront verify\` checks the files of the lake; if one is damaged, ${REMEDY}`
 
 /** `rows` hold null, booleans, numbers and text: see `toPrintable`. */
@@ -30,17 +30,15 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
   const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
     const paths = [...orders, ...catalogue, ...activities]
     return withDuckDB(makeSpillPath(), async (connection) => {
+      const broken = await createAllViews(connection, { orders, catalogue, activities }, true)
       try {
-        await createViews(connection, 'orders', orders)
-        await createViews(connection, 'catalogue', catalogue)
-        await createActivityView(connection, activities)
         if (!allowFiles) await confineToFiles(connection, paths)
         const reader = await runStatements(connection, text, allowFiles)
         const columns = reader.columnNames()
         assertPrintable(columns, reader.columnTypes())
         return { columns, rows: reader.getRows().map((row) => row.map(toPrintable)) }
       } catch (error) {
-        const reason = toOneLine(error)
+        const reason = toOneLine(reasonOf(error, broken))
         const message = nameFiles(reason, store, files, paths)
         const advice = isConfinementRefusal(reason) ? HINT : files.some(({ name }) => message.includes(name)) ? DAMAGED : null
         throw new LakeQueryError(advice === null ? message : `${message}; ${advice}`, { cause: error })

@@ -4,12 +4,39 @@ import { ACTIVITY_COLUMNS } from './activity-files.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
 import { exponentOf } from './exponent.ts'
-import { readablePath, toDuckDB } from './lake-database.ts'
+import { isFaultOfMachine, readablePath, toDuckDB } from './lake-database.ts'
 import type { DatasetName } from './lake-names.ts'
 import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
+import type { LakePaths } from './list-files.ts'
 
 /** Null in rows from before the column was added. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
+
+/** Views that could not be created, because a file of theirs cannot be read. */
+export interface BrokenViews {
+  names: readonly string[]
+  reason: unknown
+}
+
+/** Creates the views of all files; those of activities if asked. Returns the ones that a damaged file prevents: a query may need others. */
+export async function createAllViews(connection: DuckDBConnection, paths: LakePaths, withActivities: boolean): Promise<BrokenViews[]> {
+  const broken: BrokenViews[] = []
+  const attempt = (names: readonly string[], work: Promise<void>) =>
+    work.catch((reason: unknown) => {
+      if (isFaultOfMachine(reason)) throw reason
+      broken.push({ names, reason })
+    })
+  await attempt(['order_events', 'orders'], createViews(connection, 'orders', paths.orders))
+  await attempt(['catalogue_events', ...CATALOGUE_VIEWS.map(({ name }) => name)], createViews(connection, 'catalogue', paths.catalogue))
+  if (withActivities) await attempt(['activities'], createActivityView(connection, paths.activities))
+  return broken
+}
+
+/** The error of a query, or the one by which a view that it names could not be created. */
+export function reasonOf(error: unknown, broken: readonly BrokenViews[]): unknown {
+  const name = /^Catalog Error: Table with name (\w+) does not exist/.exec(error instanceof Error ? error.message : '')?.[1]
+  return broken.find(({ names }) => name !== undefined && names.includes(name.toLowerCase()))?.reason ?? error
+}
 
 /** Creates the views of a dataset of these files. */
 export function createViews(connection: DuckDBConnection, dataset: DatasetName, files: readonly string[]): Promise<void> {
@@ -51,7 +78,7 @@ function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[]
 }
 
 /** Creates the view `activities` of these files. */
-export async function createActivityView(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
+async function createActivityView(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
   const columns = Object.entries(ACTIVITY_COLUMNS)
   const none = sql`select ${commaList(columns.map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`

@@ -105,7 +105,8 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
         if (signal.aborted) break
         this.#state = 'failing'
         this.#isStalled ||= error instanceof SourceStalled
-        logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
+        if (error instanceof SessionLost) logger.warn({ subscriber: name, retryMs }, error.message)
+        else logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
         await delay(retryMs, undefined, { signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
       } finally {
@@ -162,7 +163,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     } finally {
       await source.close().catch(() => {})
     }
-    if (session.lost.aborted) throw new Error('the connection that holds the lock of the subscriber was lost')
+    if (session.lost.aborted) throw new SessionLost()
   }
 
   /** Logs messages that are no events of the partition once each, and removes them. They stay on the topic, where `storefront verify` finds them. */
@@ -175,6 +176,13 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     if (unreported.length > 0) options.onCorrupt?.(unreported)
     this.#reportedUpTo = Math.max(this.#reportedUpTo, corrupt.at(-1)?.sequence ?? 0)
     return messages
+  }
+}
+
+/** The server has ended the session of a subscriber, on purpose or not: it begins again where it was. */
+class SessionLost extends Error {
+  constructor() {
+    super('the session of the subscriber was ended, as by a repair or a restart of the database; it opens another one')
   }
 }
 

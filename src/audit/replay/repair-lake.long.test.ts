@@ -60,7 +60,14 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
   assert.notDeepEqual(await readFile(`${first}.corrupt`), damaged[0])
   assert.equal(await readFile(`${second}.corrupt`, 'utf8'), 'PAR1 it is not')
   await assertWhole(store, 8)
-  assert.deepEqual(await repairOn(store, store.lakeStore), { setAside: [], written: 0, later: 0, lost: [], tablesFailure: null })
+  assert.deepEqual(await repairOn(store, store.lakeStore), {
+    setAside: [],
+    written: 0,
+    later: 0,
+    lost: [],
+    activities: 0,
+    tablesFailure: null,
+  })
   // Merging and writing continue.
   assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })).failures, [])
   await store.startPipeline()

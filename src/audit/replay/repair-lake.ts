@@ -20,6 +20,7 @@ import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
 import { loadCatalogueEvents } from './load-catalogue-events.ts'
+import { type ActivityRepair, repairActivities } from './repair-activities.ts'
 import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { setStraysAside } from './set-strays-aside.ts'
@@ -32,7 +33,10 @@ export interface RepairOptions {
   url: string
   store: LakeStore
   topic: Topic
-  /** The partition of the catalogue; absent: its files are not repaired, and no table is written, as those of products may be made of damaged ones. */
+  /**
+   * The partition of the catalogue; absent: its files and those of activities are not repaired, and no table is written, as those of products may
+   * be made of damaged ones.
+   */
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
@@ -51,8 +55,10 @@ export interface RepairReport {
   lost: string[]
 }
 
-/** Of both datasets. */
+/** Of both datasets, and of activities where all is repaired. */
 export interface LakeRepairReport extends RepairReport {
+  /** The number of activities that the lake lacked between two files. */
+  activities: number
   /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
   tablesFailure: string | null
 }
@@ -89,6 +95,7 @@ export async function repairLake({
       return report
     }
     let tablesFailure: string | null = null
+    let activities: ActivityRepair = { setAside: [], written: 0 }
     const reports = [
       await run({
         ...{ dataset: ORDER_DATASET, topic },
@@ -104,6 +111,8 @@ export async function repairLake({
           makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
         }),
       )
+      onStep('checking the activities in the lake')
+      activities = await repairActivities(pool, store)
       onStep('writing the tables of the lake')
       try {
         if (await hasEventTables(store)) await writeDerivedTables(store)
@@ -112,10 +121,11 @@ export async function repairLake({
       }
     }
     return {
-      setAside: reports.flatMap(({ setAside }) => setAside),
+      setAside: [...reports.flatMap(({ setAside }) => setAside), ...activities.setAside],
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
+      activities: activities.written,
       tablesFailure,
     }
   })

@@ -33,6 +33,11 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'tables corrupt':
     'storefront lake tables writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
   'tables moved': 'the lake is harmless at its new place: storefront lake tables writes them again for it',
+  'activities missing': 'storefront lake repair writes them',
+  'activities doubled': 'another program has added a file',
+  'activities altered': 'somebody has changed a row of the table, which only grows, or a file',
+  'activities unknown': 'somebody has deleted rows of the table, which only grows',
+  'activities corrupt': 'storefront lake repair sets the files aside and writes them again; of the newest file the role lake does',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 

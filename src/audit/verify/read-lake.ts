@@ -96,7 +96,7 @@ async function readFile(path: string, name: string, dataset: ReadDataset, index:
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   // Each release that has written files of the catalogue has given them one.
-  if (checksum === 'none' && dataset.name === 'catalogue') return 'it has no checksum, so the store has not written it'
+  if (checksum === 'none' && dataset.name === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
