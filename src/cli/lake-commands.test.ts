@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
-import { copyFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { writeCatalogue } from '../../test/catalogue-lake.ts'
+import { readWithIcebird } from '../../test/iceberg-reader.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
+import { readTables } from '../audit/verify/compare-tables.ts'
+import { withComparisonTables } from '../audit/verify/comparison-tables.ts'
 import { listLake } from '../lake/list-files.ts'
 import { updateTables } from './lake-commands.ts'
 
@@ -43,4 +46,65 @@ test('lake tables names each damaged file, and what repairs it', async (t) => {
   assert.deepEqual(err, [
     `no more in the table: ${lake.store.locate(gone.name)} is gone, and no other file has its events; run storefront lake repair`,
   ])
+})
+
+test('verify finds each damaged file of the tables, and each table that is gone; lake tables writes them again', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [3, 2])
+  await writeCatalogue(t, lake.store)
+  const out: string[] = []
+  const terminal = { out: (line: string) => void out.push(line), err: (line: string) => assert.fail(line), exit: () => assert.fail() }
+  const update = () => updateTables({ lake: lake.store, terminal })
+  const faults = async () => (await withComparisonTables((tables) => readTables(lake.store, tables))).faults
+  assert.equal(await update(), 0)
+  assert.deepEqual(await faults(), [])
+  const rows = () => Promise.all(['orders', 'products', 'prices', 'stock_events'].map((name) => readWithIcebird(lake, name)))
+  const before = await rows()
+  const newest = async (folder: string, of: RegExp) => {
+    const names = (await readdir(lake.pathOf(folder), { recursive: true })).filter((name) => of.test(name)).toSorted()
+    return lake.pathOf(`${folder}/${names.at(-1)}`)
+  }
+  const damage = async (path: string, change: (bytes: Buffer) => Buffer) => writeFile(path, change(await readFile(path)))
+  const flip = (fromEnd: number) => (bytes: Buffer) => {
+    const place = bytes.length - fromEnd
+    bytes.writeUInt8(bytes.readUInt8(place) ^ 1, place)
+    return bytes
+  }
+  const cases: [string, () => Promise<unknown>][] = [
+    ['a file of zeros', async () => damage(await newest('iceberg/products/data', /parquet$/), (bytes) => Buffer.alloc(bytes.length))],
+    ['a flipped bit', async () => damage(await newest('iceberg/prices/data', /parquet$/), flip(600))],
+    [
+      // A link to the file of the lake, which stays.
+      'a file of a table of events',
+      async () => {
+        const path = await newest('iceberg/order_events/data', /parquet$/)
+        const { length } = await readFile(path)
+        await rm(path)
+        await writeFile(path, Buffer.alloc(length))
+      },
+    ],
+    [
+      'another name of a column',
+      async () =>
+        damage(await newest('iceberg/orders/metadata', /json$/), (bytes) =>
+          Buffer.from(bytes.toString().replaceAll('total_amount', 't0tal_amount')),
+        ),
+    ],
+    ['bounds in a manifest', async () => damage(await newest('iceberg/catalogue_events/metadata', /^manifest.*avro$/), flip(62))],
+    ['a list of manifests', async () => damage(await newest('iceberg/order_events/metadata', /^snap.*avro$/), flip(40))],
+    ['a table that is gone', () => rm(lake.pathOf('iceberg/products'), { recursive: true })],
+    ['the last of several tables', () => rm(lake.pathOf('iceberg/stock_events'), { recursive: true })],
+  ]
+  for (const [what, work] of cases) {
+    await work()
+    assert.ok((await faults()).length > 0, what)
+    assert.equal(await update(), 0, what)
+    assert.deepEqual(await faults(), [], what)
+    assert.deepEqual(await rows(), before, what)
+  }
+  const hint = lake.pathOf('iceberg/orders/metadata/version-hint.text')
+  const right = await readFile(hint, 'utf8')
+  await writeFile(hint, '1')
+  assert.equal(await update(), 0)
+  assert.equal(await readFile(hint, 'utf8'), right)
 })

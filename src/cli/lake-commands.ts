@@ -78,7 +78,12 @@ export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'l
     terminal.err(`tables of the newest state are not written again: ${error.message}`)
     isWhole = false
   }
-  for (const table of CATALOGUE_TABLES) await endLostSnapshots(lake, table)
+  let ended = 0
+  for (const table of CATALOGUE_TABLES) {
+    ended += await endLostSnapshots(lake, table)
+    await new TableStore(lake, table.name).renewHint()
+  }
+  if (ended > 0) terminal.out(`ended ${counted(ended, 'snapshot')} that cannot be read`)
   terminal.out(`${counted(snapshots, 'new snapshot')} of events, ${counted(written, 'table')} written again`)
   return isWhole ? 0 : 1
 }

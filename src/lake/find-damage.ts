@@ -6,13 +6,23 @@ import { queryDuckDB } from './query-duckdb.ts'
 
 /** How a file is damaged, or that it was written under another name; null for an intact one. Reads all of it. */
 export async function findDamage(path: string, name: string): Promise<string | null> {
+  return (await findDamagedBytes(path)) ?? (await explained(path, () => findOtherName(path, name)))
+}
+
+/** How a file of rows is damaged, whatever its name; null for an intact one. Reads all of it. */
+export async function findDamagedBytes(path: string): Promise<string | null> {
   const checksum = await checkChecksum(path)
-  if (checksum === 'wrong') return WRONG_CHECKSUM
+  if (checksum !== 'none') return checksum === 'wrong' ? WRONG_CHECKSUM : null
+  // Without a checksum only reading every value shows damage.
+  return explained(path, async () => {
+    await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
+    return null
+  })
+}
+
+async function explained(path: string, find: () => Promise<string | null>): Promise<string | null> {
   try {
-    const misnamed = await findOtherName(path, name)
-    // Without a checksum only reading every value shows damage.
-    if (misnamed === null && checksum === 'none') await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
-    return misnamed
+    return await find()
   } catch (error) {
     if (isFaultOfMachine(error)) throw error
     return `it cannot be read: ${(error as Error).message.split('\n')[0]?.replaceAll(path, 'the file')}`

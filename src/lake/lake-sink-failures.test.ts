@@ -124,3 +124,16 @@ test('killed at any moment, leaves each event in at most one file and takes the 
   await sink.flush()
   assert.deepEqual(await readSequences(directory), range(1, last))
 })
+
+test('fails, to be seen, when the name of the next file is taken by what is no file', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory)
+  const claim = join(directory, '.pending', 'after-0000000000000000.parquet')
+  await mkdir(claim, { recursive: true })
+  await sink.handle(makeMessages(3), NEVER)
+  await assert.rejects(sink.flush(), /something has the name of the next file of the lake/)
+  assert.match((await sink.findFailure()) ?? '', /something has the name/)
+  await rm(claim, { recursive: true })
+  await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 3))
+})

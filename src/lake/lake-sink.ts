@@ -36,6 +36,8 @@ const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
+/** Files that another process has written instead of this one, and after which the lake has no further end. */
+const MAX_IDLE = 3
 
 /**
  * Writes the events of a dataset to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
@@ -158,9 +160,13 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   async #writeBuffered(): Promise<void> {
     const upTo = this.#lastTaken
     const since = performance.now()
+    let idle = 0
     try {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
         const stored = await this.#files.store(rows, this.#fence)
+        idle = stored < (rows[0]?.sequence ?? 0) ? idle + 1 : 0
+        if (idle === MAX_IDLE)
+          throw new Error('something has the name of the next file of the lake, and is no file of it: see .pending in the lake')
         this.#forgetUpTo(stored, since)
         this.#options.logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }

@@ -1,6 +1,7 @@
 import { type Sql, sql } from '../../db/sql.ts'
+import { findDamagedBytes } from '../../lake/find-damage.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
-import { CATALOGUE_TABLES, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { CATALOGUE_TABLES, DERIVED_TABLES, type LakeTableDefinition, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
 import { EVENTS, UP_TO } from '../../lake/iceberg/write-derived-tables.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
@@ -38,6 +39,7 @@ interface WrittenTable {
 export async function readTables(store: LakeStore, tables: ComparisonTables): Promise<TablesRead> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     await tables.run(sql`truncate table_events`)
+    const versions = new Map<LakeTableDefinition, number>()
     const read: TablesRead = { count: 0, faults: [], moved: [], isMoved: false, written: [] }
     for (const definition of CATALOGUE_TABLES) {
       const { newest, files, faults, movedFrom } = await examineTable(store, definition)
@@ -51,11 +53,39 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
         const { name, dataset } = definition
         if (events !== undefined) read.written.push({ name, dataset, upTo: Number(upTo), events: Number(events) })
       }
+      if (isDerived(definition)) versions.set(definition, newest?.version ?? 0)
+      if (isDerived(definition)) read.faults.push(...(await findDamagedFiles(store, files)))
       if (definition === ORDER_EVENTS)
         read.faults.push(...(await readRows(store, files, (rows) => tables.run(sql`insert into table_events ${rows}`))))
     }
+    read.faults.push(...findGoneTables(versions))
     return read
   })
+}
+
+/** The tables of a dataset are written one after the other: one is gone when a later one is there, or an earlier one was written twice. */
+function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): string[] {
+  const all = [...versions]
+  const gone = all.filter(([table, version], place) => {
+    const isProof = ([other, times]: [LakeTableDefinition, number], at: number) =>
+      other.dataset === table.dataset && times > (at > place ? 0 : 1)
+    return version === 0 && all.some(isProof)
+  })
+  return gone.map(([{ name }]) => `${name}: the table is gone, and others that are written with it are there`)
+}
+
+/** Whether a table is written as a whole, with the others of its dataset. */
+function isDerived({ name }: LakeTableDefinition): boolean {
+  return DERIVED_TABLES.some((derived) => derived.name === name)
+}
+
+async function findDamagedFiles(store: LakeStore, files: readonly LakeFile[]): Promise<string[]> {
+  const faults: string[] = []
+  for (const file of files) {
+    const damage = await store.withCopies([file], ([path = '']) => findDamagedBytes(path), { isFresh: true })
+    if (damage !== null) faults.push(`${store.locate(file.name)}: ${damage}`)
+  }
+  return faults
 }
 
 /** Tables of a dataset that lack events from before the one that they go up to: files of the lake were gone or damaged when they were written. */

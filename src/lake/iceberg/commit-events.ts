@@ -4,7 +4,7 @@ import { makeSpillPath, withDuckDB } from '../lake-database.ts'
 import { type FileRange, nameOf, parseName, splitSuperseded } from '../lake-names.ts'
 import { type LakeFile, LakeFileGone, type LakeStore } from '../lake-store.ts'
 import { listLake } from '../list-files.ts'
-import { type Change, commitSnapshot, readBase, type TableBase } from './commit-snapshot.ts'
+import { type Change, commitSnapshot, locationsOf, readBase, type TableBase } from './commit-snapshot.ts'
 import { describeFile } from './describe-file.ts'
 import { EVENT_TABLES, type LakeTableDefinition } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
@@ -19,7 +19,7 @@ export interface CommitReport {
 
 export interface CommitOptions {
   now?: () => Date
-  /** Registers those files again that the table has and that are gone, at the cost of a listing. */
+  /** Registers those files again that the table has and that are gone or damaged, at the cost of reading all of them. */
   checksFiles?: boolean
   /** Ends it before the next file; what is committed stays. */
   signal?: AbortSignal | undefined
@@ -59,7 +59,7 @@ async function commitTable(
     // In this order: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
     const files = splitSuperseded(await listLake(store, definition.dataset)).current
-    const present = checksFiles ? await table.listData() : null
+    const present = checksFiles ? await table.findSound(locationsOf(base)) : null
     const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
     if (plan === null) return { snapshots, damaged }
     try {

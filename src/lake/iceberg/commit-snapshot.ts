@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { type LakeTableDefinition, nameMappingOf, schemaOf } from './lake-table.ts'
 import {
   ADDED,
@@ -53,6 +52,11 @@ export async function readBase(table: TableStore): Promise<TableBase> {
   return manifests === null ? { state, metadata: null, manifests: [] } : { state, metadata, manifests }
 }
 
+/** Of the files with rows. */
+export function locationsOf({ manifests }: TableBase): string[] {
+  return manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file.file_path))
+}
+
 /** Whether the metadata name the place in which they are. */
 export function isHere(table: TableStore, { location }: TableMetadata): boolean {
   return location === placeOf(table)
@@ -75,11 +79,6 @@ export async function commitSnapshot(
   const snapshotId = newSnapshotId()
   const sequenceNumber = before['last-sequence-number'] + 1
   const fields = schemaOf(definition)
-  const put = async (kind: string, bytes: Buffer) => {
-    const name = `${table.folder}metadata/${kind}-${randomUUID()}.avro`
-    await table.putFile(name, bytes)
-    return table.locate(name)
-  }
   const addedEntries = change.added.map((data_file): ManifestEntry => {
     return { status: ADDED, snapshot_id: snapshotId, sequence_number: sequenceNumber, file_sequence_number: sequenceNumber, data_file }
   })
@@ -88,7 +87,9 @@ export async function commitSnapshot(
   const manifests: ManifestFile[] = isRewrite ? [] : base.manifests.map(({ manifest }) => manifest)
   if (entries.length > 0) {
     const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields })
-    manifests.push(describeManifest(entries, { path: await put('manifest', bytes), length: bytes.length, snapshotId, sequenceNumber }))
+    manifests.push(
+      describeManifest(entries, { path: await table.putAvro('manifest', bytes), length: bytes.length, snapshotId, sequenceNumber }),
+    )
   }
   const parentId = parent?.['snapshot-id'] ?? null
   const snapshot = {
@@ -96,7 +97,7 @@ export async function commitSnapshot(
     ...(parentId === null ? {} : { 'parent-snapshot-id': parentId }),
     'sequence-number': sequenceNumber,
     'timestamp-ms': Math.max(now.getTime(), before['last-updated-ms']),
-    'manifest-list': await put('snap', await encodeManifestList(manifests, { snapshotId, parentId, sequenceNumber })),
+    'manifest-list': await table.putAvro('snap', await encodeManifestList(manifests, { snapshotId, parentId, sequenceNumber })),
     summary: summarize(base.manifests, change),
   }
   const metadata = withSnapshot(withPrevious(before, base, table), {

@@ -41,13 +41,14 @@ export async function expireSnapshots(table: TableStore, before: Date, now: Date
  * Ends the earlier snapshots that cannot be read, and gives the table a version above damaged metadata. The current snapshot stays: the
  * commit before this one has written it again.
  */
-export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<void> {
+export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const { newest, nextVersion, lost, faults } = await examineTable(store, definition)
-    if (newest === null || faults.length === 0) return
+    if (newest === null || faults.length === 0) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
-    if (await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))) return
+    if (await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table)))
+      return newest.metadata.snapshots.length - kept.snapshots.length
   }
   throw new Error('other processes keep changing the table of the lake')
 }

@@ -1,4 +1,4 @@
-import { randomInt, randomUUID } from 'node:crypto'
+import { hash, randomInt, randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { LAST_FIELD_ID } from './field-ids.ts'
@@ -54,8 +54,26 @@ const MAX_SNAPSHOTS = 2_000
 /** Earlier metadata files that stay, for readers that have one of them open. */
 export const MAX_PREVIOUS_METADATA = 100
 
-/** Null for text that is no metadata of a table, such as the half of a file. */
+// A property of the table: the SHA-256 of the file's text with zeros in its place.
+const DIGEST = 'storefront.sha256'
+const ZEROS = '0'.repeat(64)
+const DIGEST_IN_TEXT = new RegExp(`"${DIGEST.replace('.', '\\.')}":"([0-9a-f]{64})"`)
+
+/** The text of a metadata file, in which damage shows. */
+export function formatMetadata(metadata: TableMetadata): string {
+  const text = JSON.stringify({ ...metadata, properties: { ...metadata.properties, [DIGEST]: ZEROS } })
+  return text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${hash('sha256', text)}"`)
+}
+
+/** True also for a text without a digest, as earlier releases wrote it. */
+function isIntact(text: string): boolean {
+  const digest = DIGEST_IN_TEXT.exec(text)?.[1]
+  return digest === undefined || hash('sha256', text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${ZEROS}"`)) === digest
+}
+
+/** Null for text that is no metadata of a table, such as the half of a file, or is not as it was written. */
 export function parseMetadata(text: string): TableMetadata | null {
+  if (!isIntact(text)) return null
   let value: unknown
   try {
     value = JSON.parse(text)

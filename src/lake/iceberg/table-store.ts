@@ -1,14 +1,18 @@
+import { hash, randomUUID } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
+import { findDamagedBytes } from '../find-damage.ts'
 import { LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
 import { AvroDamaged } from './avro-file.ts'
 import { DELETED, decodeManifest, decodeManifestList, type ManifestEntry, type ManifestFile } from './manifest.ts'
-import { MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, type TableMetadata } from './table-metadata.ts'
+import { formatMetadata, MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, type TableMetadata } from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
 /** A commit each second reaches it in 68 years: a higher version was put by another program. */
 const MAX_VERSION = 2 ** 31 - 1
+/** Of a manifest or a list of them; earlier releases gave them none. */
+const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
 
 /** A metadata file of a table. */
 export interface TableVersion {
@@ -80,7 +84,7 @@ export class TableStore {
       for (const { version, name } of versions) {
         const metadata = parseMetadata(Buffer.from(await this.#store.read(name)).toString())
         if (metadata !== null) return { newest: { version, name, metadata }, nextVersion, damaged }
-        damaged.push(`${this.#store.locate(name)}: it is no metadata of a table`)
+        damaged.push(`${this.#store.locate(name)}: it is no metadata of a table, or was changed`)
       }
       return { newest: null, nextVersion, damaged }
     })
@@ -115,8 +119,15 @@ export class TableStore {
     })
   }
 
+  /** Stores a manifest, or a list of them, that belongs to a commit. Its name has its digest, so that damage shows. Returns its location. */
+  async putAvro(kind: 'manifest' | 'snap', bytes: Uint8Array): Promise<string> {
+    const name = `${this.folder}metadata/${kind}-${randomUUID()}-${digestOf(bytes)}.avro`
+    await this.putFile(name, bytes)
+    return this.locate(name)
+  }
+
   /** Stores a file that belongs to a commit. */
-  async putFile(name: string, bytes: Uint8Array): Promise<'stored' | 'taken'> {
+  putFile(name: string, bytes: Uint8Array): Promise<'stored' | 'taken'> {
     return this.#withFile(bytes, (path) => this.#store.put(name, path))
   }
 
@@ -125,7 +136,7 @@ export class TableStore {
     const name = this.#nameOf(version)
     if (version > MAX_VERSION)
       throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
-    if ((await this.putFile(name, Buffer.from(JSON.stringify(metadata)))) === 'taken') return false
+    if ((await this.putFile(name, Buffer.from(formatMetadata(metadata)))) === 'taken') return false
     const newest = await this.#afterCommit()
     // The name of an earlier version is free again, and later versions know nothing of what was put there.
     return version >= newest - MAX_PREVIOUS_METADATA
@@ -136,9 +147,22 @@ export class TableStore {
     return (await this.#store.list(this.folder)).map(({ name }) => name)
   }
 
-  /** The files with rows that are there. */
-  async listData(): Promise<Set<string>> {
-    return new Set((await this.#store.list(`${this.folder}data/`)).map(({ name }) => this.locate(name)))
+  /** Which of these locations have files of the table's own that are there and intact. Reads all of them. */
+  async findSound(locations: Iterable<string>): Promise<Set<string>> {
+    const wanted = new Set(locations)
+    const sound = new Set<string>()
+    for (const file of await this.#store.list(`${this.folder}data/`)) {
+      const location = this.locate(file.name)
+      if (!wanted.has(location)) continue
+      const isSound = this.#store.withCopies([file], async ([path = '']) => (await findDamagedBytes(path)) === null)
+      if ((await nullIfDamaged(() => isSound)) === true) sound.add(location)
+    }
+    return sound
+  }
+
+  /** Writes the hint again, which somebody may have changed. */
+  async renewHint(): Promise<void> {
+    if ((await this.read()).newest !== null) await this.#afterCommit()
   }
 
   async delete(name: string): Promise<void> {
@@ -185,7 +209,10 @@ export class TableStore {
   async #readAt(location: string): Promise<Uint8Array> {
     const name = this.nameAt(location)
     if (name === null) throw new LakeFileGone(`${location} is not in this lake`)
-    return this.#store.read(name)
+    const bytes = await this.#store.read(name)
+    const digest = DIGEST_IN_NAME.exec(name)?.[1]
+    if (digest !== undefined && digest !== digestOf(bytes)) throw new AvroDamaged(`${location} is not as it was written`)
+    return bytes
   }
 
   async #withFile<T>(bytes: Uint8Array, work: (path: string) => Promise<T>): Promise<T> {
@@ -197,6 +224,11 @@ export class TableStore {
       return await work(path)
     })
   }
+}
+
+/** Half of a SHA-256. */
+function digestOf(bytes: Uint8Array): string {
+  return hash('sha256', bytes).slice(0, 32)
 }
 
 function toReference({ data_file }: ManifestEntry): FileReference {

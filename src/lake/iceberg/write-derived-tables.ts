@@ -10,7 +10,7 @@ import { createViews } from '../lake-views.ts'
 import { readLakeFiles } from '../list-files.ts'
 import { copyToParquet } from '../parquet-writer.ts'
 import { selectRows } from '../query-duckdb.ts'
-import { type Change, commitSnapshot, readBase } from './commit-snapshot.ts'
+import { type Change, commitSnapshot, locationsOf, readBase } from './commit-snapshot.ts'
 import { describeFile } from './describe-file.ts'
 import { CATALOGUE_EVENTS, DERIVED_TABLES, type DerivedTable, ORDER_EVENTS } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
@@ -27,7 +27,7 @@ const MAX_ATTEMPTS = 10
 
 /**
  * Writes `orders`, `order_lines`, `products`, `prices` and `stock_events` again from the lake's files, each as one snapshot. Does nothing when
- * the files are the same as before. `checksFiles`: writes a table again, too, whose own file is gone. Throws OperatorError when a file of the
+ * the files are the same as before. `checksFiles`: writes a table again, too, whose own file is gone or damaged. Throws OperatorError when a file of the
  * lake is damaged.
  */
 export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
@@ -42,7 +42,7 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const base = await readBase(table)
     const entries = base.manifests.flatMap(({ entries }) => entries)
-    const present = checksFiles ? await table.listData() : null
+    const present = checksFiles ? await table.findSound(locationsOf(base)) : null
     const gone = entries.filter(({ data_file }) => present?.has(data_file.file_path) === false)
     const before = base.metadata === null || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
     const made = await readLakeFiles(store, definition.dataset, async (files, paths) => {
