@@ -242,7 +242,7 @@ test('verify and doctor name what the Iceberg table of the catalogue lacks, has 
   )
   assert.deepEqual(await tableFindings(late), [['missing', [`catalogue_events: ${ids[1]}`]]])
   const doctor = await examineTables(store.config, 60_000, () => Date.now() + 3_600_000)
-  assert.match(doctor.map(({ found }) => found).join(), /^catalogue_events lacks 1 files of the lake, such as catalogue\//)
+  assert.match(doctor.map(({ found }) => found).join(), /^catalogue_events lacks 1 file of the lake, such as catalogue\//)
 
   const table = new TableStore(lake, 'catalogue_events')
   await commitEvents(lake)

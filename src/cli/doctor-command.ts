@@ -2,6 +2,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { examineStore } from '../app/doctor/examine-store.ts'
 import { type Finding, problem } from '../app/doctor/finding.ts'
 import { readEnvironment } from '../config.ts'
+import { counted } from '../counted.ts'
 import type { Terminal } from './command.ts'
 import { escapeControls } from './format-table.ts'
 
@@ -33,9 +34,6 @@ function linesOf({ status, check, found, remedy }: Finding): string[] {
 }
 
 function summaryOf(findings: readonly Finding[]): string {
-  const count = (wanted: Finding['status']) => {
-    const { length } = findings.filter(({ status }) => status === wanted)
-    return `${length} ${wanted}${length === 1 ? '' : 's'}`
-  }
-  return `${findings.length} checks: ${count('problem')}, ${count('warning')}`
+  const count = (wanted: Finding['status']) => counted(findings.filter(({ status }) => status === wanted).length, wanted)
+  return `${findings.length} checks: ${count('problem')}, ${count('warning')}; data is not compared: storefront verify does`
 }

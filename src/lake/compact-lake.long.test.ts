@@ -126,7 +126,7 @@ function superseding(makeLake: MakeLake): void {
     await writeFile(pathOf(range(4, 4)), await readFile(path))
     const { deleted, failures } = await compact(store)
     assert.deepEqual([deleted, failures.length], [0, 1])
-    assert.ok(String(failures[0]).includes('lacks 1 events'), String(failures[0]))
+    assert.ok(String(failures[0]).includes('lacks 1 event of'), String(failures[0]))
     assert.deepEqual(await namesIn(store), [range(1, 5, 1), range(4, 4)])
   })
 }

@@ -1,3 +1,4 @@
+import { counted } from '../counted.ts'
 import { sql } from '../db/sql.ts'
 import { findDamage } from './find-damage.ts'
 import { ifDamaged, parquetRows } from './lake-database.ts'
@@ -66,7 +67,7 @@ async function findFault(store: LakeStore, file: LakeFile, superseded: LakeFile[
         for (const [index, { name }] of superseded.entries()) {
           const missing = await countMissing(path, [paths[index] ?? '']).catch(ifDamaged(null))
           if (missing === null) return `${store.locate(name)}: it cannot be read`
-          if (missing > 0) return `${at}: it lacks ${missing} events of ${store.locate(name)}, which it supersedes`
+          if (missing > 0) return `${at}: it lacks ${counted(missing, 'event')} of ${store.locate(name)}, which it supersedes`
         }
         return `${at}: it cannot be compared with the files that it supersedes`
       })

@@ -1,4 +1,5 @@
 import type { Config } from '../../config.ts'
+import { counted } from '../../counted.ts'
 import { findLateFiles } from '../../lake/iceberg/commit-events.ts'
 import { readBase } from '../../lake/iceberg/commit-snapshot.ts'
 import { CATALOGUE_TABLES } from '../../lake/iceberg/lake-table.ts'
@@ -42,7 +43,7 @@ async function examine(lake: LakeStore, seconds: number, now: number): Promise<F
     return [...Map.groupBy(late, ({ table }) => table)].map(([table, files]) =>
       warning(
         NAME,
-        `${table} lacks ${files.length} files of the lake, such as ${files[0]?.file}`,
+        `${table} lacks ${counted(files.length, 'file')} of the lake, such as ${files[0]?.file}`,
         `${REMEDY}; the log of the role lake has the reason`,
       ),
     )

@@ -137,7 +137,11 @@ test('verify reports events that the Iceberg table should have by now, and table
   for (const name of await readdir(elsewhere)) {
     if (!name.endsWith('.metadata.json')) continue
     const path = join(elsewhere, name)
-    await writeFile(path, (await readFile(path, 'utf8')).replaceAll(lake.locate(''), '/somewhere/else/'))
+    // Without its digest, as a lake that was written there has another one.
+    await writeFile(
+      path,
+      (await readFile(path, 'utf8')).replaceAll(lake.locate(''), '/somewhere/else/').replace('storefront.sha256', 'none'),
+    )
   }
   const moved = await store.verify()
   assert.deepEqual(summarise(moved), ['tables moved 1'])
