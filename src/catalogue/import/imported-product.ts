@@ -80,6 +80,7 @@ export function readProduct(value: unknown): ImportedProduct {
 }
 
 const MUST_BE: Readonly<Record<string, string>> = {
+  category: 'a text, unless there are categories',
   options: 'an object of texts',
   attributes: ATTRIBUTES_RULE,
   price: 'an object',
