@@ -69,6 +69,7 @@ const placeholderOf = (option: Option<unknown> | Flag): string | null => ('read'
 test('SQL that begins with a comment is an argument', () => {
   const { args, values } = read(['lake', 'query', '--json', '-- Sales\nselect 1'])
   assert.deepEqual([args, values.json], [[' -- Sales\nselect 1'], true])
+  assert.deepEqual(read(['lake', 'query', '--Sales\nselect 1']).args, [' --Sales\nselect 1'])
 })
 
 test('every command takes its options and refuses all others, and shows its own usage with the refusal', () => {

@@ -22,7 +22,7 @@ export function readCommandLine(argv: readonly string[], version: string): Reque
   // Not strict: an unknown option must name the command that does not take it.
   const { positionals, tokens } = parseArgs({
     // SQL that begins with a comment is no option.
-    args: argv.map((text) => (/^--\s/.test(text) ? ` ${text}` : text)),
+    args: argv.map((text) => (/^--(\s|[^\n]*\n)/.test(text) ? ` ${text}` : text)),
     options: knownOptions(),
     allowPositionals: true,
     strict: false,

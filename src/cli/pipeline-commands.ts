@@ -160,12 +160,13 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
+      const onSetAside = (path: string) => terminal.out(`set aside ${path}`)
       const onRepaired = ({ setAside, lost }: RepairReport) => {
-        for (const path of setAside) terminal.out(`set aside ${path}`)
+        for (const path of setAside) onSetAside(path)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       }
       const { setAside, written, later, lost, activities, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
-        repairLake({ ...options, onStep, onRepaired }),
+        repairLake({ ...options, onStep, onRepaired, onSetAside }),
       )
       setResult({ setAside: setAside.length, written, later, lost: lost.length })
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)

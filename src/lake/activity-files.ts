@@ -1,5 +1,6 @@
 import { type Sql, sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
+import { findOtherName } from './find-damage.ts'
 import { checkChecksum } from './lake-checksum.ts'
 import { ifDamaged, parquetRows } from './lake-database.ts'
 import { padSequence } from './lake-names.ts'
@@ -48,6 +49,7 @@ export async function readActivityRange(store: LakeStore, file: LakeFile): Promi
   const after = Number(NAME.exec(file.name)?.[1])
   return store.withCopies([file], async ([path = '']) => {
     if ((await checkChecksum(path).catch(ifDamaged('wrong' as const))) !== 'right') return null
+    if ((await findOtherName(path, file.name)) !== null) return null
     const rows = await queryDuckDB(sql`select max(id), min(id) > ${after} from ${parquetRows([path])}`)
     return rows[0]?.[1] === true ? { after, last: Number(rows[0][0]) } : null
   })
@@ -61,12 +63,20 @@ export interface ActivityEnd {
   newest: LakeFile | null
 }
 
+/** Whether the file is there as it was, and none after it. Lists no others. */
+async function isNewest(store: LakeStore, known: LakeFile | null): Promise<boolean> {
+  if (known === null) return false
+  const { name, tag, sizeBytes } = known
+  const [now] = await store.list(name)
+  if (now?.name !== name || now.tag !== tag || now.sizeBytes !== sizeBytes) return false
+  return !(await store.list(FOLDER, name)).some(isActivityFile)
+}
+
 /** The end of the lake. Reads the newest file unless it is that of `known`. Throws ActivitiesUnreadable. */
 export async function findActivityEnd(store: LakeStore, known: ActivityEnd | null = null): Promise<ActivityEnd> {
+  if (known !== null && (await isNewest(store, known.newest))) return known
   const newest = (await listActivityFiles(store)).at(-1) ?? null
   if (newest === null) return { id: 0, newest }
-  const { name, tag, sizeBytes } = known?.newest ?? {}
-  if (known !== null && name === newest.name && tag === newest.tag && sizeBytes === newest.sizeBytes) return known
   const range = await readActivityRange(store, newest)
   if (range !== null) return { id: range.last, newest }
   throw new ActivitiesUnreadable(

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { truncate } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { after, type TestContext, test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
@@ -187,12 +187,50 @@ test('a repair writes what damaged and deleted files had, and the running writer
   for (const name of [third, newest]) await truncate(store.locate(name), 500)
   await record(pool, 9)
   await assert.rejects(writer.write(), /after-0{15}8\.parquet is damaged: run storefront lake repair/)
-  const { setAside, written } = await repairActivities(pool, store)
-  assert.deepEqual([setAside, written], [[third, newest].map((name) => `${store.locate(name)}.corrupt`), 4])
+  const setAside: string[] = []
+  const repair = () => repairActivities(pool, store, (path) => setAside.push(path))
+  assert.equal(await repair(), 4)
+  assert.deepEqual(
+    setAside,
+    [third, newest].map((name) => `${store.locate(name)}.corrupt`),
+  )
   assert.equal(await writer.write(), 2)
   assert.deepEqual(await readSubjects(store), subjects(...Array.from({ length: 10 }, (_, n) => n)))
   assert.deepEqual((await compareActivities(pool, store)).findings, [])
-  assert.deepEqual(await repairActivities(pool, store), { setAside: [], written: 0 })
+  assert.deepEqual([await repair(), setAside.length], [0, 2])
+
+  // A bit of the newest file, which the writer does not read again, and a file after it while the repair runs.
+  assert.equal(await writer.write(), 0)
+  await record(pool, 10)
+  const [last = assert.fail()] = (await listActivityFiles(store)).slice(-1)
+  const bytes = await readFile(store.locate(last.name))
+  bytes.writeUInt8(bytes.readUInt8(100) ^ 1, 100)
+  await writeFile(store.locate(last.name), bytes)
+  const setAsideLate = async (file: string) => {
+    await writer.write()
+    return store.setAside(file)
+  }
+  const beside = new Proxy<LakeStore>(store, {
+    get: (target, name) => (name === 'setAside' ? setAsideLate : Reflect.get(target, name).bind(target)),
+  })
+  assert.equal(await repairActivities(pool, beside, () => {}), 2)
+  assert.deepEqual(await readSubjects(store), subjects(...Array.from({ length: 11 }, (_, n) => n)))
+  assert.deepEqual((await compareActivities(pool, store)).findings, [])
+
+  // Under a lower name it would say that the lake has what it has not.
+  const [first = '', next = ''] = (await listActivityFiles(store)).map(({ name }) => name)
+  await copyFile(store.locate(next), store.locate('activities/after-0000000000000001.parquet'))
+  await store.delete(first)
+  assert.equal(await repair(), 2)
+  assert.deepEqual((await compareActivities(pool, store)).findings, [])
+})
+
+test('a folder with the name of the next file fails a write, to be seen', async (t) => {
+  const { pool } = await createDatabase(t)
+  const store = new LocalLakeStore(await makeLakeDirectory(t))
+  await record(pool, 0)
+  await mkdir(store.locate('activities/after-0000000000000000.parquet'), { recursive: true })
+  await assert.rejects(writerOn(pool, store).write(), /after-0{16}\.parquet is there, and is no file: move it away/)
 })
 
 test('verify finds a missing, a doubled, an altered and an unknown activity, and a damaged file', async (t) => {

@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
-import { type ActivityEnd, findActivityEnd } from './activity-files.ts'
+import { type ActivityEnd, findActivityEnd, nameAfter } from './activity-files.ts'
 import type { LakeStore } from './lake-store.ts'
 import { writeActivities } from './write-activities.ts'
 
@@ -59,13 +59,15 @@ export class ActivityWriter {
    */
   async write(): Promise<number> {
     const { store } = this.#options
-    for (let written = 0; ; ) {
+    for (let [written, taken] = [0, -1]; ; ) {
       this.#end = await findActivityEnd(store, this.#end)
+      if (this.#end.id === taken) throw new OperatorError(`${store.locate(nameAfter(taken))} is there, and is no file: move it away`)
       const upTo = await this.#findSettled(this.#end.id)
       const stored = await writeActivities(this.#options, this.#end.id, upTo)
       written += stored.written
       if (!stored.isTaken) return written
       // Another process has continued from here.
+      taken = this.#end.id
     }
   }
 

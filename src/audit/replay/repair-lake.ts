@@ -20,7 +20,7 @@ import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
 import { loadCatalogueEvents } from './load-catalogue-events.ts'
-import { type ActivityRepair, repairActivities } from './repair-activities.ts'
+import { repairActivities } from './repair-activities.ts'
 import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { setStraysAside } from './set-strays-aside.ts'
@@ -42,6 +42,8 @@ export interface RepairOptions {
   onStep?: OnStep
   /** Called when the files of a dataset are repaired: the other one's may fail. */
   onRepaired?: (report: RepairReport) => void
+  /** Called with the new place of each damaged file of activities. */
+  onSetAside?: (path: string) => void
 }
 
 export interface RepairReport {
@@ -82,6 +84,7 @@ export async function repairLake({
   catalogueTopic,
   onStep = () => {},
   onRepaired = () => {},
+  onSetAside = () => {},
   ...options
 }: RepairOptions): Promise<LakeRepairReport> {
   const { pool, store } = options
@@ -95,7 +98,8 @@ export async function repairLake({
       return report
     }
     let tablesFailure: string | null = null
-    let activities: ActivityRepair = { setAside: [], written: 0 }
+    const damagedActivities: string[] = []
+    let activities = 0
     const reports = [
       await run({
         ...{ dataset: ORDER_DATASET, topic },
@@ -112,7 +116,10 @@ export async function repairLake({
         }),
       )
       onStep('checking the activities in the lake')
-      activities = await repairActivities(pool, store)
+      activities = await repairActivities(pool, store, (path) => {
+        damagedActivities.push(path)
+        onSetAside(path)
+      })
       onStep('writing the tables of the lake')
       try {
         if (await hasEventTables(store)) await writeDerivedTables(store)
@@ -121,11 +128,11 @@ export async function repairLake({
       }
     }
     return {
-      setAside: [...reports.flatMap(({ setAside }) => setAside), ...activities.setAside],
+      setAside: [...reports.flatMap(({ setAside }) => setAside), ...damagedActivities],
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
-      activities: activities.written,
+      activities,
       tablesFailure,
     }
   })

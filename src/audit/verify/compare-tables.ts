@@ -3,6 +3,7 @@ import { findDamagedBytes } from '../../lake/find-damage.ts'
 import { examineTable } from '../../lake/iceberg/examine-table.ts'
 import { CATALOGUE_TABLES, DERIVED_TABLES, type LakeTableDefinition, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
 import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
+import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { EVENTS, UP_TO } from '../../lake/iceberg/write-derived-tables.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { ifDamaged, readablePath } from '../../lake/lake-database.ts'
@@ -58,20 +59,23 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
       if (definition === ORDER_EVENTS)
         read.faults.push(...(await readRows(store, files, (rows) => tables.run(sql`insert into table_events ${rows}`))))
     }
-    read.faults.push(...findGoneTables(versions))
+    // Once more: they may be written for the first time just now.
+    const isBack = async ({ name }: LakeTableDefinition) => (await new TableStore(store, name).read()).newest !== null
+    for (const table of findGoneTables(versions))
+      if (!(await isBack(table))) read.faults.push(`${table.name}: the table is gone, and others that are written with it are there`)
     return read
   })
 }
 
 /** The tables of a dataset are written one after the other: one is gone when a later one is there, or an earlier one was written twice. */
-function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): string[] {
+function findGoneTables(versions: ReadonlyMap<LakeTableDefinition, number>): LakeTableDefinition[] {
   const all = [...versions]
   const gone = all.filter(([table, version], place) => {
     const isProof = ([other, times]: [LakeTableDefinition, number], at: number) =>
       other.dataset === table.dataset && times > (at > place ? 0 : 1)
     return version === 0 && all.some(isProof)
   })
-  return gone.map(([{ name }]) => `${name}: the table is gone, and others that are written with it are there`)
+  return gone.map(([table]) => table)
 }
 
 /** Whether a table is written as a whole, with the others of its dataset. */

@@ -55,11 +55,12 @@ async function commitTable(
 ): Promise<CommitReport> {
   const table = new TableStore(store, definition.name)
   const damaged = new Map<string, string>()
+  const read = new Map<string, boolean>()
   for (let snapshots = 0, failures = 0; ; ) {
     // In this order: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
     const files = splitSuperseded(await listLake(store, definition.dataset)).current
-    const present = checksFiles ? await table.findSound(locationsOf(base)) : null
+    const present = checksFiles ? await table.findSound(locationsOf(base), read) : null
     const plan = planChange(registeredFiles(table, base, present), files, new Set(damaged.keys()))
     if (plan === null) return { snapshots, damaged }
     try {

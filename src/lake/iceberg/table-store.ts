@@ -147,15 +147,20 @@ export class TableStore {
     return (await this.#store.list(this.folder)).map(({ name }) => name)
   }
 
-  /** Which of these locations have files of the table's own that are there and intact. Reads all of them. */
-  async findSound(locations: Iterable<string>): Promise<Set<string>> {
+  /**
+   * Which of these locations have files of the table's own that are there and intact. Reads all of them but those in `known`, since no name
+   * gets another file, and adds what it has read.
+   */
+  async findSound(locations: Iterable<string>, known: Map<string, boolean>): Promise<Set<string>> {
     const wanted = new Set(locations)
     const sound = new Set<string>()
     for (const file of await this.#store.list(`${this.folder}data/`)) {
       const location = this.locate(file.name)
       if (!wanted.has(location)) continue
-      const isSound = this.#store.withCopies([file], async ([path = '']) => (await findDamagedBytes(path)) === null)
-      if ((await nullIfDamaged(() => isSound)) === true) sound.add(location)
+      const read = () => this.#store.withCopies([file], async ([path = '']) => (await findDamagedBytes(path)) === null)
+      const isSound = known.get(location) ?? (await nullIfDamaged(read)) ?? false
+      known.set(location, isSound)
+      if (isSound) sound.add(location)
     }
     return sound
   }

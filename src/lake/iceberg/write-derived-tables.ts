@@ -39,10 +39,11 @@ export async function writeDerivedTables(store: LakeStore, { checksFiles = false
 
 async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean, sound: SoundFiles): Promise<boolean> {
   const table = new TableStore(store, definition.name)
+  const read = new Map<string, boolean>()
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const base = await readBase(table)
     const entries = base.manifests.flatMap(({ entries }) => entries)
-    const present = checksFiles ? await table.findSound(locationsOf(base)) : null
+    const present = checksFiles ? await table.findSound(locationsOf(base), read) : null
     const gone = entries.filter(({ data_file }) => present?.has(data_file.file_path) === false)
     const before = base.metadata === null || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
     const made = await readLakeFiles(store, definition.dataset, async (files, paths) => {
