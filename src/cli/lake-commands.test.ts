@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { writeCatalogue } from '../../test/catalogue-lake.ts'
 import { readWithIcebird } from '../../test/iceberg-reader.ts'
@@ -60,9 +60,13 @@ test('verify finds each damaged file of the tables, and each table that is gone;
   assert.deepEqual(await faults(), [])
   const rows = () => Promise.all(['orders', 'products', 'prices', 'stock_events'].map((name) => readWithIcebird(lake, name)))
   const before = await rows()
+  /** Names do not tell: most are random. */
   const newest = async (folder: string, of: RegExp) => {
-    const names = (await readdir(lake.pathOf(folder), { recursive: true })).filter((name) => of.test(name)).toSorted()
-    return lake.pathOf(`${folder}/${names.at(-1)}`)
+    const names = (await readdir(lake.pathOf(folder), { recursive: true })).filter((name) => of.test(name))
+    const files = await Promise.all(
+      names.map(async (name) => ({ path: lake.pathOf(`${folder}/${name}`), at: (await stat(lake.pathOf(`${folder}/${name}`))).mtimeMs })),
+    )
+    return files.toSorted((a, b) => a.at - b.at).at(-1)?.path ?? assert.fail(folder)
   }
   const damage = async (path: string, change: (bytes: Buffer) => Buffer) => writeFile(path, change(await readFile(path)))
   const flip = (fromEnd: number) => (bytes: Buffer) => {
