@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
@@ -114,6 +115,32 @@ test('a lost slot is recreated, and what it missed comes from the table, once an
       [1, 2, 3, 4, 5].map((version) => `${id}.${version}`),
     )
   assert.equal((await shop.pool.query('select from slot_refills')).rowCount, 0)
+})
+
+test('nothing is lost that is committed while a process creates the slot, which another one sees already', async (t) => {
+  const shop = await makeShop(t)
+  const first = await shop.start()
+  const { id } = await addProduct(shop.pool)
+  await shop.until(1)
+  await first.stop()
+  await dropSlot(shop)
+  await inTransaction(shop.pool, async (holder) => {
+    // A new slot waits for each transaction of the server that has an id.
+    await holder.query('select pg_current_xact_id()')
+    await shop.start()
+    const isVisible = 'select from pg_replication_slots where slot_name = $1 and confirmed_flush_lsn is null'
+    await eventually(async () => (await shop.pool.query(isVisible, [shop.slotName])).rowCount === 1, {
+      what: 'a slot that is being created',
+    })
+    await shop.start()
+    await delay(1_000)
+    await shop.rename(id, 'Meanwhile')
+  })
+  await shop.rename(id, 'After')
+  assert.deepEqual(
+    await shop.until(3),
+    [1, 2, 3].map((version) => `${id}.${version}`),
+  )
 })
 
 test('events from before the first slot are published', async (t) => {

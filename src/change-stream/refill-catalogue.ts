@@ -44,7 +44,7 @@ export class CatalogueRefill {
     const { rows } = await pool.query<{ is_sound: boolean; is_refilling: boolean; is_new: boolean; has_events: boolean }>(
       sql`select
         exists (select from catalogue_epochs where refilled_at is null) as is_new,
-        exists (select from pg_replication_slots where slot_name = ${slotName} and wal_status is distinct from 'lost') as is_sound,
+        exists (select from pg_replication_slots where slot_name = ${slotName} and wal_status is distinct from 'lost' and confirmed_flush_lsn is not null) as is_sound,
         exists (select from slot_refills where slot_name = ${slotName}) as is_refilling,
         exists (select from product_events) as has_events`,
     )

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
@@ -29,6 +30,8 @@ test('creates the slot of an empty store once when several processes ask', async
   const first = ensureReplicationSlot(db.pool, slotName)
   await eventually(async () => (await slotNames(db.pool)).length === 1)
   const others = Promise.all(Array.from({ length: 4 }, () => ensureReplicationSlot(db.pool, slotName)))
+  // Until then the slot would not deliver an order that a process takes which believes it ready.
+  assert.equal(await Promise.race([others, delay(400, 'not ready')]), 'not ready')
   await holder.query('commit')
   holder.release()
   assert.deepEqual([await first, ...(await others)], ['created', 'ready', 'ready', 'ready', 'ready'])

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { DUPLICATE_OBJECT, sqlState } from '../db/sql-state.ts'
@@ -8,6 +9,7 @@ export const CATALOGUE_PUBLICATION = 'storefront_catalogue'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
+const CREATION_POLL_MS = 100
 const MAX_NAME_LENGTH = 63
 const HASH_LENGTH = 12
 
@@ -40,6 +42,7 @@ export async function ensureReplicationSlot(
   withReplication: (create: (db: Queryable) => Promise<void>) => Promise<void> = (create) => create(db),
   what: keyof typeof FRESH = 'orders',
 ): Promise<SlotState> {
+  await untilCreated(db, slotName)
   if ((await findLostReason(db, slotName)) === null) return 'ready'
   const { rows } = await db.query<{ fresh: boolean }>(
     sql`select ${FRESH[what]}
@@ -47,13 +50,30 @@ export async function ensureReplicationSlot(
       and not exists (select from pg_replication_slots where slot_name = ${slotName}) as fresh`,
   )
   // Another process may have created it since the first check.
-  if (!rows[0]?.fresh) return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
+  if (!rows[0]?.fresh) {
+    await untilCreated(db, slotName)
+    return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
+  }
   try {
     await withReplication((stream) => createReplicationSlot(stream, slotName))
     return 'created'
   } catch (error) {
-    if (sqlState(error) === DUPLICATE_OBJECT) return 'ready'
-    throw error
+    if (sqlState(error) !== DUPLICATE_OBJECT) throw error
+    return ensureReplicationSlot(db, slotName, withReplication, what)
+  }
+}
+
+/**
+ * Returns when no session is creating the slot: whether it exists. A slot is visible before it delivers anything, as long as transactions run
+ * on its server, and delivers no commit of that time.
+ */
+export async function untilCreated(db: Queryable, slotName: string): Promise<boolean> {
+  for (;;) {
+    const { rows } = await db.query<{ is_created: boolean }>(
+      sql`select confirmed_flush_lsn is not null as is_created from pg_replication_slots where slot_name = ${slotName} and slot_type = 'logical'`,
+    )
+    if (rows[0]?.is_created !== false) return rows.length > 0
+    await delay(CREATION_POLL_MS)
   }
 }
 
