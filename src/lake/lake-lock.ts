@@ -12,7 +12,6 @@ export class LakeBusy extends OperatorError {
  */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   const client = await connectClient(url, 'storefront-lake-files')
-  client.on('error', () => {})
   try {
     const { rows } = await client.query<{ locked: boolean }>(
       `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,

@@ -121,7 +121,6 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     const { url, name, partition } = this.#options
     const { signal } = this.#stopping
     const client = await connectClient(url, `storefront-${name}`, signal)
-    client.on('error', () => {})
     // On standby, `stop` must not wait for a server that does not answer.
     const abandon = () => abandonClient(client)
     signal.addEventListener('abort', abandon)

@@ -86,7 +86,6 @@ export class Revocations {
       signal,
       retryMs: RETRY_MS,
       work: async (client) => {
-        client.on('error', () => {})
         // Transaction ids belong to one server, so a new connection reads everything again.
         let since = '0'
         while (!signal.aborted) {

@@ -86,14 +86,16 @@ export function categoryETag(category: Category): string {
   return entityTag(JSON.stringify(category))
 }
 
+const TREE = sql`hashtextextended('storefront categories', 0)`
+
 /** Until the end of the transaction no other one changes the tree. Before any lock of categories, stock or products: see decision 0281. */
 export async function lockTree(tx: Transaction): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront categories', 0))`)
+  await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }
 
 /** As `lockTree`, beside others who share it. Who waits for the lock comes before those who ask later to share it. */
 export async function shareTree(tx: Transaction): Promise<void> {
-  await tx.query(`select pg_advisory_xact_lock_shared(hashtextextended('storefront categories', 0))`)
+  await tx.query(sql`select pg_advisory_xact_lock_shared(${TREE})`)
 }
 
 const Step = Type.Object({ id: Id, slug: Type.String(), name: Type.String() })
