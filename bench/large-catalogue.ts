@@ -21,7 +21,7 @@ const SORTS = ['created_at', 'name', 'price'] as const
 /**
  * How long pages of a large catalogue take when they are not in memory: page 1 beside page 40,000 and a filtered page, and searches for
  * words of every frequency. Works on the catalogue of DATA_DIR or DATABASE_URL, into which this was imported before:
- * `node bench/generate-products.ts 1000000 > products.ndjson && npx storefront catalogue import products.ndjson`.
+ * `node bench/generate-products.ts 1000000 > products.ndjson && ./storefront catalogue import products.ndjson`.
  */
 export async function run(): Promise<void> {
   const database = await openExistingDatabase(readConfig())

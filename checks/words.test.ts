@@ -32,13 +32,15 @@ test('finds turns of any case across the line breaks of text and comments, and n
   assert.equal(found('/**\n * The batch goes\n * on.\n */'), 1)
   assert.equal(found('-- it is tried\n-- again'), 1)
   assert.equal(found('Whoever asks'), 1)
+  assert.equal(found('20 3 * * * cd /srv/shop && npx storefront lake compact'), 1)
+  assert.equal(found('npx --yes storefront verify, npm exec -- storefront verify'), 2)
   assert.equal(found("import { Checkout } from './checkout.ts'"), 2)
   assert.equal(found('const { insist } = helpers'), 1)
 })
 
 test('leaves the good uses of the same words alone', () => {
   for (const line of [
-    'npx storefront works in a checkout of the repository',
+    './storefront works in a checkout of the repository, npx --no -- storefront where it is installed',
     'a blank line follows, and the rules that follow',
     'await Promise.allSettled(pending)',
     'a well-known address, as is well known',

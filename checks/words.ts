@@ -64,6 +64,8 @@ const TURNS: readonly Retired[] = [
   { pattern: /\blies? (behind|ahead)\b/, instead: 'is older, is newer, follows' },
   { pattern: /\b(gives?|gave) back\b/, instead: 'returns' },
   { pattern: /\bas (it|they) stands?\b/, instead: 'unchanged' },
+  // Where the package is missing, npx runs the registry's package of that name, which is a stranger's.
+  { pattern: /\b(npx|npm (exec|x))(?! --no -- )( -[-\w=]+)* (storefront|node)\b/, instead: './storefront, or npx --no -- storefront' },
   { pattern: /\b(whence|thence|hither|thither|hitherto|unto|lest|forthwith|whereupon)\b/, instead: 'the word that one says today' },
 ]
 
@@ -82,9 +84,9 @@ const ALLOWED: readonly { path: string; part: string; reason: string }[] = [
 /** The folders and files that are read. Names of files are read in the folders. */
 const COVERED = [
   ...['src', 'client', 'examples', 'test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'migrations', 'docs', 'bin', '.ci'],
-  ...['README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'openapi.json'],
+  ...['compose.yaml', 'README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'openapi.json'],
 ]
-const READ = /\.(ts|mjs|js|css|sql|md|json|ya?ml|vcl|sh|mustache|txt|html)$|^\.ci\//
+const READ = /\.(ts|mjs|js|css|sql|md|json|ya?ml|vcl|sh|mustache|txt|html|service)$|^\.ci\//
 const NOT_READ = /^checks\/words(\.test)?\.ts$/
 
 /** The retired words in the repository at `root`, each as `file:line "word": write …`. */

@@ -226,7 +226,7 @@ try {
   door.listen(frontPort, '127.0.0.1')
   await once(door, 'listening')
   console.log(`the store answers at http://127.0.0.1:${frontPort}; logs, mails and lake are in ${folder}`)
-  console.log(`for commands beside it: set -a; . ${settingsFile}; set +a; npx storefront …; Ctrl-C here ends everything`)
+  console.log(`for commands beside it: set -a; . ${settingsFile}; set +a; ./storefront …; Ctrl-C here ends everything`)
   if (!stopping.signal.aborted) await once(stopping.signal, 'abort')
   door.close()
   door.closeAllConnections()

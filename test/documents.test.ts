@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
@@ -50,7 +50,7 @@ const NOT_RUN_HERE: Record<string, string> = {
       'pg_ctl stop --mode fast',
       'mkdir -p "$BACKUP/wal"',
       '# To the moment of TARGET.',
-      'storefront migrate',
+      './storefront migrate',
     ].map((line) => [`docs/operations.md: ${line}`, 'src/audit/restore/restore-commands.long.test.ts']),
   ),
 }
@@ -86,12 +86,11 @@ test('the commands of the documents work as they are written', async (t) => {
   const { token } = await store.register()
   const { id: product_id } = await store.addProduct()
   assert.equal((await store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })).status, 201)
-  // Of npx only what it does in a folder with the package: readme.long.test.ts has the real one.
-  writeFileSync(join(folder, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${BIN}' "$@"\n`, { mode: 0o755 })
+  symlinkSync(BIN, join(folder, 'storefront'))
   const { NODE_TEST_CONTEXT: _, ...outside } = process.env
   const env = {
     ...outside,
-    ...{ PATH: [folder, join(ROOT, 'node_modules/.bin'), process.env.PATH].join(delimiter), LOG_LEVEL: 'warn', OPS_PORT: '0' },
+    ...{ PATH: [join(ROOT, 'node_modules/.bin'), process.env.PATH].join(delimiter), LOG_LEVEL: 'warn', OPS_PORT: '0' },
     ...{ DATABASE_URL: store.addresses.api, DATABASE_STREAM_URL: store.addresses.stream, DATABASE_OWNER_URL: store.addresses.owner },
     ...{ STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir },
   }
@@ -122,7 +121,7 @@ test('the commands of the documents work as they are written', async (t) => {
 test('documents name only commands that exist, with options that they have', () => {
   let found = 0
   for (const document of DOCUMENTS) {
-    for (const [code, words = ''] of textOf(document).matchAll(/`(?:npx )?storefront ((?:[a-z]|--)[^`]*)`/g)) {
+    for (const [code, words = ''] of textOf(document).matchAll(/`(?:\.\/)?storefront ((?:[a-z]|--)[^`]*)`/g)) {
       const [first, second = ''] = words.split(/\s+/)
       if (['help', '--version', '--help'].includes(first ?? '')) continue
       const command = COMMANDS.find(({ name }) => name === first || name === `${first} ${second}`)

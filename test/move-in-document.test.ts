@@ -66,7 +66,7 @@ test('the commands for each shop convert its exports into lines that the import 
       assert.deepEqual([status, stderr], [0, ''], command)
     }
     for (const what of ['customers', 'orders']) {
-      assert.ok(DOCUMENT.includes(`npx storefront import ${what} ${what}.ndjson --source ${shop}\n`))
+      assert.ok(DOCUMENT.includes(`./storefront import ${what} ${what}.ndjson --source ${shop}\n`))
       const read = what === 'customers' ? (line: unknown) => readCustomer(line, now, false) : (line: unknown) => readOrder(line, now)
       for (const line of linesOf(`${what}.ndjson`)) assert.ok(read(JSON.parse(line)))
     }

@@ -16,9 +16,9 @@ import { runStorefront, serve } from './store-process.ts'
 const ELSEWHERE: Record<string, string> = {
   'npm ci': 'test/readme.long.test.ts',
   'npm start': 'test/readme.long.test.ts',
-  'npx storefront doctor': 'test/doctor.test.ts',
+  './storefront doctor': 'test/doctor.test.ts',
   'storefront doctor': 'test/doctor.test.ts',
-  'npx storefront secret change': 'test/secret-change.long.test.ts',
+  './storefront secret change': 'test/secret-change.long.test.ts',
   'storefront secret change': 'test/secret-change.long.test.ts',
   'storefront config': 'test/config-command.test.ts',
   'storefront demo': 'test/demo.long.test.ts',
@@ -183,7 +183,7 @@ test('each command and statement in the text of docs/operations.md is tried, or 
   const text = OPERATIONS.replaceAll(/^```[\s\S]*?^```$/gm, '')
   const inline = [
     ...text.matchAll(
-      /`((?:npx storefront|storefront|npm|nats|aws|select|insert|update|delete|drop|alter|revoke|grant|truncate|psql|ALTER_REPLICATION_SLOT)[ \n][^`]*)`/g,
+      /`((?:\.\/storefront|storefront|npm|nats|aws|select|insert|update|delete|drop|alter|revoke|grant|truncate|psql|ALTER_REPLICATION_SLOT)[ \n][^`]*)`/g,
     ),
   ]
   const blocks = [...OPERATIONS.matchAll(/^```sql\n([\s\S]*?)^```$/gm)].filter(([block]) => !block.includes('create role'))

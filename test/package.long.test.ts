@@ -100,7 +100,7 @@ test('npm installs it into an empty folder, where npx runs a store whose data is
   if (npm.status !== 0 && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT/.test(npm.stderr) && process.env.CI !== 'true')
     return t.skip('the registry of npm cannot be reached')
   assert.equal(npm.status, 0, npm.stderr)
-  const version = execFileSync('npx', ['--no-install', 'storefront', '--version'], { cwd: folder, env, encoding: 'utf8' })
+  const version = execFileSync('npx', ['--no', '--', 'storefront', '--version'], { cwd: folder, env, encoding: 'utf8' })
   assert.equal(version.trim(), JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version)
   const store = await serve(t, {
     bin: join(folder, 'node_modules/.bin/storefront'),

@@ -24,8 +24,8 @@ const operations = { host: '127.0.0.1', port: 0, isRequired: true }
 function readCommands(): string {
   const document = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
   const [, block = ''] = /^## Changing the secret$[\s\S]*?^```sh\n([\s\S]*?)^```$/m.exec(document) ?? []
-  assert.match(block, /npx storefront secret change/)
-  return block.replaceAll('npx storefront', `"${process.execPath}" "${BIN}"`)
+  assert.match(block, /\.\/storefront secret change/)
+  return block.replaceAll('./storefront', `"${process.execPath}" "${BIN}"`)
 }
 
 test('after the commands of the document tokens are good, webhooks keep their signatures, and what waited goes out', async (t) => {

@@ -38,7 +38,7 @@ export function commandHelp(command: Command): string {
 
 /** The command's row in the table of README.md. */
 export function readmeRow(command: Command): string {
-  return `| \`npx ${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
+  return `| \`./${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
 }
 
 /** Without the backticks, which are for README.md. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
@@ -71,11 +70,8 @@ test('a store moves from the embedded database to one of its own with all that w
   // It keeps its own secret.
   const { store, numbers } = await makeStore(t, {})
   const { STOREFRONT_SECRET: _, ...addresses } = server.settings
-  // Of npx only what it does in a folder with the package.
-  const programs = mkdtempSync(join(tmpdir(), 'storefront-programs-'))
-  onCleanup(t, () => rmSync(programs, { recursive: true, force: true }))
-  writeFileSync(join(programs, 'npx'), `#!/bin/sh\nshift\nexec '${process.execPath}' '${BIN}' "$@"\n`, { mode: 0o755 })
-  const env = { ...store.environment, ...addresses, PATH: `${programs}:${process.env.PATH}` }
+  symlinkSync(BIN, join(store.dataDir, 'storefront'))
+  const env = { ...store.environment, ...addresses }
   const { stdout, stderr } = await promisify(execFile)('sh', ['-euc', DOCUMENTED], { env, cwd: store.dataDir })
   assert.equal(stderr, '')
   server.settings.STOREFRONT_SECRET = readFileSync(join(store.dataDir, 'secret'), 'utf8').trim()

@@ -1,13 +1,16 @@
 import { existsSync } from 'node:fs'
-import { relative } from 'node:path'
+import { dirname, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 
+const CHECKOUT_COMMAND = fileURLToPath(new URL('../../storefront', import.meta.url))
 const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
 
 /** What `storefront serve` prints on a terminal when the store has started: where things are, and what to do next. Contains no secret. */
 export function startSummary(config: Config): string {
   const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
+  const command = commandName()
   const folder = dataFolder(config.dataDir)
   const hasApi = roles.includes('api')
   const lake = lakeBucket === null ? `files in ${shortPath(folder.lake)}` : `s3://${[lakeBucket.bucket, lakeBucket.prefix].join('/')}`
@@ -22,13 +25,19 @@ export function startSummary(config: Config): string {
     ['Database', databaseAddresses === null ? `embedded, in ${shortPath(folder.path)}` : 'that of DATABASE_URL'],
     ['Mails', smtpUrl === null ? `files in ${shortPath(folder.mail)}` : `sent by ${new URL(smtpUrl).host}`],
     ['Lake', lake],
-    ['New operator', 'npx storefront admin create EMAIL'],
-    ['Demo orders', 'npx storefront demo'],
+    ['New operator', `${command} admin create EMAIL`],
+    ['Demo orders', `${command} demo`],
     ...(existsSync(EXAMPLE_SHOP) ? ([['Example shop', 'npm run shop, instead of this command']] as [string, string][]) : []),
-    ['All commands', 'npx storefront help'],
+    ['All commands', `${command} help`],
   ]
   const lines = rows.map(([name, text]) => `  ${name.padEnd(15)}${text}`)
   return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
+}
+
+/** The command as the caller's shell finds it: in the current checkout, elsewhere by path, or as an installed package. */
+function commandName(): string {
+  if (!existsSync(CHECKOUT_COMMAND)) return 'npx --no -- storefront'
+  return process.cwd() === dirname(CHECKOUT_COMMAND) ? './storefront' : CHECKOUT_COMMAND
 }
 
 /** The path from the present folder when it is below it. */
