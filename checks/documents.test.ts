@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { findDeadAnchors, findDecisionsWithoutSentence, findDocuments, findIndexErrors, findMissingFiles } from './documents.ts'
+import {
+  findDeadAnchors,
+  findDecisionsWithoutSentence,
+  findDocuments,
+  findIndexErrors,
+  findMissingFiles,
+  findPastedComments,
+} from './documents.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -15,6 +22,12 @@ test('every file that a document names or links to exists', () => {
 
 test('every link to a heading leads to one', () => {
   assert.deepEqual(findDeadAnchors(ROOT), [])
+})
+
+test('commands in documents survive a paste into a shell that knows no comments', (t) => {
+  assert.deepEqual(findPastedComments(ROOT), [])
+  const block = "```sh\nls # a list\n# It's a list.\n# A list\n```\n"
+  assert.deepEqual(findPastedComments(makeRepository(t, { 'a.md': block })), ['a.md: ls # a list', "a.md: # It's a list."])
 })
 
 test('the index of the decisions lists each of them with its title', () => {

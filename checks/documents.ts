@@ -71,6 +71,18 @@ export function findDeadAnchors(root: string): string[] {
   )
 }
 
+/** The comments in shell blocks that an interactive zsh does not skip: those after a command, and those with a quote or a separator. */
+export function findPastedComments(root: string): string[] {
+  return findDocuments(root).flatMap((document) =>
+    [...readFileSync(join(root, document), 'utf8').matchAll(/^```(?:sh|bash|console)\n([\s\S]*?)^```/gm)].flatMap(([, block = '']) =>
+      block
+        .split('\n')
+        .filter((line) => /\S\s+#/.test(line) || (/^\s*#/.test(line) && /['"`;&|()<>]/.test(line)))
+        .map((line) => `${document}: ${line}`),
+    ),
+  )
+}
+
 /** A missing file is reported by `findMissingFiles`. */
 function hasAnchor(path: string, anchor: string): boolean {
   return !path.endsWith('.md') || !existsSync(path) || anchorsOf(readFileSync(path, 'utf8')).has(anchor)

@@ -30,6 +30,7 @@ import { createPurgers } from './catalogue/purge/purger.ts'
 import type { Config } from './config.ts'
 import type { RunCommand } from './console/run-command.ts'
 import { assertReachable, assertServer } from './db/assert-suitable.ts'
+import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
@@ -99,7 +100,11 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     await warnOfSuperuser(pool, logger)
     await ensureIncarnationAtStart(config, { pool, url, logger })
     if (!isEmbedded) await warnAboutServer(pool, config, logger)
-    if (isEmbedded && (await loadSampleCatalogue(pool))) logger.info('loaded the sample catalogue')
+    const folder = dataFolder(config.dataDir)
+    if (isEmbedded && firstStart.isIn(folder)) {
+      if (await loadSampleCatalogue(pool)) logger.info('loaded the sample catalogue')
+      firstStart.end(folder)
+    }
 
     const hasApi = config.roles.includes('api')
     if (hasApi) await saveStockEventPercent(pool, config.stockEventPercent)

@@ -60,9 +60,16 @@ test('a live demo places orders until Ctrl-C', { skip: NO_TERMINAL }, async (t) 
   await assertComplete(t)
 })
 
+test('a demo follows orders of addresses for examples, as in the README', async (t) => {
+  const [product = ''] = await listProducts(store.url)
+  await (await register(store.url, `ada-${crypto.randomUUID()}@example.com`)).order(product)
+  const { status, stderr } = await runStorefront(t, ['demo', '--fast', '--orders', '1'], { env })
+  assert.equal(status, 0, stderr)
+})
+
 test('a store where a customer has ordered gets no invented orders unless they are forced', async (t) => {
   const [product = ''] = await listProducts(store.url)
-  const customer = await register(store.url)
+  const customer = await register(store.url, 'ada@example.com.shop')
   await customer.order(product)
   const refused = await runStorefront(t, ['demo', '--fast', '--orders', '1'], { env })
   assert.deepEqual([refused.status, refused.stdout], [1, ''])

@@ -28,12 +28,18 @@ const textOf = (document: string) => readFileSync(join(ROOT, document), 'utf8')
 
 /** Blocks that are not run below, by document and first line, with the reason, or the test that runs them. */
 const NOT_RUN_HERE: Record<string, string> = {
-  'README.md: npm ci && npm start     # the store, with a sample catalogue, at http://localhost:3000': 'test/readme.long.test.ts',
-  'README.md: # 1. Some products. Reading the catalogue needs no account.': 'test/readme.long.test.ts',
-  'CONTRIBUTING.md: npm ci && npm test     # starts a real PostgreSQL for the run; nothing to install':
-    'it is the whole run of which this test is a part',
-  'bench/README.md: npm run bench                            # everything: five rounds, about 50 minutes; writes bench/RESULTS.md':
-    'measurements, of up to an hour',
+  ...Object.fromEntries(
+    [
+      'npm ci && npm start',
+      "curl -s 'http://localhost:3000/products?limit=3&q=lamp'",
+      'EMAIL=ada-$(date +%s)@example.com',
+      "PRODUCT=$(curl -s 'http://localhost:3000/products?sort=price&in_stock=true&limit=1' \\",
+      'sleep 3',
+      'sleep 10',
+    ].map((line) => [`README.md: ${line}`, 'test/readme.long.test.ts']),
+  ),
+  'README.md: npm ci && npm test': 'it is the whole run of which this test is a part',
+  'CONTRIBUTING.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
   'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(

@@ -34,6 +34,17 @@ test('answers on an empty folder with the sample catalogue, and ends on SIGTERM 
   assert.deepEqual(serverProcesses(folder.path), [])
 })
 
+test('a folder that a command has prepared never gets the sample catalogue', async (t) => {
+  const prepared = { DATA_DIR: makeDataFolder(t).path }
+  assert.equal((await runStorefront(t, ['migrate'], { env: prepared })).status, 0)
+  for (const round of ['first', 'second']) {
+    const store = await serve(t, { env: prepared })
+    const { data } = (await (await fetch(`${store.url}/products`)).json()) as { data: unknown[] }
+    assert.deepEqual(data, [], `${round} start`)
+    assert.equal(await store.end('SIGTERM'), 0)
+  }
+})
+
 test('no connection of an embedded store is a superuser, and only the change stream may replicate', async (t) => {
   const store = await serve(t, { env })
   await store.untilLogged(/^change stream is active/)

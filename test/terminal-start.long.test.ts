@@ -21,7 +21,12 @@ test('on a terminal the start ends in a summary, the log is readable, and there 
   assert.ok(text.includes(`\nStorefront answers at http://localhost:${store.port}\n`), text)
   assert.ok(text.includes(`  API reference  http://localhost:${store.port}/docs\n`), text)
   assert.ok(text.includes(`  Mails          files in ${folder.mail}\n  Lake           files in ${folder.lake}\n`), text)
-  assert.match(text, /\.\/storefront admin create EMAIL\n.*\.\/storefront demo\n.*npm run shop/)
+  // What a second terminal needs to find this store.
+  const command = `DATA_DIR=${folder.path} ./storefront`
+  assert.ok(
+    text.includes(`  New operator   ${command} admin create EMAIL\n  Demo orders    ${command} demo\n  Example shop   npm run shop`),
+    text,
+  )
   assert.match(text, /\d\d:\d\d:\d\d info {2}stopping\n/)
   assert.equal(text.includes('"level"'), false, text)
   assert.equal(text.split('Storefront answers').length, 2, 'once')

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type Command, type Flag, type Option, UsageError } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { COMMANDS } from './commands.ts'
-import { commandHelp, overview, readmeRow, usageOf } from './help.ts'
+import { commandHelp, documentRow, overview, usageOf } from './help.ts'
 
 const VERSION = '1.2.3'
 
@@ -206,8 +206,8 @@ test('the usage shows alternatives and options that may be repeated', () => {
   assert.ok(usages.includes('storefront serve [--role api|stream|email|lake|webhook]…'))
 })
 
-test("README's table equals the table of commands", () => {
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
-  const [, table = ''] = /^## Commands\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(readme) ?? []
-  assert.equal(table, COMMANDS.map((command) => `${readmeRow(command)}\n`).join(''))
+test('the table of docs/commands.md equals the table of commands', () => {
+  const page = readFileSync(new URL('../../docs/commands.md', import.meta.url), 'utf8')
+  const [, table = ''] = /^## The table\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(page) ?? []
+  assert.equal(table, COMMANDS.map((command) => `${documentRow(command)}\n`).join(''))
 })

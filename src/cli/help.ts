@@ -36,12 +36,12 @@ export function commandHelp(command: Command): string {
   return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
 }
 
-/** The command's row in the table of README.md. */
-export function readmeRow(command: Command): string {
+/** The command's row in the table of docs/commands.md. */
+export function documentRow(command: Command): string {
   return `| \`./${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
 }
 
-/** Without the backticks, which are for README.md. */
+/** Without the backticks, which are for docs/commands.md. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }

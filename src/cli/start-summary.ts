@@ -10,7 +10,7 @@ const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
 /** What `storefront serve` prints on a terminal when the store has started: where things are, and what to do next. Contains no secret. */
 export function startSummary(config: Config): string {
   const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
-  const command = commandName()
+  const command = `${databaseAddresses === null ? dataDirPrefix(config) : ''}${commandName()}`
   const folder = dataFolder(config.dataDir)
   const hasApi = roles.includes('api')
   const lake = lakeBucket === null ? `files in ${shortPath(folder.lake)}` : `s3://${[lakeBucket.bucket, lakeBucket.prefix].join('/')}`
@@ -25,6 +25,7 @@ export function startSummary(config: Config): string {
     ['Database', databaseAddresses === null ? `embedded, in ${shortPath(folder.path)}` : 'that of DATABASE_URL'],
     ['Mails', smtpUrl === null ? `files in ${shortPath(folder.mail)}` : `sent by ${new URL(smtpUrl).host}`],
     ['Lake', lake],
+    ...(databaseAddresses === null ? [] : ([['Commands', 'need the settings of this process']] as [string, string][])),
     ['New operator', `${command} admin create EMAIL`],
     ['Demo orders', `${command} demo`],
     ...(existsSync(EXAMPLE_SHOP) ? ([['Example shop', 'npm run shop, instead of this command']] as [string, string][]) : []),
@@ -32,6 +33,12 @@ export function startSummary(config: Config): string {
   ]
   const lines = rows.map(([name, text]) => `  ${name.padEnd(15)}${text}`)
   return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
+}
+
+/** What a second terminal in this folder needs to find the store, before a command; empty where it needs nothing. */
+function dataDirPrefix({ dataDir }: Config): string {
+  const path = shortPath(dataFolder(dataDir).path)
+  return path === 'data' ? '' : `DATA_DIR=${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`} `
 }
 
 /** The command as the caller's shell finds it: in the current checkout, elsewhere by path, or as an installed package. */

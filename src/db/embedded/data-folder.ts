@@ -58,6 +58,16 @@ export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }
 
+/**
+ * Marks a folder whose store a first start of `serve` is creating, until that has loaded the sample catalogue. A file, so that a start that
+ * was killed is followed by another first start. Any command that opens the store ends it: then an operator has prepared the folder.
+ */
+export const firstStart = {
+  begin: ({ path }: DataFolder) => writeFileSync(join(path, 'first-start'), ''),
+  isIn: ({ path }: DataFolder) => existsSync(join(path, 'first-start')),
+  end: ({ path }: DataFolder) => rmSync(join(path, 'first-start'), { force: true }),
+}
+
 /** Another process of Storefront uses the folder. */
 export class DataFolderInUse extends OperatorError {
   override readonly name = 'DataFolderInUse'
@@ -75,7 +85,7 @@ export class SecretUnusable extends OperatorError {
 
 // What a store creates there, and what a file system contains by itself.
 const OWN_ENTRIES =
-  /^(lock(-journal)?|owner|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
+  /^(lock(-journal)?|owner|first-start|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 
 /**
  * Locks the folder for this process and returns the idempotent function that unlocks it. Throws DataFolderInUse, DataFolderExposed or another

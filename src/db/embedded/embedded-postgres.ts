@@ -3,6 +3,7 @@ import type { DatabaseAddresses } from '../addresses.ts'
 import {
   type DataFolder,
   findMovedCluster,
+  firstStart,
   hasCluster,
   lockDataFolder,
   missingSecretError,
@@ -53,6 +54,8 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   try {
     unlock = lockDataFolder(folder)
     assertComplete(folder)
+    if (options.isSupervised !== true) firstStart.end(folder)
+    else if (!hasCluster(folder)) firstStart.begin(folder)
     const server = await startServer(folder, options)
     const supervised = options.isSupervised === true ? supervise(folder, options, server) : null
     if (supervised === null) void server.unexpectedExit.then(options.onUnexpectedExit)
