@@ -19,8 +19,8 @@ sub vcl_recv {
     if (client.ip !~ purgers || req.http.x-forwarded-for ~ ",") {
       return (synth(403, "Forbidden"));
     }
-    # The tags become a regular expression: letters, digits and dashes only.
-    if (req.http.surrogate-key !~ "^[A-Za-z0-9-]+( [A-Za-z0-9-]+)*$") {
+    # The tags become a regular expression: letters, digits, dashes and underscores only.
+    if (req.http.surrogate-key !~ "^[A-Za-z0-9_-]+( [A-Za-z0-9_-]+)*$") {
       return (synth(400, "No tags"));
     }
     if (std.ban("obj.http.surrogate-key ~ (^|\s)(" + regsuball(req.http.surrogate-key, " ", "|") + ")(\s|$)")) {
@@ -125,10 +125,8 @@ sub vcl_deliver {
   if (resp.status >= 500 && req.restarts == 0 && req.http.x-catalogue) {
     return (restart);
   }
-  # For caches only.
+  # For this cache only. Cache-Tag and CDN-Cache-Control are for one in front of it.
   unset resp.http.surrogate-key;
-  unset resp.http.cache-tag;
-  unset resp.http.cdn-cache-control;
   if (obj.hits > 0) {
     set resp.http.x-cache = "hit";
     # The answer has the id of the request that it was made for.

@@ -20,6 +20,7 @@ import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
+import { tagHeadersOf } from '../catalogue/purge/purger.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { ReadLimiter } from '../catalogue/search/read-limiter.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
@@ -251,5 +252,6 @@ export function createCatalogue(config: Config, pool: Pool, logger: Logger, conn
     openFeeds: new OpenFeeds(FEEDS),
     productUrl: config.shopProductUrl,
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
+    tagHeaders: tagHeadersOf(config.cdnPurgeUrls),
   }
 }

@@ -30,9 +30,9 @@ export const CATALOGUE_TAG = 'catalogue'
 /** The tag of every list: any change of a product can change any list. */
 export const LISTS_TAG = 'products'
 
-/** The tag of answers that contain this product. */
+/** The tag of the pages of this product, its id in 22 characters: proxies bound the headers of an answer. Lists do without it. */
 export function productTag(id: string): string {
-  return `product-${id}`
+  return Buffer.from(id.replaceAll('-', ''), 'hex').toString('base64url')
 }
 
 const MAX_CHANGES = 500

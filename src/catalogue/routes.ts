@@ -73,7 +73,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
           { ...rest, ...langParameter(language) },
           { prev: previousCursor, next: page.next_cursor },
         )
-        return { body: page, tags: [LISTS_TAG, ...page.data.map(({ id }) => productTag(id))], link }
+        return { body: page, tags: [LISTS_TAG], link }
       })
     },
   )

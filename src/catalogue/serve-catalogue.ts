@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { type AnswerLanguage, CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified } from '../http/cacheable.ts'
+import { type AnswerLanguage, CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified, type TagHeader } from '../http/cacheable.ts'
 import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
 import { CATALOGUE_TAG } from './events.ts'
@@ -32,6 +32,7 @@ export interface CatalogueContext {
   /** The address of a product's page in the shop, with `{slug}`; null: not known. */
   productUrl: string | null
   lifetimes: CacheLifetimes
+  tagHeaders: readonly TagHeader[]
 }
 
 /** The content of an answer, before it is serialized and compressed. */
@@ -113,7 +114,7 @@ async function serve(
   { key: queryKey, cost, lang }: CatalogueQuery,
   read: (tx: Transaction, texts: Texts) => Promise<CatalogueContent>,
 ): Promise<FastifyReply> {
-  const { pool, version, languages, pages, limits, lifetimes } = context
+  const { pool, version, languages, pages, limits, lifetimes, tagHeaders } = context
   const now = await version.get()
   const acceptLanguage = request.headers['accept-language']
   const language = lang === null ? null : languages.choose(now, { lang, acceptLanguage })
@@ -130,6 +131,7 @@ async function serve(
       etag: found.etag ?? versionTag(readAt, key),
       lastModified: found.lastModified ?? readAt.changedAt,
       tags: [CATALOGUE_TAG, ...found.tags],
+      tagHeaders,
       link: found.link,
       location: found.location,
       language,

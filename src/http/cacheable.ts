@@ -11,6 +11,14 @@ export interface CacheLifetimes {
   sharedSeconds: number
 }
 
+/** How a cache reads the tags of an answer: Varnish and Fastly from `Surrogate-Key`, Cloudflare from `Cache-Tag`. */
+export type TagHeader = 'surrogate-key' | 'cache-tag'
+
+/** The tags as `writeHead` takes them. */
+export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]): string[] {
+  return headers.flatMap((name) => [name, tags.join(name === 'cache-tag' ? ',' : ' ')])
+}
+
 /** In seconds. */
 const STALE = 'stale-while-revalidate=60, stale-if-error=86400'
 
@@ -18,8 +26,9 @@ export interface AnswerOptions {
   /** Opaque, of letters, digits, `-` and `_`. */
   etag: string
   lastModified: Date
-  /** Surrogate keys by which caches purge the answer. */
+  /** By which caches purge the answer. */
   tags: readonly string[]
+  tagHeaders: readonly TagHeader[]
   /** RFC 8288. */
   link?: string | undefined
   /** The address that the answer leads to: 301 instead of 200. */
@@ -58,13 +67,14 @@ export class CacheableAnswer {
   readonly #variants = new Map<Encoding, Variant>()
   readonly #isCompressible: boolean
 
-  constructor(body: string, { etag, lastModified, tags, link, location, language = null, lifetimes }: AnswerOptions) {
+  constructor(body: string, options: AnswerOptions) {
+    const { etag, lastModified, tags, tagHeaders, link, location, language = null, lifetimes } = options
     this.#status = location === undefined ? 200 : 301
     this.#etag = etag
     this.#common = [
       ...(location === undefined ? cacheHeaders(lifetimes, language) : redirectionHeaders(lifetimes, language)),
       ...['last-modified', lastModified.toUTCString()],
-      ...['surrogate-key', tags.join(' '), 'cache-tag', tags.join(',')],
+      ...taggedFor(tagHeaders, tags),
       ...(link === undefined ? [] : ['link', link]),
       ...(location === undefined ? [] : ['location', location]),
     ]

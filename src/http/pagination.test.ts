@@ -95,4 +95,5 @@ test('links to the next page with the same filters, encoded', () => {
   const url = /^<([^<>\s"]+)>; rel="next"$/.exec(link ?? '')?.[1] ?? ''
   assert.ok(url.startsWith('https://x.example/v1/products?'), String(link))
   assert.deepEqual(Object.fromEntries(new URL(url).searchParams), { q: 'b>c"; d&é', limit: '2', cursor: 'new' })
+  assert.equal(nextLink('https://x.example/v1', '/products', { q: '灯'.repeat(200) }, 'new'), undefined, 'longer than proxies accept')
 })

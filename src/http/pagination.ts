@@ -97,21 +97,20 @@ export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) =>
   return { data: shown.map(toItem), has_more: hasMore, next_cursor: hasMore && last !== undefined ? cursorAfter(last) : null }
 }
 
-/** RFC 8288 `Link` to the next page, undefined on the last. */
+/** RFC 8288 `Link` to the next page; undefined on the last, and when it would exceed 1,500 bytes. */
 export function nextLink(baseUrl: string, path: string, query: Record<string, unknown>, cursor: string | null): string | undefined {
   if (cursor === null) return undefined
-  const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value))
-  parameters.set('cursor', cursor)
-  return `<${baseUrl}${path}?${parameters}>; rel="next"`
+  const { cursor: _, ...rest } = query
+  const parameters = Object.entries(rest).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]))
+  return withinBound([linkTo(`${baseUrl}${path}`, parameters, 'next', cursor)])
 }
 
-/** Clients and caches accept headers of 8 to 16 kB in all: Node's own fetch fails past that. */
-const MAX_LINK_BYTES = 4_000
+/** All headers of an answer must fit into the 4 KiB that nginx reads them into; 3 KiB is the bound of this store. */
+const MAX_LINK_BYTES = 1_500
 
 /**
  * RFC 8288 links of a list: to its first page, and to the previous and next pages if they exist. `parameters` without cursor. Links that
- * exceed 4,000 bytes together are omitted, the first page's first; undefined when none fits.
+ * exceed 1,500 bytes together are omitted, the first page's first; undefined when none fits.
  */
 export function pageLinks(
   address: string,
@@ -119,12 +118,19 @@ export function pageLinks(
   cursors: { prev: string | null; next: string | null },
 ): string | undefined {
   const pairs = Object.entries(parameters).flatMap(([name, values]) => [values].flat().map((value) => [name, value]))
-  const link = (rel: string, cursor?: string) => {
-    const query = new URLSearchParams([...pairs, ...(cursor === undefined ? [] : [['cursor', cursor]])]).toString()
-    return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
-  }
+  const link = (rel: string, cursor?: string) => linkTo(address, pairs, rel, cursor)
   const { prev, next } = cursors
-  const links = [link('first'), ...(prev === null ? [] : [link('prev', prev)]), ...(next === null ? [] : [link('next', next)])]
-  while (links.join(', ').length > MAX_LINK_BYTES) links.shift()
-  return links.length === 0 ? undefined : links.join(', ')
+  return withinBound([link('first'), ...(prev === null ? [] : [link('prev', prev)]), ...(next === null ? [] : [link('next', next)])])
+}
+
+function linkTo(address: string, parameters: readonly string[][], rel: string, cursor?: string): string {
+  const query = new URLSearchParams([...parameters, ...(cursor === undefined ? [] : [['cursor', cursor]])] as [string, string][]).toString()
+  return `<${address}${query === '' ? '' : `?${query}`}>; rel="${rel}"`
+}
+
+/** The last of the links that fit together. */
+function withinBound(links: readonly string[]): string | undefined {
+  const fitting = [...links]
+  while (fitting.join(', ').length > MAX_LINK_BYTES) fitting.shift()
+  return fitting.length === 0 ? undefined : fitting.join(', ')
 }

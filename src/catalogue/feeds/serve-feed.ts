@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { cacheHeaders, sendNotModified } from '../../http/cacheable.ts'
+import { cacheHeaders, sendNotModified, taggedFor } from '../../http/cacheable.ts'
 import { clientAddress, networkOf } from '../../http/client-address.ts'
 import { inSnapshot, type Version } from '../catalogue-version.ts'
 import { CATALOGUE_TAG, LISTS_TAG } from '../events.ts'
@@ -31,7 +31,7 @@ export interface Feed {
  * of the first batch, every batch has it. See docs/decisions/0286.
  */
 export async function serveFeed(context: CatalogueContext, request: FastifyRequest, reply: FastifyReply, feed: Feed): Promise<unknown> {
-  const { version, lifetimes, openFeeds } = context
+  const { version, lifetimes, tagHeaders, openFeeds } = context
   const now = await version.get()
   const known = describeFeed(context, now, feed)
   if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
@@ -44,14 +44,11 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
     if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
     const first = isUnread ? { found: [], version: now } : await readBatch(context, FIRST_ID, feed)
     const { etag, language } = describeFeed(context, first.version, feed)
-    const headers = cacheHeaders(lifetimes, language)
+    const headers = [...cacheHeaders(lifetimes, language), ...taggedFor(tagHeaders, [CATALOGUE_TAG, LISTS_TAG])]
     for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] ?? '', headers[i + 1])
-    const tags = [CATALOGUE_TAG, LISTS_TAG]
     reply.headers({
       etag: `"${etag}"`,
       'last-modified': first.version.changedAt.toUTCString(),
-      'surrogate-key': tags.join(' '),
-      'cache-tag': tags.join(','),
       'accept-ranges': 'none',
       'content-type': feed.contentType,
     })

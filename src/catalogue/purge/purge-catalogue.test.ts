@@ -8,6 +8,7 @@ import { eventually } from '../../../test/eventually.ts'
 import { addProduct } from '../../../test/store.ts'
 import { connectClient } from '../../db/pool.ts'
 import { createJobQueue, installJobQueues } from '../../jobs/job-queue.ts'
+import { productTag } from '../events.ts'
 import { createCataloguePurge, PURGE_QUEUE } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
@@ -42,8 +43,8 @@ test('purges the lists and the product of each change, and again when every proc
   const purged: string[] = []
   await startPurge(t, database, async (tags) => void purged.push(...tags))
   const lamp = await addProduct(database.pool)
-  await eventually(async () => purged.filter((tag) => tag === `product-${lamp.id}`).length === 2, { what: 'both purges' })
-  assert.deepEqual(purged.toSorted(), ['products', 'products', `product-${lamp.id}`, `product-${lamp.id}`].toSorted())
+  await eventually(async () => purged.filter((tag) => tag === productTag(lamp.id)).length === 2, { what: 'both purges' })
+  assert.deepEqual(purged.toSorted(), ['products', 'products', productTag(lamp.id), productTag(lamp.id)].toSorted())
   assert.equal(await countChanges(database), 0)
 })
 
@@ -54,7 +55,7 @@ test('purges changes that were committed before the start', async (t) => {
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
   await eventually(async () => purged.size === 3, { what: 'the lists and both products' })
-  assert.deepEqual([...purged].sort(), ['products', `product-${lamp.id}`, `product-${vase.id}`].sort())
+  assert.deepEqual([...purged].sort(), ['products', productTag(lamp.id), productTag(vase.id)].sort())
 })
 
 test('purges everything when more products changed than one call can name, as by each batch of an import beside orders', async (t) => {
@@ -108,7 +109,7 @@ test('retries until the cache has accepted the purge, also after the process was
   await first.stop()
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
-  await eventually(async () => purged.has(`product-${lamp.id}`), { what: 'the purge' })
+  await eventually(async () => purged.has(productTag(lamp.id)), { what: 'the purge' })
 })
 
 test('purges nothing for a change that was rolled back', async (t) => {
@@ -127,8 +128,8 @@ test('purges nothing for a change that was rolled back', async (t) => {
     ),
   )
   const lamp = await addProduct(database.pool)
-  await eventually(async () => purged.has(`product-${lamp.id}`))
-  assert.ok(!purged.has(`product-${id}`))
+  await eventually(async () => purged.has(productTag(lamp.id)))
+  assert.ok(!purged.has(productTag(id)))
 })
 
 test('removes changes from the outbox when there is no cache to purge', async (t) => {

@@ -9,6 +9,7 @@ import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
 import type { Pool } from '../../db/pool.ts'
 import { PROBLEMS } from '../../http/problem.ts'
+import { productTag } from '../events.ts'
 
 // One store behind one Varnish, which the store purges. Answers stay fresh for an hour, so only a purge renews them.
 const options = { skip: varnishMissing }
@@ -166,7 +167,7 @@ test('only the configured hosts may purge, also through a proxy', options, async
   const url = `${varnish.url}/products/${lamp.id}`
   const purge = (localAddress: string, headers: Record<string, string> = {}) =>
     new Promise<number | undefined>((resolve, reject) => {
-      request(varnish.url, { method: 'PURGE', localAddress, headers: { 'surrogate-key': `product-${lamp.id}`, ...headers } }, (answer) => {
+      request(varnish.url, { method: 'PURGE', localAddress, headers: { 'surrogate-key': productTag(lamp.id), ...headers } }, (answer) => {
         answer.resume()
         resolve(answer.statusCode)
       })
