@@ -3,9 +3,11 @@ import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { ensureReplicationSlot, slotNameFor } from '../change-stream/replication-slot.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
 import { assertOwner, assertReachable, assertServer, explainMissingSlot } from '../db/assert-suitable.ts'
+import { LockRetries, type LockRetryOptions, type Watch } from '../db/lock-retries.ts'
 import { isOfLaterRelease, migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
+import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
 import { installJobQueues } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
 import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
@@ -15,8 +17,15 @@ import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 /** The queues of a store. */
 export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
 
-/** Updates schema, replication slot, job queues and the API's rights. Several processes may run it at once. */
-export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logger): Promise<void> {
+/**
+ * Updates schema, replication slot, job queues and the API's rights. Several processes may run it at once. What needs a lock that others hold is
+ * retried, an hour by default, and the sessions in the way are logged.
+ */
+export async function prepareDatabase(
+  addresses: DatabaseAddresses,
+  logger: Logger,
+  locks: Partial<Omit<LockRetryOptions, 'url'>> = {},
+): Promise<void> {
   await assertReachable(addresses, ['owner'], { isNeeded: true })
   await withClient(addresses.owner, async (owner) => {
     await assertServer(owner)
@@ -24,36 +33,50 @@ export async function prepareDatabase(addresses: DatabaseAddresses, logger: Logg
   })
   // After the owner's check, which reports a role that does not exist.
   await assertReachable(addresses, ['api', 'stream'])
-  const applied = await migrate(addresses.owner)
+  const retries = new LockRetries({ url: addresses.owner, onWaiting: (line) => logger.warn(line), ...locks })
+  const applied = await migrate(addresses.owner, retries)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
-  await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES })
+  await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES, retries })
   await withClient(addresses.owner, async (owner) => {
-    const withReplication = (create: (db: Queryable) => Promise<void>) =>
-      withClient(addresses.stream, async (stream) => {
-        try {
-          await create(stream)
-        } catch (error) {
-          throw await explainMissingSlot(stream, error)
-        }
-      })
-    const slot = await ensureReplicationSlot(owner, orderSlotOf(addresses.owner), withReplication)
+    // Its creation waits for transactions that write, and nothing waits for it: so a try may be long.
+    const createSlot = (what: 'orders' | 'catalogue', name: string) =>
+      retries.run((watch) => ensureReplicationSlot(owner, name, withReplication(addresses.stream, watch), what))
+    const slot = await createSlot('orders', orderSlotOf(addresses.owner))
     // One that is lost is refilled by its stream.
-    await ensureReplicationSlot(owner, catalogueSlotOf(addresses.owner), withReplication, 'catalogue')
+    await createSlot('catalogue', catalogueSlotOf(addresses.owner))
     if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
-    const role = roleOf(addresses.api)
-    // This release would revoke the rights on tables that it does not know, under the processes of the later one.
-    if (await isOfLaterRelease(owner)) return
-    if (role !== roleOf(addresses.owner) && (await grantRights(owner, role))) logger.info({ role }, "changed the rights of the API's role")
   })
+  const role = roleOf(addresses.api)
+  await withClient(
+    addresses.owner,
+    async (owner) => {
+      // This release would revoke the rights on tables that it does not know, under the processes of the later one.
+      if (role === roleOf(addresses.owner) || (await isOfLaterRelease(owner))) return
+      const hasChanged = await retries.run(async (watch) => {
+        await watch(owner)
+        return grantRights(owner, role)
+      })
+      if (hasChanged) logger.info({ role }, "changed the rights of the API's role")
+    },
+    MIGRATION_BOUNDS,
+  )
 }
 
-async function withClient(url: string, work: (client: Queryable) => Promise<void>): Promise<void> {
-  const client = await connectClient(url, 'storefront-migrate')
-  try {
-    await work(client)
-  } finally {
-    await client.end()
-  }
+function withReplication(url: string, watch: Watch) {
+  return (create: (db: Queryable) => Promise<void>): Promise<void> =>
+    withClient(url, async (stream) => {
+      await watch(stream)
+      try {
+        await create(stream)
+      } catch (error) {
+        throw await explainMissingSlot(stream, error)
+      }
+    })
+}
+
+async function withClient(url: string, work: (client: Queryable) => Promise<void>, bounds = COMMAND_BOUNDS): Promise<void> {
+  await using client = await connectClient(url, 'storefront-migrate', undefined, bounds)
+  await work(client)
 }
 
 /** The replication slot of the order stream of the database at this address. */

@@ -23,6 +23,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'email|webhook|catalogue-webhook|lake': { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
   HOURS: { right: '0', wrong: '87601' },
+  DURATION: { right: '90s', wrong: '90' },
   'SCOPE,…': { right: 'orders:read, stock:write', wrong: 'orders:read,access:write' },
   'support|warehouse|catalogue|analyst|admin': { right: 'support', wrong: 'customer' },
   'ID|system': { right: 'system' },

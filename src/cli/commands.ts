@@ -23,6 +23,7 @@ import {
   someOf,
   source,
   text,
+  wait,
 } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
@@ -40,9 +41,10 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'migrate',
+    options: { wait },
     help: "brings the database's schema, replication slot, job queue and rights up to date",
     needs: 'settings',
-    run: async (context) => (await import('./database-commands.ts')).migrate(context),
+    run: async (context, values) => (await import('./database-commands.ts')).migrate(context, values.wait),
   }),
   defineCommand({
     name: 'config',

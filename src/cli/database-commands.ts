@@ -7,6 +7,7 @@ import { assertEmbeddedIsMeant, type Config } from '../config.ts'
 import { counted } from '../counted.ts'
 import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
+import { LOCK_WAIT_MS } from '../db/lock-retries.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
 import { createPool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
@@ -17,12 +18,12 @@ import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
 import { withProgress } from './progress.ts'
 
-/** Brings the database's schema, replication slot, job queue and rights up to date. */
-export async function migrate({ config, terminal, logger }: Contexts['settings']): Promise<number> {
+/** Brings the database's schema, replication slot, job queue and rights up to date. Waits for locks for at most `waitMs`. */
+export async function migrate({ config, terminal, logger }: Contexts['settings'], waitMs = LOCK_WAIT_MS): Promise<number> {
   assertEmbeddedIsMeant(config)
   const database = await openSharedDatabase(config)
   try {
-    await prepareDatabase(database.addresses, logger)
+    await prepareDatabase(database.addresses, logger, { waitMs, onWaiting: (line) => terminal.err(`storefront: ${line}`) })
     terminal.out('the database is up to date')
     return 0
   } finally {

@@ -63,6 +63,20 @@ export const keepHours = wholeNumber(MAX_KEEP_HOURS, 'keeps snapshots of these h
   value: 'HOURS',
 })
 
+const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000 }
+
+/** In milliseconds. */
+export const wait: Option<number> = {
+  value: 'DURATION',
+  help: 'how long to retry for locks, such as 90s, 10m or 2h; 1h by default',
+  must: 'be a time such as 90s, 10m or 2h',
+  read(given) {
+    const [, number, unit = ''] = /^(\d{1,5})([smh])$/.exec(given) ?? []
+    const unitMs = UNIT_MS[unit]
+    return unitMs === undefined ? undefined : Number(number) * unitMs
+  },
+}
+
 /** Separated by commas. */
 export const scopes: Option<Scope[]> = {
   value: 'SCOPE,…',

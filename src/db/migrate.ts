@@ -3,8 +3,10 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { OperatorError } from '../errors.ts'
+import { LockRetries } from './lock-retries.ts'
 import { connectClient, type Queryable } from './pool.ts'
-import { MIGRATION_BOUNDS } from './session-settings.ts'
+import { MIGRATION_BOUNDS, setUpSession } from './session-settings.ts'
+import { sql } from './sql.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
@@ -21,23 +23,39 @@ export class DevelopmentSchema extends OperatorError {
 
 /**
  * Applies the migrations that the database lacks and returns their names. Several processes may call it at once: one works, the others
- * wait. Throws DevelopmentSchema.
+ * wait. A migration that gets no lock is undone and retried; those before it stay. Throws DevelopmentSchema.
  */
-export async function migrate(url: string): Promise<string[]> {
+export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
   // A connection of the runner's own would end the process when it breaks, and outlive the call.
-  await using client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
+  await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
-  const { runner } = await import('node-pg-migrate')
-  const applied = await runner({
-    dbClient: client,
-    dir: DIRECTORY,
-    ignorePattern: '.*\\.md',
-    migrationsTable: 'migrations',
-    direction: 'up',
-    advisoryLockMode: 'wait',
-    log: () => {},
+  const { runner, PG_MIGRATE_LOCK_ID } = await import('node-pg-migrate')
+  // Held in the pauses too, until the connection ends: two processes in turn would leave none for orders.
+  await retries.run(async (watch) => {
+    await watch(client)
+    await client.query(sql`select pg_advisory_lock(${PG_MIGRATE_LOCK_ID})`)
   })
-  return applied.map((migration) => migration.name)
+  await setUpSession(client, MIGRATION_BOUNDS)
+  const before = await listApplied(client)
+  await retries.run(async (watch) => {
+    await watch(client)
+    try {
+      await runner({
+        dbClient: client,
+        dir: DIRECTORY,
+        ignorePattern: '.*\\.md',
+        migrationsTable: 'migrations',
+        direction: 'up',
+        noLock: true,
+        log: () => {},
+      })
+    } catch (error) {
+      // The first error is the reason, also when the connection has broken.
+      await client.query('rollback').catch(() => {})
+      throw error
+    }
+  })
+  return [...(await listApplied(client)).difference(before)].toSorted()
 }
 
 /** Throws MigrationsPending unless every migration has been applied and `db` may read which, or DevelopmentSchema. */

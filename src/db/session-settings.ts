@@ -25,8 +25,11 @@ export const COMMAND_BOUNDS: SessionBounds = {
   transaction: 24 * HOUR_MS,
 }
 
-/** For migrations. A process waits while another one migrates: that is a lock too. */
-export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: HOUR_MS }
+/**
+ * For migrations: orders queue behind the lock that one waits for. Longer than PostgreSQL's `deadlock_timeout`, after which a vacuum makes way,
+ * and shorter than orders wait.
+ */
+export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 1_200 }
 
 /** Settings of the session. A server ignores those that its version does not have. */
 export type SessionSettings = Readonly<Record<string, string>>

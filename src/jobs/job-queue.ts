@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
+import { LockRetries, type Watch } from '../db/lock-retries.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
-import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
+import { MIGRATION_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { DatabaseClock } from './database-clock.ts'
 import { type Job, type JobOutcome, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
@@ -79,16 +80,27 @@ export function jobIdOf(subject: string): string {
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
+interface InstallOptions extends JobQueueOptions {
+  queues: readonly QueueDefinition[]
+  retries?: LockRetries
+}
+
 /** Creates or upgrades the tables of pg-boss and these queues. Several processes may call it at once: pg-boss locks. */
-export async function installJobQueues(options: JobQueueOptions & { queues: readonly QueueDefinition[] }): Promise<void> {
-  const boss = createBoss({ ...options, supervise: false }, { migrate: true })
-  boss.on('error', (error) => logError(options.logger, error))
-  try {
-    await boss.start()
-    for (const queue of options.queues) await installQueue(boss, queue)
-  } finally {
-    await boss.stop({ graceful: false })
-  }
+export async function installJobQueues({ queues, retries, ...options }: InstallOptions): Promise<void> {
+  await (retries ?? new LockRetries(options)).run(async (watch) => {
+    const boss = createBoss({ ...options, supervise: false }, { watch })
+    // Its own statements wait 30 s for each lock.
+    const db = boss.getDb()
+    const execute = db.executeSql.bind(db)
+    db.executeSql = (text, values) => execute(text.replace(/^\s*SET LOCAL lock_timeout = \d+;/m, ''), values)
+    boss.on('error', (error) => logError(options.logger, error))
+    try {
+      await boss.start()
+      for (const queue of queues) await installQueue(boss, queue)
+    } finally {
+      await boss.stop({ graceful: false })
+    }
+  })
 }
 
 async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void> {
@@ -182,18 +194,23 @@ export async function changeJobData<Data extends object>(
   }
 }
 
-/** `migrate`: whether pg-boss also creates and upgrades its tables, which only their owner may do. */
-function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean }): PgBoss {
+/** `watch`: pg-boss also creates and upgrades its tables, which only their owner may do; it is called for each session. */
+function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {}): PgBoss {
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, runsScheduler = false } = options
   // Not in the package's types: pg-boss passes unknown options to `pg.Pool`.
-  const forPool = { onConnect: (client: pg.ClientBase) => setUpSession(client, migrate ? COMMAND_BOUNDS : JOB_BOUNDS) }
+  const forPool = {
+    async onConnect(client: pg.ClientBase) {
+      await setUpSession(client, watch === undefined ? JOB_BOUNDS : MIGRATION_BOUNDS)
+      await watch?.(client)
+    },
+  }
   return new PgBoss({
     ...forPool,
     connectionString: options.url,
     application_name: APPLICATION_NAME,
     max: CONNECTIONS,
     connectionTimeoutMillis: 5_000,
-    migrate,
+    migrate: watch !== undefined,
     schedule: runsScheduler,
     cronMonitorIntervalSeconds: CLOCK_SECONDS,
     cronWorkerIntervalSeconds: SCHEDULE_POLL_SECONDS,
@@ -207,7 +224,7 @@ function createBoss(options: JobQueueOptions, { migrate }: { migrate: boolean })
 /** The job queue of this process. Requires that `installJobQueues` has run on the database. */
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { logger, supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
-  const boss = createBoss(options, { migrate: false })
+  const boss = createBoss(options)
   const clock = new DatabaseClock(boss.getDb(), logger)
   const workers = new Set<JobWorker>()
   let stopped: Promise<void> | undefined
