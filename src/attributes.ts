@@ -21,7 +21,7 @@ function inputOf<T extends TSchema>(value: T, title: string) {
     maxProperties: MAX_ATTRIBUTES,
     additionalProperties: false,
     // For the OpenAPI document, which has no `patternProperties`.
-    propertyNames: { type: 'string', pattern: KEY_PATTERN },
+    propertyNames: { type: 'string', pattern: KEY_PATTERN, 'x-must': `be ${NAMES}` },
     description: `Facts of the shop's own, with ${NAMES}; all together at most ${MAX_BYTES} bytes as JSON.`,
   })
   return Type.Refine(

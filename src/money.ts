@@ -5,7 +5,7 @@ import { AppError } from './errors.ts'
 export const MoneySchema = Type.Object(
   {
     amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
-    currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
+    currency: Type.String({ pattern: '^[A-Z]{3}$', 'x-must': 'be an ISO 4217 code, such as EUR', description: 'ISO 4217.' }),
   },
   { title: 'Money' },
 )

@@ -3007,7 +3007,7 @@ export interface components {
             text: string;
         };
         NewPasskey: {
-            /** @description Without a URL. */
+            /** @description One line. */
             name: string;
             passkey: components["schemas"]["PasskeyAttestation"];
         };
@@ -3088,7 +3088,7 @@ export interface components {
         NewStockAdjustment: {
             /** @description Units added (positive) or removed (negative). */
             delta: number;
-            /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without blanks around it, control characters and invisible characters. */
+            /** @description The caller's name for the movement, such as a delivery note's number; booked once for each product. Without control characters and invisible characters. */
             reference: string;
             reason?: string | null;
         };
@@ -3321,7 +3321,7 @@ export interface components {
             };
         };
         PasskeyChange: {
-            /** @description Without a URL. */
+            /** @description One line. */
             name: string;
         };
         PasskeyRequest: {
@@ -3693,7 +3693,7 @@ export interface components {
             queued: number;
         };
         Redelivery: {
-            /** @description `<order id>.<version>` */
+            /** @description `<order id>.<version>`, `<product id>.<version>` or `<product id>.stock.<version>`. */
             event_id: string;
         } | {
             /** @enum {boolean} */
@@ -3706,7 +3706,7 @@ export interface components {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
             password: string;
-            /** @description Without a URL. */
+            /** @description Without a link, until the address of the account is proven. */
             name?: string;
             /**
              * @description Of the mails. By default that of `Accept-Language`, if the store has it.
@@ -3743,9 +3743,9 @@ export interface components {
         };
         SecondFactor: {
             challenge: string;
-            /** @description The six digits of the authenticator app. */
+            /** @description The six digits of the authenticator app, with or without blanks. */
             totp_code?: string;
-            /** @description In any case, with or without dashes. */
+            /** @description In any case, with or without dashes and blanks. */
             recovery_code?: string;
             passkey?: components["schemas"]["PasskeyAssertion"];
         };
@@ -3768,14 +3768,14 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        /** @description City, region and postal code are required where the post of the country needs them. */
         ShippingAddress: {
-            /** @description An order with a URL here is refused. */
             name: string;
             line1: string;
             line2?: string | null;
-            city: string;
+            city?: string | null;
             region?: string | null;
-            postal_code: string;
+            postal_code?: string | null;
             /** @description ISO 3166-1 alpha-2. */
             country: string;
             phone?: string | null;
@@ -3824,9 +3824,9 @@ export interface components {
         };
         StepUp: {
             password?: string;
-            /** @description The six digits of the authenticator app. */
+            /** @description The six digits of the authenticator app, with or without blanks. */
             totp_code?: string;
-            /** @description In any case, with or without dashes. */
+            /** @description In any case, with or without dashes and blanks. */
             recovery_code?: string;
             passkey?: components["schemas"]["PasskeyAssertion"];
         };
@@ -3929,6 +3929,7 @@ export interface components {
             refresh_expires_in: number;
         };
         TotpConfirmation: {
+            /** @description The six digits of the authenticator app, with or without blanks. */
             totp_code: string;
         };
         TotpConfirmed: {

@@ -31,7 +31,14 @@ const ActivitySchema = Type.Object(
   { title: 'Activity', examples: [EXAMPLE_ACTIVITY] },
 )
 // A text that no activity can have would reach the database: NUL is refused there.
-const Word = (description: string) => Type.String({ minLength: 1, maxLength: 100, pattern: '^[\\x20-\\x7e]+$', description })
+const Word = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 100,
+    pattern: '^[\\x20-\\x7e]+$',
+    'x-must': 'have only letters, digits and signs of ASCII',
+    description,
+  })
 const ActivityQuery = Type.Object(
   {
     actor: Type.Optional(Word('The id of an operator or a key, or `system` for commands.')),

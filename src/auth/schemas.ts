@@ -80,20 +80,22 @@ export const tags = ['accounts']
 export const Email = Type.String({
   maxLength: EMAIL_MAX_LENGTH,
   pattern: EMAIL_PATTERN,
+  'x-must': 'be one plain e-mail address, such as ada@example.com',
   description: 'One plain address. It is stored in lower case, its domain in ASCII (IDNA).',
 })
 
-export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH })
+export const NewPassword = Type.String({ minLength: PASSWORD_MIN_LENGTH, maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
 /** A password that is only compared. No lower bound: every wrong password gets the same answer. */
-export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH })
+export const PresentedPassword = Type.String({ maxLength: PASSWORD_MAX_LENGTH, 'x-input': 'verbatim' })
 
 /** One line of visible text. `assertNoLink` refuses more. */
 export const Name = Type.String({
   minLength: 1,
   maxLength: 200,
   pattern: '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$',
-  description: 'Without a URL.',
+  'x-must': 'be one line of text',
+  description: 'Without a link, until the address of the account is proven.',
 })
 
 /** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */

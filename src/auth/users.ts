@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { translateConstraint } from '../db/constraints.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { assertNoLink } from '../http/link-in-text.ts'
+import { assertNoLink, containsLink } from '../http/link-in-text.ts'
 import type { AccountRole } from '../http/scopes.ts'
 import type { Language } from '../language.ts'
 import { invalidToken } from './tokens/access-token.ts'
@@ -109,13 +109,16 @@ export async function deleteUser(tx: Transaction, id: string): Promise<void> {
   }
 }
 
-/** What is undefined stays. Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link. */
+/**
+ * What is undefined stays. Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link while the address is unproven:
+ * it may be somebody else's, whose mails will begin with the name.
+ */
 export async function updateUser(
   db: Queryable,
   userId: string,
   { name, language }: { name?: string | null; language?: Language | null },
 ): Promise<User> {
-  assertNoLink(name, '#/name')
+  if (containsLink(name ?? '') && !(await isAddressProven(db, userId))) assertNoLink(name, '#/name')
   const { rows } = await db.query<User>(sql`update users
     set name = case when ${name !== undefined} then ${name ?? null} else name end,
       language = case when ${language !== undefined} then ${language ?? null} else language end
@@ -123,4 +126,9 @@ export async function updateUser(
     returning ${COLUMNS}`)
   if (rows[0] === undefined) throw invalidToken()
   return rows[0]
+}
+
+async function isAddressProven(db: Queryable, userId: string): Promise<boolean> {
+  const { rowCount } = await db.query(sql`select from users where id = ${userId} and email_verified_at is not null`)
+  return rowCount === 1
 }

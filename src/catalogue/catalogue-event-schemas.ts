@@ -5,6 +5,7 @@ import { CATALOGUE_EVENT_TYPES, type CatalogueEventType, RECORDED_TYPES } from '
 import { EventCategoriesSchema } from './categories/category.ts'
 import { EditedProductSchema } from './product-details.ts'
 
+const Money = openSchema(MoneySchema)
 const UUID_PATTERN = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}'
 const nullable = <T extends TSchema>(schema: T, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
@@ -62,10 +63,10 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
   if (type === 'storefront.price.changed') {
     return Type.Object({
       ...shared,
-      price: nullable(MoneySchema, 'Null: it is not sold in the currency of `previous_price` any more.'),
-      previous_price: nullable(MoneySchema, 'In the same currency. Null: it was not sold in it before.'),
-      compare_at_price: nullable(MoneySchema, 'The price before a reduction: above `price`.'),
-      previous_compare_at_price: nullable(MoneySchema),
+      price: nullable(Money, 'Null: it is not sold in the currency of `previous_price` any more.'),
+      previous_price: nullable(Money, 'In the same currency. Null: it was not sold in it before.'),
+      compare_at_price: nullable(Money, 'The price before a reduction: above `price`.'),
+      previous_compare_at_price: nullable(Money),
     })
   }
   return Type.Object({ product: productSchema(type) })

@@ -103,7 +103,7 @@ function findFaultInImageUrl(name: TextName, url: string): string | null {
 const VISIBLE = 'No control characters, and at least one visible character.'
 const strict = { additionalProperties: false }
 const oneLine = (name: TextName, description: string) =>
-  Type.String({ minLength: 1, maxLength: MAX_LENGTHS[name], pattern: '\\S', description })
+  Type.String({ minLength: 1, maxLength: MAX_LENGTHS[name], pattern: '\\S', 'x-must': 'have a visible character', description })
 export const label = (name: TextName) => withRule(oneLine(name, VISIBLE), (text) => findFaultInLabel(name, text))
 export const identifier = (name: TextName) =>
   withRule(oneLine(name, 'No control characters and no invisible ones.'), (text) => findFaultInIdentifier(name, text))
@@ -132,7 +132,9 @@ const Price = Type.Object(
   },
   strict,
 )
-const description = withRule(Type.String({ maxLength: MAX_LENGTHS.description }), (text) => findFaultInText('description', text))
+const description = withRule(Type.String({ maxLength: MAX_LENGTHS.description, 'x-input': 'verbatim' }), (text) =>
+  findFaultInText('description', text),
+)
 const Translated = withRule(
   Type.Record(
     // As the names of options.
@@ -188,7 +190,9 @@ const properties = {
   }),
   brand: optionalLabel('brand'),
   image_url: withRule(
-    Type.Union([Type.String({ maxLength: MAX_LENGTHS.image_url }), Type.Null()], { description: 'The first image; null: none.' }),
+    Type.Union([Type.String({ minLength: 1, maxLength: MAX_LENGTHS.image_url }), Type.Null()], {
+      description: 'The first image; null: none.',
+    }),
     (url) => (url === null ? null : findFaultInImageUrl('image_url', url)),
   ),
   images: Type.Array(ImageInput, { maxItems: MAX_IMAGES }),

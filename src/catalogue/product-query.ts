@@ -22,6 +22,8 @@ const ATTRIBUTE_CONDITION = `^${ATTRIBUTE_NAME}(?:=[^]{0,500}|[<>]=-?(?:0|[1-9][
 export const ProductIds = Type.String({
   maxLength: MAX_IDS * 37,
   pattern: `^${UUID}(,${UUID}){0,${MAX_IDS - 1}}$`,
+  'x-input': 'code',
+  'x-must': `be at most ${MAX_IDS} product ids with commas between them`,
   description: `Up to ${MAX_IDS} product ids with commas between them.`,
 })
 
@@ -57,7 +59,7 @@ const filters = {
   ids: Type.Optional(ProductIds),
   group: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'The variants of one thing.' })),
   attr: Type.Optional(
-    Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION, examples: ['material=wool', 'weight_g>=100'] }), {
+    Type.Array(Type.String({ pattern: ATTRIBUTE_CONDITION, 'x-input': 'verbatim', examples: ['material=wool', 'weight_g>=100'] }), {
       maxItems: 20,
       description:
         'Only products with these attributes: `attr=material=wool`, and of numbers `attr=weight_g>=100`. Several conditions hold together, but of several values ' +

@@ -24,7 +24,8 @@ const Reference = (description: string) =>
     minLength: 1,
     maxLength: 100,
     pattern: `^(?=\\S)[^\\p{Cc}${INVISIBLE}]*(?<=\\S)$`,
-    description: `${description} Without blanks around it, control characters and invisible characters.`,
+    'x-must': 'have visible characters only',
+    description: `${description} Without control characters and invisible characters.`,
   })
 const Reason = Type.Union([Type.String({ minLength: 1, maxLength: 500 }), Type.Null()])
 

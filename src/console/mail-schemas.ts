@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Cursor, Limit } from '../http/pagination.ts'
+import { Cursor, EmailFilter, Limit } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
 import { ORDER_MAIL_KINDS } from '../mail/render-mail.ts'
 import { UUID_PATTERN } from '../orders/event-defects.ts'
@@ -23,9 +23,14 @@ export const MailQuery = Type.Object(
     cursor: Type.Optional(Cursor),
     status: Type.Optional(MailStatus('Only mails with this status.')),
     order: Type.Optional(
-      Type.String({ pattern: `^([0-9]{1,18}|${UUID_PATTERN})$`, description: 'Only mails about the order with this id or number.' }),
+      Type.String({
+        pattern: `^([0-9]{1,18}|${UUID_PATTERN})$`,
+        'x-input': 'code',
+        'x-must': 'be the id or the number of an order',
+        description: 'Only mails about the order with this id or number.',
+      }),
     ),
-    email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Only mails to the account with this address.' })),
+    email: Type.Optional(EmailFilter('Only mails to the account with this address.')),
     from: Instant('Queued then or later. RFC 3339.'),
     to: Instant('Queued before. RFC 3339.'),
   },
@@ -35,6 +40,7 @@ export const MailQuery = Type.Object(
 export const MailParams = Type.Object({
   event_id: Type.String({
     pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}$`,
+    'x-must': 'be the id of an order and a version, such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90.2',
     description: 'The event that the mail is about: `<order id>.<version>`.',
   }),
 })
@@ -109,7 +115,11 @@ export const MailTemplateListSchema = Type.Object(
 )
 
 export const MailTemplateParams = Type.Object({
-  name: Type.String({ pattern: '^[a-z_]{1,40}$', description: 'The name of the template, such as `created`.' }),
+  name: Type.String({
+    pattern: '^[a-z_]{1,40}$',
+    'x-must': 'be the name of a template, such as created',
+    description: 'The name of the template, such as `created`.',
+  }),
 })
 
 export const MailTemplateQuery = Type.Object(

@@ -16,7 +16,11 @@ import { EXAMPLE_WEBHOOK, EXAMPLE_WEBHOOK_DELIVERY } from './pipeline-examples.t
 const MAX_REDELIVERED = 10_000
 const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
-const EventId = Type.String({ pattern: '^[0-9a-f-]{36}\\.[0-9]{1,10}$', description: '`<order id>.<version>`' })
+const EventId = Type.String({
+  pattern: '^[0-9a-f-]{36}(\\.stock)?\\.[0-9]{1,10}$',
+  'x-must': 'be the id of an event, as the list of deliveries has it',
+  description: '`<order id>.<version>`, `<product id>.<version>` or `<product id>.stock.<version>`.',
+})
 const Status = Type.Enum(['queued', 'delivered', 'failed'], { title: 'WebhookStatus' })
 
 const WebhookSchema = Type.Object(

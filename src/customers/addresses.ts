@@ -4,8 +4,7 @@ import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import { assertNoLink } from '../http/link-in-text.ts'
-import { type ShippingAddress, ShippingAddressSchema } from '../orders/order.ts'
+import { assertDeliverable, type ShippingAddress, ShippingAddressSchema } from '../orders/postal-address.ts'
 import { EXAMPLE_ADDRESS } from './examples.ts'
 
 export const MAX_ADDRESSES = 50
@@ -36,13 +35,13 @@ export async function listAddresses(db: Queryable, userId: string): Promise<Cust
   return rows.map(present)
 }
 
-/** Throws `too_many_addresses`, and `invalid_body` for a name with a link. */
+/** Throws `too_many_addresses`, and `invalid_body` for an address that lacks what its country needs. */
 export async function addAddress(
   pool: Pool,
   userId: string,
   { address, isDefault }: { address: ShippingAddress; isDefault: boolean },
 ): Promise<CustomerAddress> {
-  assertNoLink(address.name, '#/address/name')
+  assertDeliverable(address, '#/address')
   return inTransaction(pool, async (tx) => {
     await lockAddresses(tx, userId)
     const { rows: counted } = await tx.query<{ count: number }>(
@@ -63,14 +62,14 @@ export async function addAddress(
   })
 }
 
-/** Changes what is given. Throws `not_found`, and `invalid_body` for a name with a link. */
+/** Changes what is given. Throws `not_found`, and `invalid_body` for an address that lacks what its country needs. */
 export async function changeAddress(
   pool: Pool,
   userId: string,
   id: string,
   { address, isDefault }: { address?: ShippingAddress | undefined; isDefault?: boolean | undefined },
 ): Promise<CustomerAddress> {
-  assertNoLink(address?.name, '#/address/name')
+  assertDeliverable(address, '#/address')
   return inTransaction(pool, async (tx) => {
     await lockAddresses(tx, userId)
     if (isDefault === true) await clearDefault(tx, userId)

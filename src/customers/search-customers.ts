@@ -1,9 +1,10 @@
 import { type Static, Type } from 'typebox'
-import { canonicalEmail, EMAIL_MAX_LENGTH } from '../auth/email-address.ts'
+import { canonicalEmail } from '../auth/email-address.ts'
 import type { Pool } from '../db/pool.ts'
 import { allOf, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import { Cursor, decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
+import { Cursor, decodeCursor, EmailFilter, encodeCursor, type Page } from '../http/pagination.ts'
+import { OrderNumber } from '../orders/order.ts'
 import { type Customer, readCustomers } from './customers.ts'
 
 const DEFAULT_LIMIT = 20
@@ -12,9 +13,9 @@ export const CustomerSearch = Type.Object(
   {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: DEFAULT_LIMIT, description: 'Items on a page.' })),
     cursor: Type.Optional(Cursor),
-    email: Type.Optional(Type.String({ minLength: 1, maxLength: EMAIL_MAX_LENGTH, description: 'The beginning of the address.' })),
+    email: Type.Optional(EmailFilter('The beginning of the address.')),
     id: Type.Optional(Type.String({ format: 'uuid' })),
-    number: Type.Optional(Type.String({ pattern: '^[0-9]{1,18}$', description: 'Only the customer of the order with this number.' })),
+    number: Type.Optional(OrderNumber('Only the customer of the order with this number.')),
   },
   { additionalProperties: false },
 )

@@ -5,7 +5,7 @@ import { Passwords } from '../auth/passwords/password.ts'
 import { findUserByEmail, insertUser } from '../auth/users.ts'
 import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
-import type { ShippingAddress } from '../orders/order.ts'
+import type { ShippingAddress } from '../orders/postal-address.ts'
 
 // RFC 2606: nobody has an address below `.example`, so no mail of a demo reaches anybody.
 const DOMAIN = 'demo-customers.example'

@@ -11,6 +11,8 @@ export const Cursor = Type.String({
   description: 'The `next_cursor` of the page before, with the same filters.',
 })
 export const DEFAULT_LIMIT = 20
+/** A filter by an e-mail address. */
+export const EmailFilter = (description: string) => Type.String({ minLength: 1, maxLength: 254, 'x-input': 'email_filter', description })
 
 /** The envelope of a page of `item`. */
 export function PageOf<T extends TSchema>(item: T) {

@@ -5,6 +5,7 @@ import { Compile } from 'typebox/schema'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
 import { type SchemaError, withoutAnyOfNoise } from './any-of-errors.ts'
 import { findExcess } from './json-limits.ts'
+import { compileNormalizer, trimBlanks } from './normalize-input.ts'
 import { findUnstorableText, isStorable, UNSTORABLE } from './storable-text.ts'
 import { countCodePoints } from './text-length.ts'
 
@@ -70,9 +71,11 @@ const FAULTS: Record<string, { code: ErrorCode; message: string }> = {
 /** Compiles a route's TypeBox schema. Query values are first converted from text; bodies are not converted. */
 export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpPart = 'body' }) => {
   const check = Compile(countCodePoints(schema))
+  const isNormalized = httpPart === 'body' || httpPart === 'querystring'
+  const normalize = isNormalized ? compileNormalizer(schema, { fills: httpPart === 'body' }) : (value: unknown) => value
   const { code, message } = FAULTS[httpPart] ?? { code: 'invalid_body', message: '' }
   return (input: unknown) => {
-    const value = httpPart === 'querystring' ? convertQuery(schema, input) : input
+    const value = normalize(httpPart === 'querystring' ? convertQuery(schema, input) : input)
     // The check alone decides. The list of errors only explains: TypeBox cuts it, and it may be empty.
     const isValid = check.Check(value)
     const unread = httpPart === 'querystring' ? (value as { [UNREAD]?: string })[UNREAD] : undefined
@@ -88,8 +91,9 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
 function convertQuery(schema: TSchema, input: unknown): unknown {
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> }
   const values = { ...(input as Record<string, unknown>) }
-  for (const [name, value] of Object.entries(values)) {
+  for (const [name, given] of Object.entries(values)) {
     const type = Object.hasOwn(properties, name) ? properties[name]?.type : undefined
+    const value = typeof given === 'string' && type !== undefined ? trimBlanks(given) : given
     if (type === 'integer' && typeof value === 'string' && /^-?(0|[1-9]\d{0,15})$/.test(value)) values[name] = Number(value)
     if (type === 'array' && typeof value === 'string') values[name] = [value]
     if (type === 'boolean' && (value === 'true' || value === 'false')) values[name] = value === 'true'
@@ -122,17 +126,28 @@ function describeNamed(errors: readonly SchemaError[], schema: TSchema): FieldEr
 }
 
 function detailOf({ keyword, schemaPath, params, message }: SchemaError, schema: TSchema): string {
-  const { allowedValues } = params as { allowedValues?: unknown[] }
+  const { allowedValues, format = '' } = params as { allowedValues?: unknown[]; format?: string }
   if (keyword === 'enum' && allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
-  const examples = keyword === 'pattern' ? findExamples(schema, schemaPath) : []
-  return examples.length === 0 ? message : `must be written like ${examples.join(' or ')}`
+  if (keyword === 'format') return FORMATS[format] ?? 'is not written as it must be'
+  return keyword === 'pattern' ? describePattern(findPart(schema, schemaPath)) : message
 }
 
-/** The `examples` of a part of a schema, which say more to a person than its pattern. `path`: a JSON pointer as a URI fragment. */
-function findExamples(schema: TSchema, path: string): unknown[] {
+const FORMATS: Record<string, string> = {
+  'date-time': 'must be a time such as 2026-11-26T08:30:00Z',
+  uuid: 'must be an id such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90',
+}
+
+/** What a text must be, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best. */
+function describePattern({ 'x-must': must, examples = [] }: { 'x-must'?: string; examples?: readonly unknown[] }): string {
+  if (must !== undefined) return `must ${must}`
+  return examples.length === 0 ? 'is not written as it must be' : `must be written like ${examples.join(' or ')}`
+}
+
+/** A part of a schema. `path`: a JSON pointer as a URI fragment. */
+function findPart(schema: TSchema, path: string): object {
   const names = path.split('/').slice(1)
-  const part = names.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], schema)
-  return (part as { examples?: unknown[] } | undefined)?.examples ?? []
+  const part = names.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[unescapePointer(name)], schema)
+  return (part ?? {}) as object
 }
 
 function unstorableText(value: unknown): FieldError[] {
@@ -144,15 +159,17 @@ function escapePointer(name: string): string {
   return encodeURIComponent(cut(name).replaceAll('~', '~0').replaceAll('/', '~1'))
 }
 
+function unescapePointer(name: string): string {
+  return name.replaceAll('~1', '/').replaceAll('~0', '~')
+}
+
 function cut(name: string): string {
   return (name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH)}…` : name).toWellFormed()
 }
 
 function asParameter({ pointer = '#', detail }: FieldError): FieldError {
   return {
-    parameter: decodeURIComponent(pointer.slice(2).split('/')[0] ?? '')
-      .replaceAll('~1', '/')
-      .replaceAll('~0', '~'),
+    parameter: unescapePointer(decodeURIComponent(pointer.slice(2).split('/')[0] ?? '')),
     detail,
   }
 }

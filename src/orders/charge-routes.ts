@@ -15,7 +15,8 @@ import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
 
 const strict = { additionalProperties: false }
-const oneLine = (maxLength: number, description: string) => Type.String({ minLength: 1, maxLength, pattern: ONE_LINE, description })
+const oneLine = (maxLength: number, description: string) =>
+  Type.String({ minLength: 1, maxLength, pattern: ONE_LINE, 'x-must': 'be one line of text', description })
 
 const NewAdjustment = Type.Object(
   {
@@ -35,7 +36,11 @@ const NewAdjustment = Type.Object(
 )
 const PaymentReport = Type.Object(
   {
-    provider: Type.String({ pattern: '^[a-z0-9][a-z0-9_.-]{0,49}$', description: 'A name that the shop chooses, such as `stripe`.' }),
+    provider: Type.String({
+      pattern: '^[a-z0-9][a-z0-9_.-]{0,49}$',
+      'x-must': 'be a short name in lower case, such as stripe',
+      description: 'A name that the shop chooses, such as `stripe`.',
+    }),
     reference: oneLine(200, "The provider's id of the payment. The customer can see it."),
     state: Type.Enum([...PAYMENT_STATES]),
   },
@@ -43,7 +48,11 @@ const PaymentReport = Type.Object(
 )
 const AdjustmentParams = Type.Object({
   ...OrderParams.properties,
-  version: Type.String({ pattern: '^[1-9][0-9]{0,8}$', description: 'The `version` of the adjustment.' }),
+  version: Type.String({
+    pattern: '^[1-9][0-9]{0,8}$',
+    'x-must': 'be a version, such as 2',
+    description: 'The `version` of the adjustment.',
+  }),
 })
 const REFUSALS = [...OPERATOR_ONLY, 'not_found', 'too_many_changes'] as const
 const CHARGE_REFUSALS = [

@@ -1,8 +1,9 @@
 import type { Attributes } from '../attributes.ts'
-import type { OrderItem, ShippingAddress, StatusChange } from './order.ts'
+import type { OrderItem, StatusChange } from './order.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
 import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
 import { type OrderStatus, versionOf } from './order-status.ts'
+import type { ShippingAddress } from './postal-address.ts'
 
 /** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
 export interface OrderRecord {

@@ -9,7 +9,15 @@ import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, to
 import { EXAMPLE_NEW_ORDER_NOTE, EXAMPLE_ORDER_NOTE } from './examples.ts'
 
 export const NewOrderNote = Type.Object(
-  { text: Type.String({ minLength: 1, maxLength: 2_000, pattern: '\\S', description: 'Plain text. Customers never see it.' }) },
+  {
+    text: Type.String({
+      minLength: 1,
+      maxLength: 2_000,
+      pattern: '\\S',
+      'x-must': 'have a visible character',
+      description: 'Plain text. Customers never see it.',
+    }),
+  },
   { title: 'NewOrderNote', additionalProperties: false, examples: [EXAMPLE_NEW_ORDER_NOTE] },
 )
 

@@ -5,25 +5,8 @@ import { EXAMPLE_ORDER } from './examples.ts'
 import { AdjustmentSchema, type OrderChange, OrderChangeSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
 import { itemsWith, type OrderState, orderStateOf, transitionsOf } from './order-state.ts'
 import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
+import { type ShippingAddress, ShippingAddressSchema } from './postal-address.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
-
-const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })
-const optionalText = (maxLength: number) => Type.Optional(Type.Union([text(maxLength), Type.Null()]))
-
-export const ShippingAddressSchema = Type.Object(
-  {
-    name: Type.String({ minLength: 1, maxLength: 200, description: 'An order with a URL here is refused.' }),
-    line1: text(200),
-    line2: optionalText(200),
-    city: text(100),
-    region: optionalText(100),
-    postal_code: text(20),
-    country: Type.String({ pattern: '^[A-Z]{2}$', description: 'ISO 3166-1 alpha-2.' }),
-    phone: optionalText(40),
-  },
-  { title: 'ShippingAddress', additionalProperties: false },
-)
-export type ShippingAddress = Static<typeof ShippingAddressSchema>
 
 export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
 
@@ -119,6 +102,10 @@ export interface Order {
   createdAt: Date
   updatedAt: Date
 }
+
+/** A filter by the number of an order. */
+export const OrderNumber = (description: string) =>
+  Type.String({ pattern: '^[0-9]{1,18}$', 'x-input': 'code', 'x-must': 'be the number of an order, such as 100042', description })
 
 /** The address of an order in the API, for `Location`. */
 export function locationOf(baseUrl: string, orderId: string): string {

@@ -5,7 +5,6 @@ import { callerOf } from '../http/caller.ts'
 import { clientAddress, networkOf } from '../http/client-address.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { assertNoLink } from '../http/link-in-text.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
 import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
@@ -14,7 +13,7 @@ import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
 import { cancelOrder } from './cancel-order.ts'
 import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
-import { locationOf, OrderSchema, presentOrder, ShippingAddressSchema } from './order.ts'
+import { locationOf, OrderSchema, presentOrder } from './order.ts'
 import { pageText } from './order-page.ts'
 import { getOrder } from './orders.ts'
 import { isBlockedAddress } from './placing/blocked-guests.ts'
@@ -22,6 +21,7 @@ import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
+import { assertDeliverable, ShippingAddressSchema } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
 /** 1,000 lines, indented, with the longest note and address, every character of them escaped. */
@@ -144,7 +144,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         note = null,
         attributes = {},
       } = request.body
-      assertNoLink(shipping_address?.name, '#/shipping_address/name')
+      assertDeliverable(shipping_address, '#/shipping_address')
       const placed = await batcher.place(
         {
           userId,

@@ -2,9 +2,9 @@ import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { Cursor } from '../http/pagination.ts'
+import { Cursor, EmailFilter } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
-import { type Order, OrderSchema, presentOrder } from './order.ts'
+import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
 import { OrderLimit, type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { buyersOf } from './orders.ts'
@@ -22,8 +22,8 @@ export const OrderSearch = Type.Object(
         description: 'Only orders of this customer, and of the guests whose orders the account has taken over.',
       }),
     ),
-    number: Type.Optional(Type.String({ pattern: '^[0-9]{1,18}$', description: 'Only the order with this number.' })),
-    email: Type.Optional(Type.String({ minLength: 3, maxLength: 254, description: 'Of an account or of guests that exist.' })),
+    number: Type.Optional(OrderNumber('Only the order with this number.')),
+    email: Type.Optional(EmailFilter('Of an account or of guests that exist.')),
     product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
     from: Instant('Placed then or later. RFC 3339.'),
     to: Instant('Placed before. RFC 3339.'),

@@ -10,6 +10,7 @@ export const TrackingSchema = Type.Object(
       Type.String({
         maxLength: 2_000,
         pattern: '^https?://[!-~]+$',
+        'x-must': 'be an address that begins with https:// or http://, without blanks and letters beyond ASCII',
         description: 'The page that shows the parcel: absolute, http or https.',
       }),
     ),

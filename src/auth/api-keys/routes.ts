@@ -46,6 +46,7 @@ const ApiKeyInput = Type.Object(
       minLength: 1,
       maxLength: KEY_NAME_LENGTH,
       pattern: KEY_NAME_PATTERN,
+      'x-must': 'have visible characters only',
       description: 'The machine or service. No name of a person: it stays when the person leaves.',
     }),
     scopes: Scopes('What the key may do: no more than its maker.'),

@@ -4,7 +4,6 @@ import type { Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
-import { assertNoLink } from '../../http/link-in-text.ts'
 import type { AuthContext } from '../context.ts'
 import type { OwnChange } from '../own-change.ts'
 import { revokeSessionsOf } from '../sessions.ts'
@@ -56,7 +55,7 @@ export async function askForNewPasskey({ pool, relyingParty, now }: AuthContext,
 
 /**
  * Registers a passkey. Returns new recovery codes with it if the account needs some. Throws `invalid_challenge`, `invalid_second_factor`,
- * `passkey_taken`, `too_many_passkeys`, `invalid_body` for a name with a link.
+ * `passkey_taken`, `too_many_passkeys`.
  */
 export async function addPasskey(
   context: AuthContext,
@@ -65,7 +64,6 @@ export async function addPasskey(
 ): Promise<{ passkey: Passkey; recoveryCodes: string[] | null }> {
   const { pool, relyingParty, now } = context
   const { userId, sessionId } = change.caller
-  assertNoLink(name, '#/name')
   const challenge = challengeOf(response.response)
   if (challenge === null) throw invalidSecondFactor()
   // Used up by a wrong answer too, so in a transaction of its own.
@@ -86,9 +84,8 @@ export async function addPasskey(
   })
 }
 
-/** Throws `not_found` for another account's, `invalid_body` for a name with a link. */
+/** Throws `not_found` for another account's. */
 export async function renamePasskey(context: AuthContext, { id, name }: { id: string; name: string }, change: OwnChange): Promise<Passkey> {
-  assertNoLink(name, '#/name')
   const { passkey } = await changeFactors(context, change, async (tx, account) => {
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')

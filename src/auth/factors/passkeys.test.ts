@@ -71,7 +71,7 @@ test('a removed passkey signs in no more, and the other sessions end; another ac
   assert.equal((await store.call('GET', '/me', { token: customer.token })).status, 200)
 })
 
-test('a passkey is renamed by its owner only, to a visible name of at most 100 characters without a link', async () => {
+test('a passkey is renamed by its owner only, to a visible name of at most 100 characters', async () => {
   const [ada, eve] = [await store.register(), await store.register()]
   const [phone, laptop] = [await addPasskey(store, ada.token), await addPasskey(store, ada.token)]
   const rename = (body: object, token = ada.token) => store.call('PATCH', `/me/passkeys/${phone.id}`, { token, body })
@@ -86,8 +86,7 @@ test('a passkey is renamed by its owner only, to a visible name of at most 100 c
     [renamed.status, renamed.json.id, renamed.json.name, renamed.headers['cache-control']],
     [200, phone.id, name, 'no-store'],
   )
-  for (const refused of ['', `${name}x`, 'two\nlines', 'see https://evil.example'])
-    assertProblem(await rename({ name: refused }), 422, 'invalid_body')
+  for (const refused of ['', `${name}x`, 'two\nlines']) assertProblem(await rename({ name: refused }), 422, 'invalid_body')
   for (const body of [{}, { name: 'Phone', id: laptop.id }, { name: null }]) assertProblem(await rename(body), 422, 'invalid_body')
   assertProblem(await rename({ name: 'Mine' }, eve.token), 404, 'not_found')
   assert.deepEqual(await namesOf(), [
@@ -208,11 +207,14 @@ test('a passkey belongs to one account, and an account has twenty at most', asyn
   assert.equal(await countPasskeys(ada.id), 20)
 })
 
-test('refuses attestations with certificates, broken ones, and names with a link', async () => {
+test('refuses attestations with certificates, and broken ones', async () => {
   const { token } = await store.register()
-  const send = async (change: (passkey: ReturnType<ReturnType<typeof createAuthenticator>['register']>) => unknown, name = 'Phone') => {
+  const send = async (change: (passkey: ReturnType<ReturnType<typeof createAuthenticator>['register']>) => unknown) => {
     const { json } = await store.call('POST', '/me/passkeys/options', { token })
-    return store.call('POST', '/me/passkeys', { token, body: { name, passkey: change(createAuthenticator().register(json.options)) } })
+    return store.call('POST', '/me/passkeys', {
+      token,
+      body: { name: 'Phone', passkey: change(createAuthenticator().register(json.options)) },
+    })
   }
   const withObject = (object: Buffer) => (passkey: { response: object }) => ({
     ...passkey,
@@ -222,7 +224,6 @@ test('refuses attestations with certificates, broken ones, and names with a link
   const packed = Buffer.from('a363666d74667061636b656467617474 53746d74a163783563 80 68617574684461746140'.replaceAll(' ', ''), 'hex')
   for (const object of [packed, Buffer.from('a0', 'hex'), Buffer.from('ff', 'hex'), Buffer.alloc(3_000, 0x81)])
     assertProblem(await send(withObject(object)), 422, 'invalid_second_factor')
-  assertProblem(await send((passkey) => passkey, 'see https://evil.example'), 422, 'invalid_body')
   assertProblem(await send((passkey) => ({ ...passkey, more: 1 })), 422, 'invalid_body')
   assertProblem(await send((passkey) => ({ ...passkey, type: 'password' })), 422, 'invalid_body')
 })

@@ -16,7 +16,8 @@ import {
 import { SECOND_FACTOR_METHODS } from './second-factors.ts'
 import { TOTP_PATTERN } from './totp.ts'
 
-const base64url = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: '^[A-Za-z0-9_-]+$' })
+const base64url = (maxLength: number) =>
+  Type.String({ minLength: 1, maxLength, pattern: '^[A-Za-z0-9_-]+$', 'x-must': 'be written in base64url' })
 // Level 2 of WebAuthn allows ids of up to 1,023 bytes.
 const CredentialId = base64url(1_364)
 
@@ -85,9 +86,18 @@ export function asProof<T extends { passkey?: Type.Static<typeof Assertion> }>({
   return { ...proof, ...(passkey === undefined ? {} : { passkey: asAssertion(passkey) }) }
 }
 
+const TotpCode = Type.String({
+  pattern: TOTP_PATTERN,
+  maxLength: 6,
+  'x-input': 'code',
+  'x-must': 'be the six digits of the authenticator app',
+  description: 'The six digits of the authenticator app, with or without blanks.',
+})
 const proofs = {
-  totp_code: Type.Optional(Type.String({ pattern: TOTP_PATTERN, maxLength: 6, description: 'The six digits of the authenticator app.' })),
-  recovery_code: Type.Optional(Type.String({ minLength: 1, maxLength: 40, description: 'In any case, with or without dashes.' })),
+  totp_code: Type.Optional(TotpCode),
+  recovery_code: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 40, 'x-input': 'code', description: 'In any case, with or without dashes and blanks.' }),
+  ),
   passkey: Type.Optional(Assertion),
 }
 
@@ -103,14 +113,14 @@ export const PasskeySignIn = Type.Object(
   { passkey: Assertion },
   { title: 'PasskeySignIn', examples: [{ passkey: EXAMPLE_ASSERTION }], ...strict },
 )
-const PasskeyName = Type.String({ ...Name, maxLength: 100 })
+const PasskeyName = Type.String({ ...Name, maxLength: 100, description: 'One line.' })
 export const NewPasskey = Type.Object(
   { name: PasskeyName, passkey: Attestation },
   { title: 'NewPasskey', examples: [{ name: EXAMPLE_PASSKEY.name, passkey: EXAMPLE_ATTESTATION }], ...strict },
 )
 export const PasskeyChange = Type.Object({ name: PasskeyName }, { title: 'PasskeyChange', examples: [{ name: 'Work laptop' }], ...strict })
 export const TotpConfirmation = Type.Object(
-  { totp_code: Type.String({ pattern: TOTP_PATTERN, maxLength: 6 }) },
+  { totp_code: TotpCode },
   { title: 'TotpConfirmation', examples: [{ totp_code: EXAMPLE_SECOND_FACTOR.totp_code }], ...strict },
 )
 

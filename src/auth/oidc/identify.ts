@@ -2,7 +2,6 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { AppError } from '../../errors.ts'
-import { containsLink } from '../../http/link-in-text.ts'
 import type { AccountRole } from '../../http/scopes.ts'
 import type { Language } from '../../language.ts'
 import type { Client } from '../client.ts'
@@ -63,7 +62,7 @@ async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> 
 /** Without a password: `POST /auth/password-reset` sets one. Throws `email_taken` when somebody registers the address meanwhile. */
 async function createAccount(tx: Transaction, { now }: AuthContext, claims: Claims, email: string, client: Client): Promise<Identified> {
   const id = randomUUIDv7()
-  const name = claims.name !== null && NAME.test(claims.name) && !containsLink(claims.name) ? claims.name : null
+  const name = claims.name !== null && NAME.test(claims.name) ? claims.name : null
   await insertUser(tx, { id, email, name, role: 'customer', language: client.language, created_at: now() }, null, now())
   // Others may have registered with this address, which is proven now.
   await tx.query(sql`delete from pending_registrations where email = ${email}`)

@@ -6,13 +6,18 @@ import type { Provider } from './provider.ts'
 import { PURPOSES } from './start-sign-in.ts'
 
 export const ProviderParams = Type.Object({
-  provider: Type.String({ pattern: '^[a-z][a-z0-9-]{0,19}$', description: 'The id of the provider, from `GET /auth/oidc`.' }),
+  provider: Type.String({
+    pattern: '^[a-z][a-z0-9-]{0,19}$',
+    'x-must': 'be the id of a provider, such as google',
+    description: 'The id of the provider, from `GET /auth/oidc`.',
+  }),
 })
 export const StartQuery = Type.Object(
   {
     return_to: Type.String({ maxLength: 1_000, description: 'The page to come back to, of an origin that the store allows.' }),
     code_challenge: Type.String({
       pattern: '^[A-Za-z0-9_-]{43}$',
+      'x-must': 'be a SHA-256 in base64url, which has 43 characters',
       description: 'SHA-256, base64url, of a random secret that the page keeps, such as in `sessionStorage` (RFC 7636, S256).',
     }),
     purpose: Type.Optional(Type.Enum([...PURPOSES])),

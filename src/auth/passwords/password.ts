@@ -33,23 +33,32 @@ export class Passwords {
   /** Refuses a password that is on a list of common ones or is the account's own address. `property` names it in the refusal. */
   async assertAcceptable(password: string, email: string, property = 'password'): Promise<void> {
     this.#common ??= await readCommonPasswords()
-    if (!this.#common.has(password.toLowerCase()) && canonicalEmail(password) !== email) return
+    const text = password.normalize('NFC')
+    if (!this.#common.has(text.toLowerCase()) && canonicalEmail(text) !== email) return
     throw new AppError('password_too_common', 'This password is among the first an attacker would try. Choose another.', {
       errors: [{ pointer: `#/${property}`, detail: 'is too common' }],
     })
   }
 
-  /** A PHC string for `password`. */
+  /** A PHC string for `password` in NFC: keyboards differ in how they send the same letter (NIST SP 800-63B §3.1.1.2). */
   async hash(password: string): Promise<string> {
     const salt = randomBytes(SALT_BYTES)
-    return toPhc(this.#cost, salt, await this.#derive(password, salt))
+    return toPhc(this.#cost, salt, await this.#derive(password.normalize('NFC'), salt))
   }
 
   /**
    * Whether `password` matches `stored`, also a hash of another system. With null, for an unknown account, it does the same work and returns
    * false. A failed check of a foreign hash costs an own one besides; with `foreignDecoy` every other failed check costs that one besides.
+   * A password whose letters have several spellings is tried in NFC and NFD, for any account: other systems hash what a keyboard sends.
    */
   async verify(password: string, stored: string | null, foreignDecoy: string | null = null): Promise<boolean> {
+    for (const spelling of new Set([password.normalize('NFC'), password.normalize('NFD')])) {
+      if (await this.#verifySpelling(spelling, stored, foreignDecoy)) return true
+    }
+    return false
+  }
+
+  async #verifySpelling(password: string, stored: string | null, foreignDecoy: string | null): Promise<boolean> {
     const isForeign = stored !== null && !this.#isOwn(stored)
     if (isForeign ? await this.#matchesForeign(password, stored) : await this.#matchesOwn(password, stored)) return true
     if (isForeign) await this.#matchesOwn(password, null)

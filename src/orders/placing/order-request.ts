@@ -1,7 +1,7 @@
 import type { Attributes } from '../../attributes.ts'
 import type { Money } from '../../money.ts'
 import type { Basket } from '../basket.ts'
-import type { ShippingAddress } from '../order.ts'
+import type { ShippingAddress } from '../postal-address.ts'
 import { type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
 import type { Rows } from './locked-rows.ts'
 

@@ -1,0 +1,136 @@
+import type { TSchema } from 'typebox'
+
+/**
+ * How a text is read, by the keyword `x-input` of its schema. `text`, the default: without blanks around it, in NFC. `verbatim`: as it
+ * was sent, such as a password. `code`: without any, and fullwidth digits are digits. `email_filter`: a plus that was not encoded arrives as a blank.
+ */
+type Kind = 'text' | 'verbatim' | 'code' | 'email_filter'
+
+/** What schemas say about a value; undefined: nothing that changes one. */
+interface Rule {
+  kind?: Kind
+  /** What replaces an empty text in a member of this kind: nothing, where the schema allows such a text or wants a list or an object. */
+  empty: 'kept' | 'null' | 'absent'
+  members?: ReadonlyMap<string, { rule: Rule; isOptional: boolean }>
+  items?: Rule
+}
+
+type Node = Partial<Record<'type' | 'x-input' | 'pattern' | 'format', string>> & {
+  anyOf?: Node[]
+  properties?: Record<string, Node>
+  required?: string[]
+  items?: Node
+  minLength?: number
+  enum?: unknown[]
+  const?: unknown
+}
+
+// Word processors and address books also put zero-width blanks and direction marks around a text.
+const AROUND = String.raw`[\s\p{Z}\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\u2800\ufeff]+`
+const BLANKS_AROUND = new RegExp(`^${AROUND}|${AROUND}$`, 'gu')
+const BLANKS = new RegExp(AROUND, 'gu')
+const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
+
+/**
+ * Returns what brings a request's texts into the form that is compared and stored: NFC, without blanks around it. With `fills` an optional
+ * scalar member that is an empty text becomes null or, where null is not allowed, is left out: HTML forms send each field. Values that the
+ * schema does not describe stay as they are.
+ */
+export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }): (value: unknown) => unknown {
+  const rule = ruleOf([schema as Node], fills)
+  return (value) => normalize(value, rule)
+}
+
+/** A text without the blanks around it, also those that show nothing. */
+export function trimBlanks(text: string): string {
+  return PLAIN.test(text) ? text : text.replace(BLANKS_AROUND, '')
+}
+
+function ruleOf(nodes: readonly Node[], fills: boolean): Rule {
+  const branches = nodes.flatMap(branchesOf)
+  const texts = branches.filter(({ type }) => type === 'string')
+  const kind = texts.map((node) => node['x-input'] as Kind | undefined).find((choice) => choice !== undefined)
+  const objects = branches.filter(({ properties }) => properties !== undefined)
+  const lists = branches.flatMap(({ items }) => (items === undefined ? [] : [items]))
+  return {
+    ...(texts.length === 0 ? {} : { kind: kind ?? 'text' }),
+    empty: !fills || texts.some(allowsEmpty) || branches.some(isComposed) ? 'kept' : branches.some(isNull) ? 'null' : 'absent',
+    ...(objects.length === 0 ? {} : { members: membersOf(objects, fills) }),
+    ...(lists.length === 0 ? {} : { items: ruleOf(lists, fills) }),
+  }
+}
+
+function isComposed({ type }: Node): boolean {
+  return type === 'object' || type === 'array'
+}
+
+function isNull({ type }: Node): boolean {
+  return type === 'null'
+}
+
+function branchesOf(node: Node): Node[] {
+  return node.anyOf === undefined ? [node] : [node, ...node.anyOf.flatMap(branchesOf)]
+}
+
+function membersOf(objects: readonly Node[], fills: boolean): NonNullable<Rule['members']> {
+  const names = new Set(objects.flatMap(({ properties }) => Object.keys(properties ?? {})))
+  return new Map(
+    [...names].map((name) => {
+      const having = objects.filter(({ properties = {} }) => Object.hasOwn(properties, name))
+      const isOptional = having.every(({ required = [] }) => !required.includes(name))
+      return [
+        name,
+        {
+          rule: ruleOf(
+            having.flatMap(({ properties }) => properties?.[name] ?? []),
+            fills,
+          ),
+          isOptional,
+        },
+      ]
+    }),
+  )
+}
+
+function allowsEmpty({ minLength = 0, pattern, format, enum: values, const: only }: Node): boolean {
+  if (values !== undefined) return values.includes('')
+  if (only !== undefined) return only === ''
+  return minLength === 0 && format === undefined && (pattern === undefined || new RegExp(pattern, 'u').test(''))
+}
+
+function normalize(value: unknown, rule: Rule): unknown {
+  if (typeof value === 'string') return rule.kind === undefined ? value : normalizeText(value, rule.kind)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return rule.items === undefined ? value : normalizeItems(value, rule.items)
+  return rule.members === undefined ? value : normalizeMembers(value as Record<string, unknown>, rule.members)
+}
+
+function normalizeItems(items: unknown[], rule: Rule): unknown[] {
+  for (const [index, item] of items.entries()) items[index] = normalize(item, rule)
+  return items
+}
+
+function normalizeMembers(value: Record<string, unknown>, members: NonNullable<Rule['members']>): Record<string, unknown> {
+  for (const [name, { rule, isOptional }] of members) {
+    const member = Object.hasOwn(value, name) ? value[name] : undefined
+    if (member === undefined) continue
+    const normal = normalize(member, rule)
+    if (rule.empty === 'kept' || !isBlank(normal)) value[name] = normal
+    else if (rule.empty === 'null') value[name] = null
+    else if (isOptional) delete value[name]
+    else value[name] = ''
+  }
+  return value
+}
+
+/** Also of a member that is no text, such as a number, whose field in a form was left empty. */
+function isBlank(value: unknown): boolean {
+  return typeof value === 'string' && trimBlanks(value) === ''
+}
+
+function normalizeText(text: string, kind: Kind): string {
+  if (kind === 'verbatim' || !text.isWellFormed() || (kind === 'text' && PLAIN.test(text))) return text
+  if (kind === 'code') return text.normalize('NFKC').replace(BLANKS, '')
+  const trimmed = trimBlanks(text.normalize('NFC'))
+  return kind === 'email_filter' ? trimmed.replaceAll(' ', '+') : trimmed
+}
