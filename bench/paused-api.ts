@@ -69,7 +69,7 @@ async function measureHeldRows(cleanup: Cleanup, seconds: number): Promise<void>
   void fetch(`${paused.url}/orders/${placed.pop()}/cancel`, { method: 'POST', headers: { authorization } }).catch(() => {})
   await eventually(async () => {
     const { rowCount } = await store.pool.query(
-      `select from pg_stat_activity where state = 'idle in transaction' and application_name = 'storefront'`,
+      `select from pg_stat_activity where state = 'idle in transaction' and application_name in ('storefront', 'storefront-orders')`,
     )
     return rowCount === 1
   })

@@ -11,6 +11,7 @@ import { createFigures } from './app/figures.ts'
 import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openMailTemplates } from './app/mail-templates.ts'
 import { openLake } from './app/open-lake.ts'
+import { poolSizes } from './app/pool-sizes.ts'
 import { prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
 import { createSecretWatch, openSecret } from './app/secrets.ts'
@@ -41,7 +42,6 @@ import { queueAccountMail } from './mail/account-mail.ts'
 import { Metrics } from './operations/metrics.ts'
 import { OperationsServer } from './operations/operations-server.ts'
 import { deleteKeysOf, eraseAddressesOf } from './orders/erase-addresses.ts'
-import { CONNECTIONS_FOR_PLACING } from './orders/placing/order-batcher.ts'
 import { DeliveryLog } from './topic/delivery-log.ts'
 import { CATALOGUE } from './topic/partitions.ts'
 
@@ -80,14 +80,16 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
   }
   const { addresses } = database
   const url = addresses.api
-  const shared = { url, applicationName: 'storefront', onError }
-  const placingPoolSize = Math.min(CONNECTIONS_FOR_PLACING, Math.floor(config.databasePoolSize / 2))
-  const pool = createPool({ ...shared, size: config.databasePoolSize - placingPoolSize })
+  const hasApi = config.roles.includes('api')
+  const sizes = poolSizes(config)
+  // Roles of the pipeline, housekeeping and the readiness check never wait behind requests.
+  const pool = createPool({ url, applicationName: 'storefront-pipeline', onError, size: sizes.pipeline })
+  const requestPool = createPool({ url, applicationName: 'storefront', onError, size: sizes.general })
   // Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row.
-  const placingPool = createPool({ ...shared, size: placingPoolSize })
+  const placingPool = createPool({ url, applicationName: 'storefront-orders', onError, size: sizes.placing })
   const close = async () => {
     isClosing = true
-    await Promise.all([pool.end(), placingPool.end()])
+    await Promise.all([pool.end(), requestPool.end(), placingPool.end()])
     await database.close()
   }
   try {
@@ -106,7 +108,8 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       firstStart.end(folder)
     }
 
-    const hasApi = config.roles.includes('api')
+    if (hasApi && config.isRateLimited && !config.isNetworkLimited)
+      logger.info('only this machine can reach the store, so limits by network do not apply; RATE_LIMITS=on sets them')
     if (hasApi) await saveStockEventPercent(pool, config.stockEventPercent)
     const hasPipeline = config.roles.some((role) => role !== 'api')
     const hasEmail = config.roles.includes('email')
@@ -117,7 +120,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     // OpenTelemetry is loaded only when traces are on.
     const tracing = config.traces && (await import('./operations/open-telemetry.ts')).createTracing(config.traces, logger)
     const metrics = new Metrics(logger)
-    metrics.watchPools({ general: pool, placing: placingPool })
+    metrics.watchPools({ pipeline: pool, ...(hasApi ? { general: requestPool, placing: placingPool } : {}) })
     watchStore(metrics, config, pool, url)
     const deliveryLog = new DeliveryLog({ pool, logger })
     const topic = await createTopic(config, { pool, url, logger, isReadOnly: !hasPipeline, onStored: deliveryLog.published })
@@ -178,7 +181,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     let server: HttpServer | null = null
     if (hasApi) {
       const auth = createAuth({
-        ...authOptions(config, pool, logger, now),
+        ...authOptions(config, requestPool, logger, now),
         issuer: await claimIssuer(pool, { ...config, isAlone: isEmbedded }, logger),
         keys: await loadSigningKeys(pool, secret),
         secret,
@@ -189,11 +192,11 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
           await deleteKeysOf(tx, guestIds)
         },
       })
-      const catalogue = createCatalogue(config, pool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
+      const catalogue = createCatalogue(config, requestPool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
       const { subscriptions } = watched
-      const consoleParts = createConsoleParts(config, { pool, url, topic, subscriptions, runCommand, logger })
+      const consoleParts = createConsoleParts(config, { pool: requestPool, url, topic, subscriptions, runCommand, logger })
       server = await createApi({
-        ...{ config, pool, placingPool, auth, catalogue, jobs },
+        ...{ config, pool: requestPool, placingPool, auth, catalogue, jobs },
         ...{ mailTemplates, consoleParts, logger, now, check, metrics, tracing },
       })
       const workersAt =

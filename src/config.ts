@@ -4,7 +4,15 @@ import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket
 import { readCatalogueLanguage, readDefaultLanguage, readHeaderName, readLocale, readMailFrom } from './config/mail.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
 import { readNats } from './config/nats.ts'
-import { checkLastPort, readCorsOrigins, readOperations, readProductUrl, readPurgeUrls, readTrustProxy } from './config/network.ts'
+import {
+  checkLastPort,
+  isOfThisMachine,
+  readCorsOrigins,
+  readOperations,
+  readProductUrl,
+  readPurgeUrls,
+  readTrustProxy,
+} from './config/network.ts'
 import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
@@ -22,8 +30,8 @@ export type Config = Readonly<ReturnType<typeof readAll>>
 const SECRET_MIN_LENGTH = 32
 // Longer than a bank transfer or a long weekend. See decision 0112.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
-// Four times the orders of a real wholesaler's busiest account in three weeks. See decision 0113.
-const MAX_PENDING_ORDERS = 500
+// What one who tries the store places is far below it. See decision 0113.
+const MAX_PENDING_ORDERS = 10_000
 
 /** An environment as this process reads it. `config` is to be used only where there are no problems. */
 export interface Environment {
@@ -62,6 +70,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   const defaultLanguage = readDefaultLanguage(read, mailLocale)
   const derivedUrl = `http://localhost:${port}${basePath}`
   const baseUrl = readBaseUrl(read, derivedUrl)
+  const isRateLimited = read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on'
+  const trustProxy = readTrustProxy(read)
   return {
     host,
     port,
@@ -128,9 +138,11 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** The domain that passkeys belong to (WebAuthn's RP id): the host of `baseUrl`, or one above it. */
     passkeyDomain: readPasskeyDomain(read, baseUrl),
     /** Whether failed logins, registrations and account mails are limited for each client. */
-    isRateLimited: read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on',
+    isRateLimited,
+    /** Whether requests count for the client's network: by default not in a store that only this machine can reach. */
+    isNetworkLimited: read.isSet('RATE_LIMITS') ? isRateLimited : trustProxy !== false || !isOfThisMachine(host, new URL(baseUrl).hostname),
     /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
-    trustProxy: readTrustProxy(read),
+    trustProxy,
     /** Origins whose scripts may use the API, `*` for all, null for its own only. */
     corsOrigins: readCorsOrigins(read),
     /** Providers with which customers sign in. They contain secrets: not for logs. */

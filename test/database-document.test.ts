@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { connectionsOf, poolSizes } from '../src/app/pool-sizes.ts'
 import { readConfig } from '../src/config.ts'
 import { API_RIGHTS } from '../src/db/rights.ts'
 import { eventually } from './eventually.ts'
-import { startStore, TEST_SECRET } from './store.ts'
+import { type Account, startStore, TEST_SECRET } from './store.ts'
 
 const DOCUMENT = readFileSync(new URL('../docs/database.md', import.meta.url), 'utf8')
 const rowsOf = (heading: string) => {
@@ -24,15 +25,23 @@ test('docs/database.md lists every kind of connection of a process, and the maxi
   const rows = rowsOf('Connections')
   const documented = rows.map(([, name = '']) => name.replaceAll('`', ''))
   const most = new Map(rows.map(([, name = '', count = '']) => [name.replaceAll('`', ''), Number.parseInt(count, 10)]))
-  const { databasePoolSize } = readConfig({ DATABASE_URL: 'postgres://localhost/shop', STOREFRONT_SECRET: TEST_SECRET })
-  most.set('storefront', databasePoolSize)
-  assert.match(rows[0]?.[2] ?? '', new RegExp(`, ${databasePoolSize} unless set$`))
+  const { databasePoolSize, roles } = readConfig({ DATABASE_URL: 'postgres://localhost/shop', STOREFRONT_SECRET: TEST_SECRET })
+  const sizes = poolSizes({ databasePoolSize, roles })
+  assert.match(rows[0]?.[2] ?? '', new RegExp(`, ${sizes.general} unless set$`))
+  most.set('storefront', sizes.general)
+  assert.match(rows[1]?.[2] ?? '', new RegExp(`, ${sizes.placing} at most$`))
+  most.set('storefront-orders', sizes.placing)
+  assert.equal(most.get('storefront-pipeline'), sizes.pipeline)
 
   const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake', 'webhook'], databasePoolSize })
+  const accounts = await Promise.all(Array.from({ length: 30 }, () => store.register()))
+  const { id: product_id } = await store.addProduct({ stock: null })
+  const place = ({ token }: Account) => store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })
+  await Promise.all(accounts.map(place))
   const connections = async () => {
     const { rows } = await store.pool.query<{ name: string; count: number }>(
       `select application_name as name, count(*)::int as count from pg_stat_activity
-      where datname = current_database() and application_name <> 'test' group by 1 order by 1`,
+      where datname = current_database() and application_name not in ('test', 'storefront-catalogue-refill') group by 1 order by 1`,
     )
     return rows
   }
@@ -43,10 +52,9 @@ test('docs/database.md lists every kind of connection of a process, and the maxi
     },
     { what: 'the connections that the document lists, and no others' },
   )
-  const accounts = await Promise.all(Array.from({ length: 30 }, () => store.register()))
-  const { id: product_id } = await store.addProduct({ stock: null })
-  await Promise.all(accounts.map(({ token }) => store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })))
+  await Promise.all(accounts.map(place))
   for (const { name, count } of await connections()) assert.ok(count <= (most.get(name) ?? 0), `${count} × ${name}`)
   const total = [...most.values()].reduce((sum, count) => sum + count, 0)
   assert.match(DOCUMENT, new RegExp(`a process with every role has ${total} at most`))
+  assert.equal(total, connectionsOf({ databasePoolSize, roles }))
 })

@@ -27,7 +27,7 @@ test('continues selling while another process of the API is paused in a transact
   const countHolders = async () => {
     const { rows } = await store.pool.query<{ count: number }>(
       `select count(*)::integer as count from pg_stat_activity
-      where datname = current_database() and application_name = 'storefront' and state = 'idle in transaction'`,
+      where datname = current_database() and application_name in ('storefront', 'storefront-orders') and state = 'idle in transaction'`,
     )
     return rows[0]?.count
   }

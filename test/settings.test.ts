@@ -47,6 +47,18 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.equal(rest.defaultLanguage, 'en')
 })
 
+test('limits by network do not apply where only this machine reaches the store, unless they are asked for', () => {
+  const isLimited = (env: NodeJS.ProcessEnv) => readConfig(env).isNetworkLimited
+  assert.equal(isLimited({}), false)
+  assert.equal(isLimited({ HOST: '::1', BASE_URL: 'http://[::1]:3000' }), false)
+  assert.equal(isLimited({ HOST: 'localhost', BASE_URL: 'http://shop.localhost' }), false)
+  assert.equal(isLimited({ BASE_URL: 'https://shop.example' }), true)
+  assert.equal(isLimited({ HOST: '0.0.0.0' }), true)
+  assert.equal(isLimited({ TRUST_PROXY: '1' }), true)
+  assert.equal(isLimited({ RATE_LIMITS: 'on' }), true)
+  assert.equal(isLimited({ BASE_URL: 'https://shop.example', RATE_LIMITS: 'off' }), false)
+})
+
 test('takes origins as browsers send them, all, or none', () => {
   assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
   for (const origin of [
@@ -217,6 +229,7 @@ test('takes each setting it knows', () => {
     lakeTableSeconds: 0,
     refreshGraceSeconds: 0,
     isRateLimited: false,
+    isNetworkLimited: false,
     isAdminFactorRequired: false,
     passkeyDomain: 'shop.example',
     maxConnections: 700,
@@ -228,7 +241,7 @@ test('takes each setting it knows', () => {
     maxQuantityPerProductAndUser: null,
     objectStoreEnvironment: {},
     pendingOrderTtlSeconds: 604_800,
-    maxPendingOrdersPerUser: 500,
+    maxPendingOrdersPerUser: 10_000,
     retainOrderAddressDays: 2_922,
     catalogueEventDays: 90,
     stockEventPercent: 10,

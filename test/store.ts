@@ -13,6 +13,7 @@ import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
+import { assertHoldsOne } from './held-connections.ts'
 import { makeStreamDatabase } from './stream-harness.ts'
 
 export const TEST_SECRET = 'a secret for tests, long enough to be one'
@@ -101,7 +102,8 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
     OPS_PORT: 'off',
     RATE_LIMITS: 'off',
   }
-  const config: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
+  const given: Config = { ...readConfig(environment), baseUrl: 'http://localhost:3000', roles: ['api'], databasePoolSize: 20, ...settings }
+  const config: Config = { ...given, isNetworkLimited: given.isRateLimited, ...settings }
   const app = await createApp({
     config,
     logger,
@@ -157,17 +159,19 @@ export async function startSecondProcess(
 export function caller(server: HttpServer): TestStore['call'] {
   return async (method, url, { token, body, raw, headers = {}, from } = {}) => {
     const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
-    const answer = await server.inject({
-      method: method as NonNullable<InjectOptions['method']>,
-      url,
-      headers: {
-        ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        ...headers,
-      },
-      ...(payload === undefined ? {} : { payload }),
-      ...(from === undefined ? {} : { remoteAddress: from }),
-    })
+    const answer = await assertHoldsOne(`${method} ${url}`, () =>
+      server.inject({
+        method: method as NonNullable<InjectOptions['method']>,
+        url,
+        headers: {
+          ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...headers,
+        },
+        ...(payload === undefined ? {} : { payload }),
+        ...(from === undefined ? {} : { remoteAddress: from }),
+      }),
+    )
     const isJson = /[/+]json\b/.test(String(answer.headers['content-type']))
     const received: Answer = {
       status: answer.statusCode,

@@ -22,7 +22,6 @@ import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
 import { tagHeadersOf } from '../catalogue/purge/purger.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
-import { ReadLimiter } from '../catalogue/search/read-limiter.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
 import { stockRoutes } from '../catalogue/stock-routes.ts'
 import type { Config } from '../config.ts'
@@ -31,6 +30,7 @@ import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Connect } from '../db/with-reconnect.ts'
+import { Admission } from '../http/admission.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -59,8 +59,6 @@ import { createLakeQueries, openLake } from './open-lake.ts'
 
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
-// After a change of the catalogue every requested page is read again: such a burst takes well under two seconds.
-const WAITING_READS = { maxWaiting: 500, waitMs: 2_000 }
 // Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/0286.
 const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // One core is left for everything else, which a low priority alone does not ensure; see docs/decisions/0012.
@@ -74,6 +72,7 @@ export function authOptions(config: Config, pool: Pool, logger: Logger, now: () 
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,
+    isByNetwork: config.isNetworkLimited,
     isAdminFactorRequired: config.isAdminFactorRequired,
     relyingParty: relyingPartyOf(config),
     logger,
@@ -161,13 +160,25 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
   const { baseUrl, basePath, trustProxy, corsOrigins, maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
   const reporting = { ...(metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }), ...(tracing === null ? {} : { tracing }) }
   const { authenticate, sessionGuard } = auth
+  const { admission } = catalogue
   const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
   const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
   const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
   const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
-  const shedder = createShedder({ pool, batcher, catalogue })
+  const shedder = createShedder({ pool, batcher, admission })
   const server = await createHttpServer({
-    ...{ logger, baseUrl, basePath, trustProxy, corsOrigins, authenticate, sessionGuard, shedder, onOverloaded: metrics?.requestShed },
+    ...{
+      logger,
+      baseUrl,
+      basePath,
+      trustProxy,
+      corsOrigins,
+      authenticate,
+      sessionGuard,
+      admission,
+      shedder,
+      onOverloaded: metrics?.requestShed,
+    },
     ...reporting,
   })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
@@ -180,7 +191,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       apiKeyRoutes(scope, auth.context, baseUrl)
       operatorRoutes(scope, auth.context, baseUrl)
       activityRoutes(scope, { pool, baseUrl })
-      ownDataRoutes(scope, auth.context)
+      ownDataRoutes(scope, auth.context, admission)
       customerRoutes(scope, { auth: auth.context, baseUrl })
       catalogueRoutes(scope, catalogue)
       feedRoutes(scope, catalogue)
@@ -190,7 +201,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       stockRoutes(scope, catalogue)
       priceRoutes(scope, catalogue)
       const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
-      const orders = { ...shared, pool, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
+      const orders = { ...shared, pool, admission, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
       orderRoutes(scope, orders)
       const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       adminOrderRoutes(scope, { ...orders, findUserIds })
@@ -235,21 +246,14 @@ function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<Order
 /** The dependencies of the catalogue's routes, on this pool and one more connection. */
 export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: Connect): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
-  // The other half is for logins, orders and the readiness check, which never wait for reads of the catalogue.
-  const places = Math.max(1, Math.floor(pool.options.max / 2))
   return {
     pool,
     baseUrl: config.baseUrl,
     version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
     languages: new CatalogueLanguages(config.catalogueLanguage),
     pages,
-    limits: {
-      reads: new ReadLimiter({ loadClass: 'lists', places, ...WAITING_READS }),
-      searches: new ReadLimiter({ loadClass: 'search', places: Math.max(1, places - 1), ...WAITING_READS }),
-      // Batches of all feeds take turns, each of some milliseconds.
-      feeds: new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: FEEDS.maxOpen, waitMs: 10_000 }),
-    },
-    openFeeds: new OpenFeeds(FEEDS),
+    admission: new Admission({ connections: pool.options.max, isByNetwork: config.isNetworkLimited }),
+    openFeeds: new OpenFeeds({ ...FEEDS, maxOfNetwork: config.isNetworkLimited ? FEEDS.maxOfNetwork : FEEDS.maxOpen }),
     productUrl: config.shopProductUrl,
     lifetimes: { browserSeconds: BROWSER_CACHE_SECONDS, sharedSeconds: config.sharedCacheSeconds },
     tagHeaders: tagHeadersOf(config.cdnPurgeUrls),

@@ -1,5 +1,5 @@
-import type { CatalogueContext } from '../catalogue/serve-catalogue.ts'
 import type { Pool } from '../db/pool.ts'
+import type { Admission } from '../http/admission.ts'
 import { LoadShedder } from '../http/load-shedder.ts'
 import type { OrderBatcher } from '../orders/placing/order-batcher.ts'
 
@@ -10,20 +10,19 @@ const MAX_CONNECTION_WAIT_MS = 500
 interface ShedderOptions {
   pool: Pool
   batcher: Pick<OrderBatcher, 'fullness'>
-  catalogue: Pick<CatalogueContext, 'limits'>
+  admission: Admission
 }
 
 /** What the process refuses when the event loop, the orders, the connections to the database or the searches have too much to do. */
-export function createShedder({ pool, batcher, catalogue }: ShedderOptions): LoadShedder {
-  const { reads, searches } = catalogue.limits
+export function createShedder({ pool, batcher, admission }: ShedderOptions): LoadShedder {
   const waitMs = watchWait(pool)
   return new LoadShedder({
     signals: [
       { sheds: 'orders', pressure: () => FULL * batcher.fullness },
       // Orders have connections of their own.
       { sheds: 'lists', pressure: () => waitMs() / MAX_CONNECTION_WAIT_MS },
-      { sheds: 'lists', pressure: () => FULL * reads.fullness },
-      { sheds: 'search', pressure: () => FULL * searches.fullness },
+      { sheds: 'lists', pressure: () => FULL * admission.fullnessOf('page') },
+      { sheds: 'search', pressure: () => FULL * admission.fullnessOf('search') },
     ],
   })
 }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import { findMisconfiguredSettings } from '../db/server-settings.ts'
+import { connectionsOf } from './pool-sizes.ts'
 
 /** Logs a warning for each combination of settings that is unsuitable for a public store. */
 export function warnAboutSettings(config: Config, logger: Logger): void {
@@ -11,14 +12,14 @@ export function warnAboutSettings(config: Config, logger: Logger): void {
 
 /** A sentence for each combination of settings that is unsuitable for a public store. */
 export function findUnsuitableSettings(config: Config, descriptors = readDescriptorLimit()): string[] {
-  const { roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired, maxConnections, databasePoolSize, traces } = config
+  const { roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired, maxConnections, traces } = config
   const messages: string[] = []
   if (traces !== null && new URL(traces.url).port === GRPC_PORT)
     messages.push(
       `port ${GRPC_PORT} of an OTLP receiver takes gRPC, which the store does not speak: set the endpoint to its port for HTTP, 4318`,
     )
   if (!roles.includes('api')) return messages
-  const needed = maxConnections + connectionsOf(databasePoolSize) + FILES
+  const needed = maxConnections + connectionsOf(config) + FILES
   if (descriptors < needed)
     messages.push(
       `a process may open ${descriptors} files and connections, and MAX_CONNECTIONS=${maxConnections} needs ${needed}: raise the limit (ulimit -n, LimitNOFILE) or set MAX_CONNECTIONS to a smaller number`,
@@ -49,17 +50,9 @@ function readDescriptorLimit(): number {
   }
 }
 
-// The sum in docs/database.md for a process with every role.
-const CONNECTIONS_BESIDES_POOLS = 10
-
-/** The maximum of connections that a process opens. */
-export function connectionsOf(databasePoolSize: number): number {
-  return databasePoolSize + CONNECTIONS_BESIDES_POOLS
-}
-
 /** Logs a warning, with its remedy, for each setting of the PostgreSQL server that degrades the store. */
-export async function warnAboutServer(pool: Pool, { databasePoolSize, roles }: Config, logger: Logger): Promise<void> {
-  const needs = { connections: connectionsOf(databasePoolSize), replicates: roles.includes('stream') }
+export async function warnAboutServer(pool: Pool, config: Config, logger: Logger): Promise<void> {
+  const needs = { connections: connectionsOf(config), replicates: config.roles.includes('stream') }
   for (const { setting, value, remedy } of await findMisconfiguredSettings(pool, needs))
     logger.warn({ setting, value }, `PostgreSQL's ${setting} is ${value}: ${remedy}`)
 }

@@ -69,7 +69,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/me',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'getAccount',
         description:
@@ -90,7 +90,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.patch(
     '/me',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'updateAccount',
         description: 'Only the properties that the body names change. Null removes the name; mails then have the language of the store.',
@@ -111,7 +111,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.delete(
     '/me',
     {
-      config: { access: 'caller', stepUp: true },
+      config: { access: 'caller', cost: 'password', stepUp: true },
       schema: {
         operationId: 'deleteAccount',
         tags,
@@ -135,7 +135,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/password',
     {
-      config: { access: 'caller', stepUp: true },
+      config: { access: 'caller', cost: 'password', stepUp: true },
       schema: {
         operationId: 'changePassword',
         description: 'The session of this call stays; every other one of the account ends at once.',
@@ -165,7 +165,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/password-reset',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'requestPasswordReset',
         description:
@@ -189,7 +189,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/password-reset/confirm',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'password' },
       schema: {
         operationId: 'confirmPasswordReset',
         description: 'The token works once. Every session of the account ends at once.',
@@ -211,7 +211,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/auth/sessions',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'listSessions',
         description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
@@ -230,7 +230,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
   server.delete(
     '/auth/sessions/:id',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'endSession',
         description: 'Access and refresh tokens of the session stop working at once.',

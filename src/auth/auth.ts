@@ -36,13 +36,26 @@ interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   issuer: string
   hashing: HashingOptions
   isThrottled: boolean
+  /** Whether requests of all accounts together count for their network. */
+  isByNetwork: boolean
   /** Whether admins need a second factor from when the first of them has one. */
   isAdminFactorRequired: boolean
   logger: Logger
 }
 
 /** Accounts and sessions as one service. Works before `start` too, with more queries. */
-export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled, isAdminFactorRequired, logger, ...shared }: AuthOptions) {
+export function createAuth({
+  connect,
+  keys,
+  secret,
+  issuer,
+  hashing,
+  isThrottled,
+  isByNetwork,
+  isAdminFactorRequired,
+  logger,
+  ...shared
+}: AuthOptions) {
   const { pool, now } = shared
   const keyRing = new KeyRing(keys, { pool, secret, logger })
   const liveKeys = new LiveKeys(pool)
@@ -54,12 +67,12 @@ export function createAuth({ connect, keys, secret, issuer, hashing, isThrottled
     tokens: new AccessTokens(keyRing, issuer),
     revocations,
     liveKeys,
-    throttle: new Throttle({ pool, secret, isEnabled: isThrottled }),
+    throttle: new Throttle({ pool, secret, isEnabled: isThrottled, isByNetwork }),
     totpEncryption: createEncryption(secret, 'totp secret'),
     adminFactors: new AdminFactorPolicy({ pool, isEnabled: isAdminFactorRequired }),
   }
   const parts = [keyRing, revocations, lastUses, createIssuerWatch({ pool, issuer, logger })]
-  const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled, now })
+  const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled: isThrottled && isByNetwork, now })
   return {
     context,
     authenticate: createAuthenticate({ ...context, authenticateKey }),

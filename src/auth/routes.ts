@@ -56,7 +56,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/register',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'password' },
       schema: {
         operationId: 'register',
         tags,
@@ -81,7 +81,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/guest',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'createGuest',
         tags,
@@ -106,7 +106,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/verify-email',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'password' },
       schema: {
         operationId: 'verifyEmail',
         tags,
@@ -130,7 +130,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/login',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'password' },
       schema: {
         operationId: 'login',
         description:
@@ -162,7 +162,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/refresh',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'refresh',
         description:
@@ -182,7 +182,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/logout',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'logout',
         description: 'Access and refresh tokens of the session stop working at once.',
@@ -203,7 +203,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/.well-known/jwks.json',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true },
+      config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true },
       schema: {
         operationId: 'getSigningKeys',
         description: 'For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.',

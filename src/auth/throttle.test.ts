@@ -140,7 +140,7 @@ test('parallel wrong passwords for many accounts cannot slip under the limit of 
 
 test('a right password, a refused attempt and a failed check revert their count for the address', async (t) => {
   const store = await startThrottledStore(t)
-  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true })
+  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const client = { address: '2001:db8:1:2::1', userAgent: null, language: null, record() {} }
   const countedFor = async (limit: string) => {
     const { rows } = await store.pool.query('select points from rate_limits where key like $1', [`${limit}:%`])
@@ -163,7 +163,7 @@ test('a right password, a refused attempt and a failed check revert their count 
 
 test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async (t) => {
   const store = await startThrottledStore(t)
-  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true })
+  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
   const countAccepted = async (times: number, work: (i: number) => Promise<unknown>) => {
     const outcomes = await Promise.allSettled(Array.from({ length: times }, (_, i) => work(i)))

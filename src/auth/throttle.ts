@@ -33,6 +33,15 @@ import {
 /** A limit, and the hash of who is counted. */
 type Counter = [Limit, string]
 
+export interface ThrottleOptions {
+  pool: Pool
+  /** Keys the hashes under which clients and accounts are counted. */
+  secret: string
+  isEnabled: boolean
+  /** Whether requests of all accounts together count for their network. */
+  isByNetwork: boolean
+}
+
 /** The attempts that are wrong, and the delays between those past the free ones. */
 interface Turns {
   wrong: Limit
@@ -45,12 +54,13 @@ interface Turns {
  */
 export class Throttle {
   readonly #isEnabled: boolean
+  readonly #isByNetwork: boolean
   readonly #key: Buffer
   readonly #limiters: Map<string, RateLimiterPostgres>
 
-  /** `secret` keys the hashes under which clients and accounts are counted. */
-  constructor({ pool, secret, isEnabled }: { pool: Pool; secret: string; isEnabled: boolean }) {
+  constructor({ pool, secret, isEnabled, isByNetwork }: ThrottleOptions) {
     this.#isEnabled = isEnabled
+    this.#isByNetwork = isByNetwork
     this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'storefront rate limits', 32))
     const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS, PASSKEY_CHALLENGES, GUESTS, SIGN_INS].flatMap(
       ({ address, site }) => [address, site],
@@ -141,7 +151,7 @@ export class Throttle {
   async countGuest(client: Client, email: string): Promise<void> {
     if (!this.#isEnabled) return
     await this.#countAddress(GUESTS, client)
-    await this.#consume(GUESTS_OF_MAILBOX, this.#hash(networkOf(client.address), email), client)
+    if (this.#isByNetwork) await this.#consume(GUESTS_OF_MAILBOX, this.#hash(networkOf(client.address), email), client)
   }
 
   /** Counts a challenge for a sign-in with a passkey. */
@@ -170,6 +180,7 @@ export class Throttle {
 
   /** Counts a mail to `email` with the token of a registration, as `countMail`, and by the client's network. */
   countRegistrationMail(client: Client, email: string): Promise<boolean> {
+    if (!this.#isByNetwork) return this.countMail(email, 'registration')
     return this.#countMailBy(networkOf(client.address), email, 'registration')
   }
 
@@ -233,6 +244,7 @@ export class Throttle {
   }
 
   #countersOf({ address, site }: AddressLimit, client: Client): Counter[] {
+    if (!this.#isByNetwork) return []
     const wide = siteOf(client.address)
     const counters: Counter[] = [[address, this.#hash(networkOf(client.address))]]
     if (wide !== null) counters.push([site, this.#hash(wide)])

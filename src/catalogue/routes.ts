@@ -47,7 +47,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       config: {
         access: 'public',
         isReadableByAnyOrigin: true,
-        loadClass: ({ q, include, attr }) => ((q ?? include ?? attr) === undefined ? 'lists' : 'search'),
+        cost: ({ q, include, attr }) => ((q ?? include ?? attr) === undefined ? 'page' : 'search'),
       },
       schema: {
         operationId: 'listProducts',
@@ -81,7 +81,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/facets',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true, loadClass: 'search' },
+      config: { access: 'public', cost: 'search', isReadableByAnyOrigin: true },
       schema: {
         operationId: 'listFacets',
         description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
@@ -107,7 +107,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/:id',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true },
+      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
       schema: {
         operationId: 'getProduct',
         description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
@@ -134,7 +134,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   server.get(
     '/products/by-slug/:slug',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true },
+      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
       schema: {
         operationId: 'getProductBySlug',
         description:

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
+import type { Admission } from '../http/admission.ts'
 import { type AnswerLanguage, CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified, type TagHeader } from '../http/cacheable.ts'
 import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
@@ -9,7 +10,6 @@ import type { OpenFeeds } from './feeds/open-feeds.ts'
 import { type CatalogueLanguages, translationsFor } from './languages.ts'
 import type { PageCache } from './page-cache.ts'
 import { EditedProductSchema } from './product-details.ts'
-import type { ReadLimiter } from './search/read-limiter.ts'
 
 /** An answer that is ready to be sent, and the pattern of its route. */
 export interface ReadyPage {
@@ -26,8 +26,8 @@ export interface CatalogueContext {
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
-  /** Every read of the database passes `reads`; a search or a count passes `searches` first, a part of a feed `feeds`. See decision 0160. */
-  limits: { reads: ReadLimiter; searches: ReadLimiter; feeds: ReadLimiter }
+  /** Every read of the database takes a place of `page`; a search or a count one of `search` first, a part of a feed one of `feed`. */
+  admission: Admission
   openFeeds: OpenFeeds
   /** The address of a product's page in the shop, with `{slug}`; null: not known. */
   productUrl: string | null
@@ -114,7 +114,7 @@ async function serve(
   { key: queryKey, cost, lang }: CatalogueQuery,
   read: (tx: Transaction, texts: Texts) => Promise<CatalogueContent>,
 ): Promise<FastifyReply> {
-  const { pool, version, languages, pages, limits, lifetimes, tagHeaders } = context
+  const { pool, version, languages, pages, admission, lifetimes, tagHeaders } = context
   const now = await version.get()
   const acceptLanguage = request.headers['accept-language']
   const language = lang === null ? null : languages.choose(now, { lang, acceptLanguage })
@@ -140,8 +140,8 @@ async function serve(
     const route = request.routeOptions.url ?? ''
     return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
   }
-  const limited = () => limits.reads.admit(load)
-  const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => limits.searches.admit(limited)))
+  const limited = () => admission.admit('page', request, load)
+  const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => admission.admit('search', request, limited)))
   pages.remember(addressOf(request.raw, languages.negotiate(now, acceptLanguage)), key, now.changes)
   pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8'
 import pino, { type DestinationStream, type Logger } from 'pino'
-import { connectionsOf } from '../app/warn-about-settings.ts'
+import { connectionsOf } from '../app/pool-sizes.ts'
 import type { App, AppOptions } from '../app.ts'
 import { assertEmbeddedIsMeant, type Config, ROLES, type Role } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
@@ -131,7 +131,7 @@ function isReadable({ logFormat }: Config): boolean {
 async function createStore(config: Config, logger: Logger): Promise<{ app: App; addresses: DatabaseAddresses }> {
   const { createApp, database } = await loadStore({
     ...config,
-    extraConnections: (config.webConcurrency - 1) * connectionsOf(config.databasePoolSize),
+    extraConnections: (config.webConcurrency - 1) * connectionsOf({ ...config, roles: ['api'] }),
     onUnexpectedExit: (message) => logger.error(`${message}; it is started again with pauses`),
     onRestarted: () => logger.info('the embedded PostgreSQL runs again'),
     onWarning: (message) => logger.warn(message),

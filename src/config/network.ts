@@ -23,6 +23,11 @@ function isNetwork(text: string): boolean {
   )
 }
 
+/** Whether each host is a loopback address or a name of one. */
+export function isOfThisMachine(...hosts: string[]): boolean {
+  return hosts.every((host) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(host) || host.toLowerCase().endsWith('.localhost'))
+}
+
 /** `CORS_ORIGINS`. */
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {

@@ -44,7 +44,7 @@ interface Page {
 
 /** `GET /console`: the page for operators, and its modules. Files are read, and types removed from them, when somebody asks for them. */
 export function consolePageRoutes(server: HttpServer): void {
-  const open = { access: 'public', loadClass: 'essential' } as const
+  const open = { access: 'public', cost: 'console_page' } as const
   const readPageOnce = readOnce(readPage)
   const readFileOnce = readOnce(readFileOfPage)
 

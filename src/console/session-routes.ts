@@ -32,7 +32,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   const attributes = `Path=${basePath}/console/session; HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
   const setCookie = (token: string, seconds: number) => ({ 'set-cookie': `${name}=${token}; Max-Age=${seconds}; ${attributes}` })
   const clearCookie = setCookie('', 0)
-  const open = { access: 'public', loadClass: 'essential' } as const
+  const open = { access: 'public', cost: 'console_sign_in' } as const
   const assertSameOrigin = (request: FastifyRequest) => {
     if (!isSameOrigin(request, baseUrl)) throw new AppError('forbidden', 'Only the page of the console may do this.')
   }

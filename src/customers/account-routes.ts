@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import { Type } from 'typebox'
 import { clientOf } from '../auth/client.ts'
 import type { AuthContext } from '../auth/context.ts'
+import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
@@ -33,13 +34,13 @@ const Export = Type.Object(
 )
 
 /** The caller's addresses, and everything that the store has about the caller. */
-export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthContext): void {
+export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthContext, admission: Admission): void {
   const shared = { tags: ['accounts'] }
 
   server.get(
     '/me/addresses',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'listAddresses',
         description: 'All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.',
@@ -54,7 +55,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
   server.post(
     '/me/addresses',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'addAddress',
         description: 'With `is_default` no other address is the default any more.',
@@ -77,7 +78,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
   server.patch(
     '/me/addresses/:id',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'changeAddress',
         description: 'Only the properties that the body names change; `address` is replaced as a whole.',
@@ -98,7 +99,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
   server.delete(
     '/me/addresses/:id',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'deleteAddress',
         description: 'Orders keep their copies. When it was the default, there is none then.',
@@ -117,7 +118,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
   server.get(
     '/me/export',
     {
-      config: { access: 'caller', loadClass: 'search' },
+      config: { access: 'caller', cost: 'export' },
       schema: {
         operationId: 'exportAccount',
         description:
@@ -137,7 +138,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
         .header('cache-control', 'no-store')
         .header('content-disposition', 'attachment; filename="account.json"')
         .type('application/json; charset=utf-8')
-        .send(Readable.from(exportAccount(pool, caller.userId, now())) as never)
+        .send(Readable.from(admission.inParts('export', request, exportAccount(pool, caller.userId, now()))) as never)
     },
   )
 }

@@ -88,11 +88,18 @@ test('a route without access prevents the start, with its name in the error', as
   await assert.rejects(async () => scoped, refusal)
 })
 
+test('a route that needs no scope prevents the start unless it says what it costs', async (t) => {
+  const { server } = await makeServer(t)
+  const refusal = /^Error: GET \/v1\/open does not say what it costs: set config\.cost$/
+  for (const access of ['public', 'caller'] as const)
+    assert.throws(() => server.get('/v1/open', { config: { access } }, async () => 'open'), refusal)
+})
+
 test('a marked route is open to the callers that its mark names, and its handler gets the caller', async (t) => {
   const { server, call } = await makeServer(t)
   const answers = { public: () => 'anybody', caller: (request: FastifyRequest) => callerOf(request).role }
   for (const access of ['public', 'caller'] as const)
-    server.get(`/${access}`, { config: { access } }, async (request) => answers[access](request))
+    server.get(`/${access}`, { config: { access, cost: 'memory' } }, async (request) => answers[access](request))
   for (const access of ['orders:move', 'access:write'] as const)
     server.get(`/${access.replace(':', '-')}`, { config: { access } }, async (request) => actorOf(request).type)
   const read = async (path: string, token?: string) => {
@@ -111,7 +118,7 @@ test('a marked route is open to the callers that its mark names, and its handler
 
 test('the handler of a public route that asks for a caller fails', async (t) => {
   const { server, call } = await makeServer(t)
-  server.get('/public', { config: { access: 'public' } }, async (request) => callerOf(request).role)
+  server.get('/public', { config: { access: 'public', cost: 'memory' } }, async (request) => callerOf(request).role)
   assertProblem(await call('/public', 'admin'), 500, 'internal')
 })
 

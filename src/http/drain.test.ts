@@ -11,7 +11,7 @@ const CLIENTS = 64
 test('answers clients that connected before the drain but were not yet accepted', async () => {
   const authenticate = () => Promise.reject(new Error('unused'))
   const server = await createHttpServer({ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate })
-  server.get('/', { config: { access: 'public' } }, async () => 'here')
+  server.get('/', { config: { access: 'public', cost: 'memory' } }, async () => 'here')
   await server.listen({ host: '127.0.0.1', port: 0 })
   const { port } = server.server.address() as AddressInfo
   const send = () =>

@@ -21,7 +21,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   server.get(
     '/livez',
     {
-      config: { access: 'public', loadClass: 'essential' },
+      config: { access: 'public', cost: 'health' },
       schema: {
         operationId: 'getLiveness',
         description: 'For a supervisor: restart the process when there is no answer.',
@@ -35,7 +35,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
   server.get(
     '/readyz',
     {
-      config: { access: 'public', loadClass: 'essential' },
+      config: { access: 'public', cost: 'health' },
       schema: {
         operationId: 'getReadiness',
         description: 'For a load balancer: send no traffic while it answers 503.',

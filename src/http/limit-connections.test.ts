@@ -9,7 +9,7 @@ test('does not close a connection whose request is being answered, but the new o
   const authenticate = () => Promise.reject(new Error('unused'))
   const server = await createHttpServer({ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate })
   const [begun, finish] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  server.get('/slow', { config: { access: 'public' } }, async () => {
+  server.get('/slow', { config: { access: 'public', cost: 'memory' } }, async () => {
     begun.resolve()
     await finish.promise
     return 'slow'

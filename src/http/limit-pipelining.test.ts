@@ -10,7 +10,7 @@ import { addShortcut } from './shortcut.ts'
 const logger = pino({ level: 'silent' })
 const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
 let asked = 0
-server.get('/page', { config: { access: 'public' } }, async () => {
+server.get('/page', { config: { access: 'public', cost: 'memory' } }, async () => {
   asked++
   return 'x'.repeat(1_000)
 })

@@ -41,13 +41,13 @@ async function createServer(signals: PressureSignal[]) {
     shedder,
     onOverloaded: (loadClass) => shed.push(loadClass),
   })
-  server.get('/search', { config: { access: 'public', loadClass: ({ q }) => (q === undefined ? 'lists' : 'search') } }, async () => 'found')
-  server.post('/orders', { config: { access: 'public' } }, async () => 'placed')
-  server.get('/health', { config: { access: 'public', loadClass: 'essential' } }, async () => 'ok')
-  server.get('/full', { config: { access: 'public' } }, async () => {
+  server.get('/search', { config: { access: 'public', cost: ({ q }) => (q === undefined ? 'page' : 'search') } }, async () => 'found')
+  server.post('/orders', { config: { access: 'public', cost: 'token' } }, async () => 'placed')
+  server.get('/health', { config: { access: 'public', cost: 'health' } }, async () => 'ok')
+  server.get('/full', { config: { access: 'public', cost: 'page' } }, async () => {
     throw overloaded('lists', 'A queue is full.')
   })
-  server.get('/mine', { config: { access: 'caller' } }, async () => 'mine')
+  server.get('/mine', { config: { access: 'caller', cost: 'own' } }, async () => 'mine')
   server.get('/admin', { config: { access: 'orders:read' } }, async () => 'all')
   after(() => server.close())
   const statuses = async () => {

@@ -1,20 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
-import { isScope } from './scopes.ts'
+import { costOf, REQUEST_COSTS } from './request-cost.ts'
 
 /** What an overloaded process refuses, in this order: a class only when everything of those before it is refused. */
 export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
 export type ShedClass = (typeof SHED_CLASSES)[number]
 /** `essential` is never refused: health, and the calls of operators. */
 export type LoadClass = ShedClass | 'essential'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** By default `essential` where a scope is needed, `lists` for GET and `orders` for every other method. */
-    loadClass?: LoadClass | ((query: Record<string, unknown>) => LoadClass)
-  }
-}
 
 /** Something that a process has too little of. */
 export interface PressureSignal {
@@ -35,7 +28,7 @@ const MAX_STEP_MS = 250
 const MAX_LATE_MS = 25
 /** A late timer after fewer requests is a busy machine, or one long request. */
 export const FEW_REQUESTS = 64
-/** As many clients cannot overload a process: each has one request at a time. */
+/** As many clients cannot overload the event loop: each has one request at a time. */
 export const FEW_CONNECTIONS = 128
 /** Seconds of Retry-After, least and most: at random, so that clients do not return together. */
 const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }
@@ -76,13 +69,14 @@ export class LoadShedder {
   /** Moves the level by what `elapsedMs` since the last step, and their lateness, make of it. */
   step(elapsedMs: number, connections: number): void {
     const level = this.#level
-    const lateness = this.#requests > FEW_REQUESTS ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
+    const isBusy = this.#requests > FEW_REQUESTS && connections > FEW_CONNECTIONS
+    const lateness = isBusy ? (elapsedMs - TICK_MS) / MAX_LATE_MS : 0
     this.#requests = 0
     // Requests that are never refused make timers late as well. They must not cost orders, which have a queue of their own.
     const signals: PressureSignal[] = [{ sheds: 'lists', pressure: () => lateness }, ...this.#signals]
     const refused = Math.min(Math.floor(level), SHED_CLASSES.length - 1)
     const pressures = signals.filter(({ sheds }) => SHED_CLASSES.indexOf(sheds) >= refused).map(({ pressure }) => pressure())
-    const pressure = connections <= FEW_CONNECTIONS ? 0 : Math.max(0, ...pressures)
+    const pressure = Math.max(0, ...pressures)
     const change = (2 * Math.min(pressure - 1, 1) * Math.min(Math.max(elapsedMs, 0), MAX_STEP_MS)) / 1_000
     this.#level = Math.min(Math.max(level + change, 0), SHED_CLASSES.length)
   }
@@ -104,9 +98,7 @@ export function overloaded(loadClass: ShedClass, message: string): AppError {
   return new AppError('overloaded', message, { headers: { 'retry-after': String(seconds) } })
 }
 
-/** What kind of load the route of a request is. */
+/** What kind of load a request is. */
 export function loadClassOf(request: FastifyRequest): LoadClass {
-  const { loadClass, access } = request.routeOptions.config
-  if (typeof loadClass === 'function') return loadClass(request.query as Record<string, unknown>)
-  return loadClass ?? (isScope(access ?? '') ? 'essential' : request.method === 'GET' || request.method === 'HEAD' ? 'lists' : 'orders')
+  return REQUEST_COSTS[costOf(request)].sheds
 }

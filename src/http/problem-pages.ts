@@ -16,7 +16,10 @@ export function problemPages(server: HttpServer): void {
   let pages: ReadonlyMap<string, string> | undefined
   server.get(
     '/problems/:code',
-    { schema: { hide: true, params: Type.Object({ code: Type.String() }) }, config: { access: 'public', isReadableByAnyOrigin: true } },
+    {
+      schema: { hide: true, params: Type.Object({ code: Type.String() }) },
+      config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true },
+    },
     async (request, reply) => {
       pages ??= renderPages()
       const page = pages.get(request.params.code)

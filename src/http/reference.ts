@@ -24,7 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 /** `GET /docs`: the reference of the API, by Swagger UI with files from here. They are read when somebody asks for them. */
 export function referenceRoutes(server: HttpServer): void {
-  const open = { access: 'public' } as const
+  const open = { access: 'public', cost: 'memory' } as const
   const readCompressed = readOnce(compress)
 
   server.get('/docs', { schema: { hide: true }, config: open }, async (_request, reply) =>

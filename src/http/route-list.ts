@@ -1,6 +1,7 @@
 import type { FastifySchema } from 'fastify'
 import type { Access } from './access.ts'
 import type { HttpServer } from './http-server.ts'
+import { type CostClass, costsOf } from './request-cost.ts'
 import type { StepUp } from './session-guard.ts'
 
 /** A route as it was added; GET has a HEAD beside it. */
@@ -10,6 +11,8 @@ export interface ListedRoute {
   url: string
   access: Access | undefined
   stepUp: StepUp | undefined
+  /** The classes that its requests may have. */
+  costs: readonly CostClass[]
   bodyLimitBytes: number
   schema: FastifySchema
 }
@@ -29,7 +32,15 @@ export function listRoutes(server: HttpServer): { allowedMethods: (url: string) 
   server.addHook('onRoute', ({ url, method, config, bodyLimit = 0, schema = {} }) => {
     const methods = [method].flat()
     listed.push(
-      ...methods.map((name) => ({ method: name, url, access: config?.access, stepUp: config?.stepUp, bodyLimitBytes: bodyLimit, schema })),
+      ...methods.map((name) => ({
+        method: name,
+        url,
+        access: config?.access,
+        stepUp: config?.stepUp,
+        costs: costsOf(config?.cost),
+        bodyLimitBytes: bodyLimit,
+        schema,
+      })),
     )
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:[A-Za-z_]+/g, '[^/]+')}$`)
     patterns.push({ pattern, isFixed: !url.includes(':'), methods })

@@ -83,7 +83,7 @@ test('hides an internal error from the client and logs it in full', async (t) =>
   const logger = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
-  const isPublic = { config: { access: 'public' } } as const
+  const isPublic = { config: { access: 'public', cost: 'memory' } } as const
   server.get('/throws', isPublic, async () => {
     throw new Error('password=hunter2 in select * from users')
   })
@@ -117,7 +117,7 @@ test('a call whose schema has a default needs no body; every other one does', as
   const logger = pino({ level: 'silent' })
   const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
   t.after(() => server.close())
-  const config = { access: 'public' } as const
+  const config = { access: 'public', cost: 'memory' } as const
   const member = Type.Optional(Type.Integer())
   const bodies = {
     optional: Type.Object({ member }, { additionalProperties: false, default: {} }),

@@ -6,6 +6,7 @@ import type { Logger } from 'pino'
 import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { enforceAccess } from './access.ts'
+import type { Admission } from './admission.ts'
 import type { Authenticate } from './caller.ts'
 import { compilersWhenUsed } from './compile-when-used.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
@@ -18,6 +19,7 @@ import { isBodyOptional } from './optional-body.ts'
 import { Problem, sendError } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
+import { enforceCosts } from './request-cost.ts'
 import { listRoutes } from './route-list.ts'
 import type { SessionGuard } from './session-guard.ts'
 import { addTracing, type RequestTracing, traceIdOfRequest } from './trace-context.ts'
@@ -39,6 +41,8 @@ export interface HttpServerOptions {
   onAnswered?: OnAnswered
   /** Without it requests have no spans. */
   tracing?: RequestTracing
+  /** Where requests wait for a place of their class; nowhere by default. */
+  admission?: Admission
   /** What an overloaded process refuses; nothing by default. */
   shedder?: LoadShedder
   /** Called for each answer with the code `overloaded`. */
@@ -121,6 +125,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   })
   options.shedder?.watch(server)
   enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
+  enforceCosts(server)
+  options.admission?.guard(server)
   limitChunks(server)
   // Compiled for the first request that needs it.
   let checkNoMembers: ReturnType<typeof compileValidator> | undefined
@@ -157,7 +163,7 @@ export function openApiRoute(server: HttpServer): void {
   let document: Buffer | undefined
   server.get(
     '/openapi.json',
-    { schema: { hide: true }, config: { access: 'public', isReadableByAnyOrigin: true } },
+    { schema: { hide: true }, config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true } },
     async (_request, reply) => {
       document ??= Buffer.from(JSON.stringify(server.swagger()))
       return reply.header('cache-control', 'public, max-age=300').type('application/json; charset=utf-8').send(document)

@@ -7,7 +7,7 @@ import { addShortcut } from './shortcut.ts'
 
 const logger = pino({ level: 'silent' })
 const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
-server.get('/page', { config: { access: 'public' } }, async () => 'the usual way')
+server.get('/page', { config: { access: 'public', cost: 'memory' } }, async () => 'the usual way')
 const shortcut = (_request: unknown, response: import('node:http').ServerResponse) => {
   response.end('from memory')
   return { route: '/page', status: 200 }

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { type Attributes, AttributesInput } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
+import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
-import { clientAddress, networkOf } from '../http/client-address.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
@@ -82,6 +82,7 @@ export interface OrderRoutesOptions {
   pool: Pool
   lockedRows: LockedRows
   batcher: Pick<OrderBatcher, 'place'>
+  admission: Admission
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -94,13 +95,13 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, lockedRows, batcher, baseUrl, now } = options
+  const { pool, lockedRows, batcher, admission, baseUrl, now } = options
   const shared = { tags: ['orders'] }
 
   server.post(
     '/orders',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'order' },
       bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
         operationId: 'placeOrder',
@@ -157,9 +158,9 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           attributes: isEmpty(attributes) ? null : attributes,
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
-          isOfBlockedAddress: role === 'guest' && (await isBlockedAddress(pool, userId)),
+          isOfBlockedAddress: role === 'guest' && (await admission.admit('token', request, () => isBlockedAddress(pool, userId))),
         },
-        role === 'guest' ? networkOf(clientAddress(request)) : userId,
+        admission.countedFor(request)[0],
       )
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
@@ -173,7 +174,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   server.post(
     '/orders/quote',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'quote' },
       bodyLimit: BASKET_LIMIT_BYTES,
       schema: {
         operationId: 'quoteOrder',
@@ -194,7 +195,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   server.post(
     '/orders/:id/cancel',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'cancelOrder',
         description: 'The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
@@ -231,7 +232,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
   server.get(
     '/orders',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'listOrders',
         description: 'Pages: follow `next_cursor` until `has_more` is false.',
@@ -259,7 +260,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
   server.get(
     '/orders/:id',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'getOrder',
         description:

@@ -12,7 +12,7 @@ import { abandonClient, connectClient } from '../../db/pool.ts'
 import { findMissingRights } from '../../db/rights.ts'
 import { findMisconfiguredSettings } from '../../db/server-settings.ts'
 import { OperatorError } from '../../errors.ts'
-import { connectionsOf } from '../warn-about-settings.ts'
+import { connectionsOf } from '../pool-sizes.ts'
 import { check, type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const TIMEOUT_MS = 5_000
@@ -71,7 +71,7 @@ export function examineDatabase(config: Config, addresses: DatabaseAddresses, ti
 
 async function examineServer(client: pg.Client, { databasePoolSize, roles }: Config): Promise<Finding[]> {
   await assertServer(client)
-  const needs = { connections: connectionsOf(databasePoolSize), replicates: roles.includes('stream') }
+  const needs = { connections: connectionsOf({ databasePoolSize, roles }), replicates: roles.includes('stream') }
   const settings = await findMisconfiguredSettings(client, needs)
   const warnings = settings.map(({ setting, value, remedy }) => warning('database server', `${setting} is ${value}`, remedy))
   return warnings.length > 0 ? warnings : [ok('database server', 'wal_level is logical, and its settings suit the store')]

@@ -21,7 +21,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
   server.post(
     '/me/email',
     {
-      config: { access: 'caller', stepUp: 'always' },
+      config: { access: 'caller', cost: 'change', stepUp: 'always' },
       schema: {
         operationId: 'requestEmailChange',
         tags,
@@ -46,7 +46,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
   server.post(
     '/me/email/proof',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'requestEmailProof',
         tags,
@@ -70,7 +70,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
   server.post(
     '/me/email/confirm',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'confirmEmailChange',
         tags,
@@ -98,7 +98,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
   server.post(
     '/auth/email/revert',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'revertEmailChange',
         tags,

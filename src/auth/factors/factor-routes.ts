@@ -33,14 +33,14 @@ import {
 const PasskeyParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the passkey.' }) })
 const STEPPED_UP = [...CALLER_ONLY, 'forbidden', 'step_up_required'] as const
 /** A stolen session must not make itself at home. */
-const config = { access: 'caller', stepUp: 'always' } as const
+const config = { access: 'caller', cost: 'change', stepUp: 'always' } as const
 
 /** Passkeys, authenticator app and recovery codes of the caller's account. */
 export function factorRoutes(server: HttpServer, context: AuthContext): void {
   server.get(
     '/me/factors',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'own' },
       schema: {
         operationId: 'listFactors',
         tags,

@@ -14,7 +14,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/second-factor',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'completeSignIn',
         tags,
@@ -38,7 +38,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/passkey/options',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'beginPasskeySignIn',
         tags,
@@ -54,7 +54,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/passkey',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'signInWithPasskey',
         tags,
@@ -77,7 +77,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/step-up/options',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'change' },
       schema: {
         operationId: 'beginStepUp',
         tags,
@@ -93,7 +93,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
   server.post(
     '/auth/step-up',
     {
-      config: { access: 'caller' },
+      config: { access: 'caller', cost: 'password' },
       schema: {
         operationId: 'stepUp',
         tags,

@@ -8,7 +8,7 @@ import { CodeExchange, getProvider, ProviderParams } from './schemas.ts'
 import type { SignIns } from './sign-ins.ts'
 
 /** A provider is a way in that stays: a stolen session must not add or remove one. */
-const config = { access: 'caller', stepUp: 'always' } as const
+const config = { access: 'caller', cost: 'provider', stepUp: 'always' } as const
 const STEPPED_UP = [...CALLER_ONLY, 'step_up_required'] as const
 
 /** Providers of the caller's account. */

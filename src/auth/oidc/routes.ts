@@ -22,7 +22,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.get(
     '/auth/oidc',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'memory' },
       schema: {
         operationId: 'listSignInProviders',
         description: 'From the settings of the store; often none.',
@@ -43,7 +43,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.get(
     '/auth/oidc/:provider/authorize',
     {
-      config: { access: 'public', loadClass: 'orders' },
+      config: { access: 'public', cost: 'provider' },
       errorHandler,
       schema: {
         operationId: 'startProviderSignIn',
@@ -75,7 +75,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.get(
     '/auth/oidc/:provider/callback',
     {
-      config: { access: 'public', loadClass: 'orders' },
+      config: { access: 'public', cost: 'provider' },
       errorHandler,
       schema: {
         operationId: 'finishProviderSignIn',
@@ -105,7 +105,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   server.post(
     '/auth/oidc/token',
     {
-      config: { access: 'public' },
+      config: { access: 'public', cost: 'token' },
       schema: {
         operationId: 'exchangeSignInCode',
         description:

@@ -19,7 +19,7 @@ export function categoryRoutes(server: HttpServer, context: CatalogueContext): v
   server.get(
     '/categories',
     {
-      config: { access: 'public', isReadableByAnyOrigin: true, loadClass: 'lists' },
+      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
       schema: {
         operationId: 'listCategories',
         description: 'Cached like a list of products. `GET /products/facets` has the numbers of products.',

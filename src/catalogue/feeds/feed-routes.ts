@@ -11,7 +11,7 @@ const FeedQuery = Type.Object(
   { lang: Type.Optional({ ...Lang, description: "The language of the texts (BCP 47); without it the products' own." }) },
   { additionalProperties: false },
 )
-const config = { access: 'public', isReadableByAnyOrigin: true, loadClass: 'search' } as const
+const config = { access: 'public', cost: 'feed', isReadableByAnyOrigin: true } as const
 const document = (contentType: string, description: string) => ({
   200: { description, content: { [contentType]: { schema: Type.String() } } },
 })

@@ -42,7 +42,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   const place = isUnread ? null : openFeeds.open(networkOf(clientAddress(request)), cutOff)
   try {
     if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
-    const first = isUnread ? { found: [], version: now } : await readBatch(context, FIRST_ID, feed)
+    const first = isUnread ? { found: [], version: now } : await readBatch(context, request, FIRST_ID, feed)
     const { etag, language } = describeFeed(context, first.version, feed)
     const headers = [...cacheHeaders(lifetimes, language), ...taggedFor(tagHeaders, [CATALOGUE_TAG, LISTS_TAG])]
     for (let i = 0; i < headers.length; i += 2) reply.header(headers[i] ?? '', headers[i + 1])
@@ -55,7 +55,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
     // An empty stream: without one Fastify adds a length of 0, which is not that of GET.
     if (place === null) return reply.send(Readable.from([]))
     const render = rendererOf(context, feed, first.version)
-    const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, id, feed)))
+    const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, request, id, feed)))
     const body = Readable.from(openFeeds.pace(place, parts), { highWaterMark: 1 })
     return reply.send(body.once('error', cutOff))
   } catch (error) {
@@ -88,9 +88,14 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
 }
 
 /** The next products after an id. One batch of all feeds at a time. */
-async function readBatch({ pool, version, limits }: CatalogueContext, afterId: string, { lang }: Feed): Promise<Batch> {
+async function readBatch(
+  { pool, version, admission }: CatalogueContext,
+  request: FastifyRequest,
+  afterId: string,
+  { lang }: Feed,
+): Promise<Batch> {
   const read = () => inSnapshot(pool, (tx) => listDetailsAfter(tx, afterId, BATCH, lang !== undefined))
-  const batch = await limits.feeds.admit(() => limits.reads.admit(read))
+  const batch = await admission.admit('feed', request, () => admission.admit('page', request, read))
   version.observe(batch.version)
   return batch
 }

@@ -24,7 +24,9 @@ export const QuoteSchema = Type.Object(
  */
 export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
-  const [{ products }, stock] = await Promise.all([readPrices(pool, productIds), readStock(pool, productIds)])
+  // One after the other: a request holds one connection at most.
+  const { products } = await readPrices(pool, productIds)
+  const stock = await readStock(pool, productIds)
   const shortages = stock.shortagesOf(basket.lines)
   return { ...priceBasket(basket, currency, { products, stock }), is_available: shortages.length === 0, shortages }
 }

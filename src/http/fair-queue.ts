@@ -37,4 +37,24 @@ export class FairQueue<Item> {
       yield item
     }
   }
+
+  /** Removes an item of an owner. Returns false when it is not in the queue. */
+  remove(owner: string, item: Item): boolean {
+    const items = this.#itemsOf.get(owner) ?? []
+    const index = items.indexOf(item)
+    if (index < 0) return false
+    items.splice(index, 1)
+    this.#length -= 1
+    if (items.length === 0) this.#itemsOf.delete(owner)
+    return true
+  }
+
+  /** Removes the newest item of the owner that has most. */
+  dropFromLongest(): Item | undefined {
+    let longest: [string, Item[]] | undefined
+    for (const entry of this.#itemsOf) if (longest === undefined || entry[1].length > longest[1].length) longest = entry
+    const newest = longest?.[1].at(-1)
+    if (longest !== undefined && newest !== undefined) this.remove(longest[0], newest)
+    return newest
+  }
 }

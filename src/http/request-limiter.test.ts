@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, type TestContext, test } from 'node:test'
-import { onCleanup } from '../../../test/cleanup.ts'
-import { findWaiting } from '../../../test/database.ts'
-import { eventually } from '../../../test/eventually.ts'
-import { assertProblem } from '../../../test/problem.ts'
-import { type Answer, startStore } from '../../../test/store.ts'
-import { ReadLimiter } from './read-limiter.ts'
+import { setImmediate } from 'node:timers/promises'
+import { onCleanup } from '../../test/cleanup.ts'
+import { findWaiting } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { type Answer, startStore } from '../../test/store.ts'
+import { RequestLimiter, type RequestLimits } from './request-limiter.ts'
 
 // Four connections are for placing orders; of the six others three are for reads of the catalogue, two of them for searches.
 const store = await startStore({ after }, { databasePoolSize: 10 })
@@ -90,11 +91,11 @@ test('answers logins and readiness while reads of the catalogue have all their p
 })
 
 test('refuses a read at once when the queue is full', async () => {
-  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 60_000 })
+  const limiter = new RequestLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 60_000 })
   const held = Promise.withResolvers<void>()
-  const reads = [limiter.admit(() => held.promise), limiter.admit(() => held.promise)]
+  const reads = [limiter.admit([], () => held.promise), limiter.admit([], () => held.promise)]
   await assert.rejects(
-    limiter.admit(async () => assert.fail('must not run')),
+    limiter.admit([], async () => assert.fail('must not run')),
     { code: 'overloaded' },
   )
   held.resolve()
@@ -102,11 +103,11 @@ test('refuses a read at once when the queue is full', async () => {
 })
 
 test('admits the read that has waited longest, also after one has failed or timed out', async () => {
-  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 3, waitMs: 60_000 })
+  const limiter = new RequestLimiter({ loadClass: 'search', places: 1, maxWaiting: 3, waitMs: 60_000 })
   const ends = [1, 2, 3].map(() => Promise.withResolvers<string>())
   const begun: number[] = []
   const reads = ends.map(({ promise }, i) =>
-    limiter.admit(() => {
+    limiter.admit([], () => {
       begun.push(i)
       return promise
     }),
@@ -120,18 +121,78 @@ test('admits the read that has waited longest, also after one has failed or time
   ends[2]?.resolve('third')
   assert.equal(await reads[2], 'third')
   assert.deepEqual(begun, [0, 1, 2])
-  assert.equal(await limiter.admit(async () => 'free'), 'free')
+  assert.equal(await limiter.admit([], async () => 'free'), 'free')
 })
 
 test('a read that has timed out takes no place', async () => {
-  const limiter = new ReadLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 1 })
+  const limiter = new RequestLimiter({ loadClass: 'search', places: 1, maxWaiting: 1, waitMs: 1 })
   const held = Promise.withResolvers<void>()
-  const first = limiter.admit(() => held.promise)
+  const first = limiter.admit([], () => held.promise)
   await assert.rejects(
-    limiter.admit(async () => assert.fail('must not run')),
+    limiter.admit([], async () => assert.fail('must not run')),
     { code: 'overloaded' },
   )
   held.resolve()
   await first
-  assert.equal(await limiter.admit(async () => 'free'), 'free')
+  assert.equal(await limiter.admit([], async () => 'free'), 'free')
+})
+
+/** A limiter, and a way to fill it: `ask` sends a request, `ends` has what each one that runs waits for. */
+function makeLimiter(limits: Partial<RequestLimits> = {}) {
+  const limiter = new RequestLimiter({ loadClass: 'search', places: 4, maxWaiting: 100, waitMs: 60_000, ...limits })
+  const begun: string[] = []
+  const ends = new Map<string, () => void>()
+  const ask = (name: string, ...countedFor: string[]) =>
+    limiter.admit(countedFor, () => {
+      begun.push(name)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      ends.set(name, resolve)
+      return promise
+    })
+  const end = async (name: string) => {
+    ends.get(name)?.()
+    await setImmediate()
+  }
+  return { limiter, begun, ask, end }
+}
+
+test('one account or network has half of the places at most, also with several accounts', async () => {
+  const { begun, ask, end } = makeLimiter()
+  const greedy = [ask('a1', 'ada', 'net'), ask('a2', 'ada', 'net'), ask('a3', 'ada', 'net'), ask('b1', 'bob', 'net')]
+  const other = ask('c1', 'cy', 'elsewhere')
+  await setImmediate()
+  assert.deepEqual(begun, ['a1', 'a2', 'c1'])
+  await end('a1')
+  // Accounts take turns.
+  assert.deepEqual(begun, ['a1', 'a2', 'c1', 'a3'])
+  for (const name of ['a2', 'a3', 'b1', 'c1']) await end(name)
+  await Promise.all([...greedy, other])
+})
+
+test('owners take turns: one who asks once does not wait for all that another has asked', async () => {
+  const { begun, ask, end } = makeLimiter({ places: 2 })
+  const first = ask('x', 'x')
+  await setImmediate()
+  const all = ['a1', 'a2', 'a3', 'a4'].map((name) => ask(name, 'greedy'))
+  all.push(ask('s', 'shopper'))
+  await end('x')
+  assert.deepEqual(begun, ['x', 'a1', 's'])
+  await end('s')
+  for (const name of ['a1', 'a2', 'a3', 'a4']) await end(name)
+  await Promise.all([first, ...all])
+})
+
+test('of a full queue the newest request of the one who has most of them is refused, and nobody else', async () => {
+  const { limiter, begun, ask, end } = makeLimiter({ places: 1, maxWaiting: 2 })
+  const running = ask('r', 'greedy')
+  await setImmediate()
+  const waiting = ask('a1', 'greedy')
+  const refused = assert.rejects(ask('a2', 'greedy'), { code: 'overloaded' })
+  const shopper = ask('s', 'shopper')
+  await refused
+  assert.equal(limiter.fullness, 1)
+  for (const name of ['r', 'a1', 's']) await end(name)
+  await Promise.all([running, waiting, shopper])
+  assert.deepEqual(begun, ['r', 'a1', 's'])
+  assert.equal(limiter.fullness, 0)
 })

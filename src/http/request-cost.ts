@@ -1,0 +1,80 @@
+import { availableParallelism } from 'node:os'
+import type { FastifyContextConfig, FastifyRequest } from 'fastify'
+import type { HttpServer } from './http-server.ts'
+import type { LoadClass } from './load-shedder.ts'
+import { isScope } from './scopes.ts'
+
+/** What one request of a class costs at most, and how many run at once. */
+export interface RequestCost {
+  /** The class of its load: what an overloaded process refuses first. */
+  sheds: LoadClass
+  /** Processor time of the process and of PostgreSQL together, in milliseconds. */
+  processorMs: number
+  /** Rows that are read or written. */
+  rows: number
+  /** Connections to the database that it holds at once. */
+  connections: 0 | 1
+  /** Requests that run at once, of `connections` for all of them; null: no bound of its own. */
+  places: ((connections: number) => number) | null
+  /** How long one waits for its place. */
+  waitMs: number
+}
+
+const half = (connections: number) => Math.max(1, Math.floor(connections / 2))
+const one = () => 1
+/** Hashes run in threads, of which a process has one or more: a place more than that keeps them busy. */
+const hashes = () => 2 * availableParallelism()
+
+/** Every class of requests. `docs/security.md` has the same table. */
+export const REQUEST_COSTS = {
+  health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
+  memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
+  console_page: { sheds: 'essential', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
+  // Only what is not in memory takes a place: see serve-catalogue.ts.
+  page: { sheds: 'lists', processorMs: 100, rows: 200, connections: 1, places: half, waitMs: 2_000 },
+  search: { sheds: 'search', processorMs: 4_000, rows: 50_000, connections: 1, places: (all) => Math.max(1, half(all) - 1), waitMs: 2_000 },
+  feed: { sheds: 'search', processorMs: 100, rows: 200, connections: 1, places: one, waitMs: 10_000 },
+  own: { sheds: 'lists', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
+  change: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
+  quote: { sheds: 'orders', processorMs: 200, rows: 1_000, connections: 1, places: half, waitMs: 5_000 },
+  export: { sheds: 'search', processorMs: 10_000, rows: 1_000_000, connections: 1, places: one, waitMs: 10_000 },
+  // The batcher has a bound of its own: see order-batcher.ts.
+  order: { sheds: 'orders', processorMs: 200, rows: 3_000, connections: 1, places: null, waitMs: 0 },
+  password: { sheds: 'orders', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
+  token: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: half, waitMs: 5_000 },
+  // Waits for the provider without a connection.
+  provider: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: () => 16, waitMs: 5_000 },
+  console_sign_in: { sheds: 'essential', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
+  // Behind a scope: the shop's own people and programs.
+  operator: { sheds: 'essential', processorMs: 30_000, rows: 1_000_000, connections: 1, places: null, waitMs: 0 },
+} as const satisfies Record<string, RequestCost>
+export type CostClass = keyof typeof REQUEST_COSTS
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the route costs. There is no default: a route without it stops the start. One that needs a scope is `operator`. */
+    cost?: CostClass | ((query: Record<string, unknown>) => CostClass)
+  }
+}
+
+/** Refuses routes that do not say what they cost. */
+export function enforceCosts(server: HttpServer): void {
+  server.addHook('onRoute', (route) => {
+    const { access, cost } = route.config ?? {}
+    if (cost === undefined && !isScope(access ?? '')) {
+      throw new Error(`${[route.method].flat().join(', ')} ${route.url} does not say what it costs: set config.cost`)
+    }
+  })
+}
+
+/** The classes of a route, the cheapest first. */
+export function costsOf(cost: FastifyContextConfig['cost'] = 'operator'): CostClass[] {
+  if (typeof cost !== 'function') return [cost]
+  return [...new Set([cost({}), cost({ q: '' })])]
+}
+
+/** The class of a request. */
+export function costOf({ routeOptions, query }: FastifyRequest): CostClass {
+  const { cost = 'operator' } = routeOptions.config
+  return typeof cost === 'function' ? cost(query as Record<string, unknown>) : cost
+}

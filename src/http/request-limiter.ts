@@ -1,0 +1,98 @@
+import { FairQueue } from './fair-queue.ts'
+import { overloaded, type ShedClass } from './load-shedder.ts'
+
+export interface RequestLimits {
+  /** Of the requests that are refused. */
+  loadClass: ShedClass
+  /** Requests that run at once. */
+  places: number
+  /** Requests that may wait for a place. Beyond it the newest one of the owner that has most of them is refused with `overloaded`. */
+  maxWaiting: number
+  /** A request that waits longer is refused with `overloaded`. */
+  waitMs: number
+}
+
+/**
+ * Who a request counts for: its account, then its network, as far as they are known and count. The first is the owner of its turn, and each has
+ * at most half of the places.
+ */
+export type CountedFor = readonly string[]
+
+interface Waiting {
+  countedFor: CountedFor
+  begin: () => void
+  refuse: (error: Error) => void
+}
+
+/** Bounds the requests that run at once. Others wait, and their owners take turns. */
+export class RequestLimiter {
+  readonly #limits: RequestLimits
+  readonly #placesOfOne: number
+  #running = 0
+  readonly #runningOf = new Map<string, number>()
+  readonly #waiting = new FairQueue<Waiting>()
+
+  constructor(limits: RequestLimits) {
+    this.#limits = limits
+    this.#placesOfOne = Math.max(1, Math.floor(limits.places / 2))
+  }
+
+  /** The share of `maxWaiting` that waits when each owner counts once: of one who fills the queue, others notice nothing. */
+  get fullness(): number {
+    return this.#waiting.owners / this.#limits.maxWaiting
+  }
+
+  /** Runs `work` when there is a place. Throws `overloaded` when too many requests wait, or this one has waited too long. */
+  async admit<T>(countedFor: CountedFor, work: () => Promise<T>): Promise<T> {
+    await this.#takePlace(countedFor)
+    try {
+      return await work()
+    } finally {
+      this.#running--
+      for (const one of countedFor) {
+        const left = (this.#runningOf.get(one) ?? 0) - 1
+        if (left > 0) this.#runningOf.set(one, left)
+        else this.#runningOf.delete(one)
+      }
+      this.#beginNext()
+    }
+  }
+
+  async #takePlace(countedFor: CountedFor): Promise<void> {
+    if (this.#running < this.#limits.places && this.#mayRun(countedFor)) {
+      this.#count(countedFor)
+      return
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const owner = countedFor[0] ?? ''
+    const waiting = { countedFor, begin: resolve, refuse: reject }
+    this.#waiting.push(owner, waiting)
+    if (this.#waiting.length > this.#limits.maxWaiting) this.#waiting.dropFromLongest()?.refuse(this.#refusal())
+    const timer = setTimeout(() => {
+      if (this.#waiting.remove(owner, waiting)) reject(this.#refusal())
+    }, this.#limits.waitMs)
+    await promise.finally(() => clearTimeout(timer))
+  }
+
+  #beginNext(): void {
+    const isReady = ({ countedFor }: Waiting) => this.#mayRun(countedFor)
+    for (const next of this.#waiting.take(isReady, () => this.#running < this.#limits.places)) {
+      this.#count(next.countedFor)
+      next.begin()
+      if (this.#running >= this.#limits.places) return
+    }
+  }
+
+  #mayRun(countedFor: CountedFor): boolean {
+    return countedFor.every((one) => (this.#runningOf.get(one) ?? 0) < this.#placesOfOne)
+  }
+
+  #count(countedFor: CountedFor): void {
+    this.#running++
+    for (const one of countedFor) this.#runningOf.set(one, (this.#runningOf.get(one) ?? 0) + 1)
+  }
+
+  #refusal() {
+    return overloaded(this.#limits.loadClass, 'Too many requests of this kind wait for an answer at this moment.')
+  }
+}
