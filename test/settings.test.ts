@@ -47,37 +47,6 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.equal(rest.defaultLanguage, 'en')
 })
 
-test('limits by network do not apply where only this machine reaches the store, unless they are asked for', () => {
-  const isLimited = (env: NodeJS.ProcessEnv) => readConfig(env).isNetworkLimited
-  assert.equal(isLimited({}), false)
-  assert.equal(isLimited({ HOST: '::1', BASE_URL: 'http://[::1]:3000' }), false)
-  assert.equal(isLimited({ HOST: 'localhost', BASE_URL: 'http://shop.localhost' }), false)
-  assert.equal(isLimited({ BASE_URL: 'https://shop.example' }), true)
-  assert.equal(isLimited({ HOST: '0.0.0.0' }), true)
-  assert.equal(isLimited({ TRUST_PROXY: '1' }), true)
-  assert.equal(isLimited({ RATE_LIMITS: 'on' }), true)
-  assert.equal(isLimited({ BASE_URL: 'https://shop.example', RATE_LIMITS: 'off' }), false)
-})
-
-test('takes origins as browsers send them, all, or none', () => {
-  assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
-  for (const origin of [
-    ...['https://shop.example/', 'https://shop.example/a', 'HTTPS://shop.example', 'https://Shop.example', 'https://shop.example:443'],
-    ...[
-      'shop.example',
-      'null',
-      'https://*.shop.example',
-      'https://me@shop.example',
-      'https://a,*',
-      'https://a,',
-      'http://',
-      '* '.repeat(2),
-    ],
-  ]) {
-    assert.match(refusal({ CORS_ORIGINS: origin }), /^CORS_ORIGINS must be \*, or origins such as/, origin)
-  }
-})
-
 test('has an operations port on this machine, one that must be free only when it was asked for, or none', () => {
   assert.deepEqual(readConfig({}).operations, { host: '127.0.0.1', port: 9_464, isRequired: false })
   assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: '127.0.0.1', port: 9_464, isRequired: true })

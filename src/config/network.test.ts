@@ -32,3 +32,34 @@ test('takes the address of a product in the shop with a place for its slug, and 
     assert.doesNotMatch(problems.join(), /secret/)
   }
 })
+
+test('limits by network do not apply where only this machine reaches the store, unless they are asked for', () => {
+  const isLimited = (env: NodeJS.ProcessEnv) => readConfig(env).isNetworkLimited
+  assert.equal(isLimited({}), false)
+  assert.equal(isLimited({ HOST: '::1', BASE_URL: 'http://[::1]:3000' }), false)
+  assert.equal(isLimited({ HOST: 'localhost', BASE_URL: 'http://shop.localhost' }), false)
+  assert.equal(isLimited({ BASE_URL: 'https://shop.example' }), true)
+  assert.equal(isLimited({ HOST: '0.0.0.0' }), true)
+  assert.equal(isLimited({ TRUST_PROXY: '1' }), true)
+  assert.equal(isLimited({ RATE_LIMITS: 'on' }), true)
+  assert.equal(isLimited({ BASE_URL: 'https://shop.example', RATE_LIMITS: 'off' }), false)
+})
+
+test('takes origins as browsers send them, all, or none', () => {
+  assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
+  for (const origin of [
+    ...['https://shop.example/', 'https://shop.example/a', 'HTTPS://shop.example', 'https://Shop.example', 'https://shop.example:443'],
+    ...[
+      'shop.example',
+      'null',
+      'https://*.shop.example',
+      'https://me@shop.example',
+      'https://a,*',
+      'https://a,',
+      'http://',
+      '* '.repeat(2),
+    ],
+  ]) {
+    assert.match(readEnvironment({ CORS_ORIGINS: origin }).problems.join(), /^CORS_ORIGINS must be \*, or origins such as/, origin)
+  }
+})

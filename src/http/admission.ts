@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { CALLER, type Caller } from './caller.ts'
 import { clientAddress, networkOf } from './client-address.ts'
 import type { HttpServer } from './http-server.ts'
-import type { ShedClass } from './load-shedder.ts'
+import type { ShedClass } from './load-class.ts'
 import { type CostClass, costOf, REQUEST_COSTS, type RequestCost } from './request-cost.ts'
 import { type CountedFor, RequestLimiter } from './request-limiter.ts'
 

@@ -1,13 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
+import { type LoadClass, SHED_CLASSES, type ShedClass } from './load-class.ts'
 import { costOf, REQUEST_COSTS } from './request-cost.ts'
-
-/** What an overloaded process refuses, in this order: a class only when everything of those before it is refused. */
-export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
-export type ShedClass = (typeof SHED_CLASSES)[number]
-/** `essential` is never refused: health, and the calls of operators. */
-export type LoadClass = ShedClass | 'essential'
 
 /** Something that a process has too little of. */
 export interface PressureSignal {

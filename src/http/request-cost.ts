@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { HttpServer } from './http-server.ts'
-import type { LoadClass } from './load-shedder.ts'
+import type { LoadClass } from './load-class.ts'
 import { isScope } from './scopes.ts'
 
 /** What one request of a class costs at most, and how many run at once. */

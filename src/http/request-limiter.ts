@@ -1,5 +1,6 @@
 import { FairQueue } from './fair-queue.ts'
-import { overloaded, type ShedClass } from './load-shedder.ts'
+import type { ShedClass } from './load-class.ts'
+import { overloaded } from './load-shedder.ts'
 
 export interface RequestLimits {
   /** Of the requests that are refused. */
