@@ -94,10 +94,15 @@ test('a lack of something that orders do not need refuses no order', async () =>
   assert.equal((await statuses())[0], 503)
 })
 
-test('a few clients are no overload, and one pause of the process refuses no list', async () => {
-  const { shedder, statuses } = await createServer([{ sheds: 'orders', pressure: () => 50 }])
-  for (let i = 0; i < 20; i++) stepOneClass(shedder, FEW_CONNECTIONS)
+test('a wait for connections counts whatever the number of clients, and one pause of the process refuses no list', async () => {
+  let pressure = 50
+  const { shedder, statuses } = await createServer([{ sheds: 'lists', pressure: () => pressure }])
+  for (let i = 0; i < 2; i++) stepOneClass(shedder, 1)
+  assert.deepEqual(await statuses(), [503, 503, 200, 200])
+  pressure = 0
+  for (const _ of SHED_CLASSES) stepOneClass(shedder, 1)
   assert.deepEqual(await statuses(), [200, 200, 200, 200])
+  pressure = 50
   shedder.step(5_000, MANY)
   assert.deepEqual((await statuses()).slice(1), [200, 200, 200])
 })
@@ -129,11 +134,12 @@ test('a refusal comes before authentication and the body, says when to return, c
 
 test('late timers are a pressure on searches and lists, not on orders', async () => {
   const { server, shedder, statuses } = await createServer([])
-  const lateAfter = async (requests: number) => {
+  const lateAfter = async (requests: number, connections = MANY) => {
     await Promise.all(Array.from({ length: requests }, () => server.inject('/health')))
-    shedder.step(300, MANY)
+    shedder.step(300, connections)
   }
   for (let i = 0; i < 10; i++) await lateAfter(FEW_REQUESTS)
+  for (let i = 0; i < 10; i++) await lateAfter(FEW_REQUESTS + 1, FEW_CONNECTIONS)
   assert.deepEqual(await statuses(), [200, 200, 200, 200], 'the machine is busy, not the store')
   stepOneClass(shedder)
   for (let i = 0; i < 10; i++) await lateAfter(FEW_REQUESTS + 1)
