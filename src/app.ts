@@ -97,7 +97,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     else {
       if (config.roles.includes('stream')) await assertServer(pool)
       await assertMigrated(pool)
-      await assertReachable(addresses, ['stream', 'owner'])
+      await assertReachable(addresses, ['api', 'stream', 'owner'])
     }
     await warnOfSuperuser(pool, logger)
     await ensureIncarnationAtStart(config, { pool, url, logger })

@@ -1,5 +1,5 @@
 import { findForeignReason, findLostReason } from '../change-stream/replication-slot.ts'
-import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
+import { isTemporary } from '../db/failures.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
@@ -22,7 +22,7 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
       if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
       if (streams === null) await pool.query('select 1')
     } catch (error) {
-      if (!isDatabaseOutage(error) && !isTimeout(error)) throw error
+      if (!isTemporary(error)) throw error
       return [{ name: 'database', reason: 'the database does not answer' }]
     }
     const failing = []

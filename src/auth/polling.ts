@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
+import { isTemporary } from '../db/failures.ts'
 
 /** Runs a check at an interval, one at a time. Others log outages of the database. `stop` is idempotent and safe before `start`. */
 export function createPolling(everyMs: number, logger: Logger, check: () => Promise<void>) {
@@ -9,7 +9,7 @@ export function createPolling(everyMs: number, logger: Logger, check: () => Prom
     try {
       await check()
     } catch (error) {
-      if (!isDatabaseOutage(error) && !isTimeout(error)) logger.warn({ err: error }, 'a periodic check failed; it is repeated')
+      if (!isTemporary(error)) logger.warn({ err: error }, 'a periodic check failed; it is repeated')
     } finally {
       running = null
     }

@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import { abandonClient, connectUnlessAborted } from '../db/pool.ts'
-import { withSessionSettings } from '../db/session-settings.ts'
+import { COMMAND_BOUNDS, setUpSession } from '../db/session-settings.ts'
 import { identifier, literal, sql } from '../db/sql.ts'
 import type { Lsn } from './pgoutput.ts'
 
@@ -59,8 +59,7 @@ export async function openReplication(
   { publication, patienceSeconds = PATIENCE_SECONDS, signal }: ReplicationOptions,
 ): Promise<ReplicationConnection> {
   const client = new pg.Client({
-    // `PgoutputReader` parses times in UTC fastest.
-    connectionString: withSessionSettings(url, { wal_sender_timeout: `${patienceSeconds}s`, timezone: 'UTC' }),
+    connectionString: url,
     application_name: 'storefront-stream',
     keepAlive: true,
     replication: 'database',
@@ -70,7 +69,7 @@ export async function openReplication(
   broken.catch(() => {})
   client.on('error', (error) => fail(error))
   client.on('end', () => fail(new Error('the replication connection was closed')))
-  await connectUnlessAborted(client, signal)
+  await connectUnlessAborted(client, signal, () => setUpSession(client, COMMAND_BOUNDS, { wal_sender_timeout: `${patienceSeconds}s` }))
   const abandon = () => abandonClient(client)
   signal?.addEventListener('abort', abandon)
   const wire = (client as unknown as { connection: WireConnection }).connection

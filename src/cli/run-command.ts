@@ -37,13 +37,15 @@ export async function withDatabase(
 ): Promise<number> {
   const { config, logger } = settings
   // Imported here, so that help does not load it.
-  const [{ assertEmbeddedIsMeant }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] = await Promise.all([
-    import('../config.ts'),
-    import('../db/open-database.ts'),
-    import('../db/pool.ts'),
-    import('../db/session-settings.ts'),
-    import('../db/migrate.ts'),
-  ])
+  const [{ assertEmbeddedIsMeant }, { assertReachable }, { openExistingDatabase }, { createPool }, { COMMAND_BOUNDS }, { assertMigrated }] =
+    await Promise.all([
+      import('../config.ts'),
+      import('../db/assert-suitable.ts'),
+      import('../db/open-database.ts'),
+      import('../db/pool.ts'),
+      import('../db/session-settings.ts'),
+      import('../db/migrate.ts'),
+    ])
   assertEmbeddedIsMeant(config)
   const database = await openExistingDatabase(config)
   const pool = createPool({
@@ -54,6 +56,7 @@ export async function withDatabase(
     onError: (error) => logger.warn({ reason: error.message }, 'a database connection broke'),
   })
   try {
+    if (config.databaseAddresses !== null) await assertReachable(database.addresses, ['api'])
     await assertMigrated(pool)
     return await work({ ...settings, pool, addresses: database.addresses })
   } finally {

@@ -1,9 +1,10 @@
+import type pg from 'pg'
 import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 import { connectClient, type Queryable } from './pool.ts'
-import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, sqlState } from './sql-state.ts'
+import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, PROTOCOL_VIOLATION, sqlState } from './sql-state.ts'
 
 const MIN_VERSION = 150_000
 
@@ -25,8 +26,8 @@ export async function assertServer(db: Queryable): Promise<void> {
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
 /**
- * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles. `isNeeded`: also when the
- * server is unavailable for now; otherwise the part of the store that uses the address handles that.
+ * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles, or its sessions are unsuitable.
+ * `isNeeded`: also when the server is unavailable for now; otherwise the part of the store that uses the address handles that.
  */
 export async function assertReachable(
   addresses: DatabaseAddresses,
@@ -35,14 +36,58 @@ export async function assertReachable(
 ): Promise<void> {
   for (const url of new Set(roles.map((role) => addresses[role]))) {
     const role = addresses.api === url ? 'api' : roles.find((each) => addresses[each] === url)
+    const setting = SETTINGS[role ?? 'api']
     try {
-      await using _client = await connectClient(url, 'storefront-check')
+      const open = () => connectClient(url, 'storefront-check')
+      await using client = await open()
+      await assertSession(client, setting, open)
     } catch (error) {
-      const message = (isNeeded ? explainConnection : explainRefusal)(error, SETTINGS[role ?? 'api'])
+      if (error instanceof OperatorError) throw error
+      const message = (isNeeded ? explainConnection : explainRefusal)(error, setting)
       if (message !== null) throw new OperatorError(message, { cause: error })
       if (isNeeded || !isDatabaseOutage(error)) throw error
     }
   }
+}
+
+/** A busy pooler may happen to give a session the same connection again. */
+const ROUNDS = 3
+
+/**
+ * Throws OperatorError when a pooler lends this session a connection of the server for each transaction, or no trigger of the store would run
+ * in it. `setting`: the one with its address. `open` opens another session there.
+ */
+export async function assertSession(session: pg.Client, setting: string, open: () => Promise<pg.Client & AsyncDisposable>): Promise<void> {
+  const { rows } = await session.query<{ role: string; database: string; replication_role: string }>(
+    `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role`,
+  )
+  const [{ role = '', database = '', replication_role: replicationRole = 'origin' } = {}] = rows
+  if (replicationRole !== 'origin')
+    throw new OperatorError(
+      `session_replication_role is ${replicationRole} for the role ${role}, so no trigger of the store runs: run "alter role ${quote(role)} in database ${quote(database)} set session_replication_role = origin" as the database's administrator`,
+    )
+  const pid = await readPid(session)
+  for (let round = 1; round <= ROUNDS; round++) {
+    await using other = await open()
+    // Its open transaction keeps the connection that a pooler would lend to `session` next.
+    const isRefused = await other.query('begin').then(() => false, refusesTransactions)
+    if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid)
+      throw new OperatorError(
+        `a pooler lends the store a connection of the server for each transaction, but the store needs sessions of its own: set pool_mode = session in the pooler, or set ${setting} to the address of PostgreSQL itself`,
+      )
+    await other.query('rollback')
+  }
+}
+
+/** PgBouncer's mode `statement`. */
+function refusesTransactions(error: unknown): boolean {
+  if (sqlState(error) === PROTOCOL_VIOLATION) return true
+  throw error
+}
+
+async function readPid(db: Queryable): Promise<number | undefined> {
+  const { rows } = await db.query<{ pid: number }>('select pg_backend_pid() as pid')
+  return rows[0]?.pid
 }
 
 interface OwnerRights {

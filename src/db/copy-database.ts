@@ -44,11 +44,6 @@ export async function copyDatabase({ source, target, otherSchemas, kept, emptyIn
     await source.query(sql`lock table ${commaList(from.map(nameOf))} in share mode`)
     await target.query(sql`lock table ${commaList(to.map(nameOf))} in access exclusive mode`)
     await assertEmpty(target, emptyInNewStore)
-    // Both write and read values alike, whatever the servers' settings: as pg_dump does.
-    for (const db of [source, target])
-      await db.query(
-        `set local datestyle = iso; set local intervalstyle = postgres; set local timezone = 'UTC'; set local extra_float_digits = 1`,
-      )
     const copied = to.filter(({ name }) => !kept.includes(name))
     const foreignKeys = await listForeignKeys(target, copied)
     await target.query(foreignKeys.drop)

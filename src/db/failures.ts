@@ -2,12 +2,14 @@ import {
   ADMIN_SHUTDOWN,
   CANNOT_CONNECT_NOW,
   CRASH_SHUTDOWN,
+  DEADLOCK_DETECTED,
   IDLE_IN_TRANSACTION_TIMEOUT,
   IDLE_SESSION_TIMEOUT,
   LOCK_NOT_AVAILABLE,
   PROTOCOL_VIOLATION,
   QUERY_CANCELED,
   READ_ONLY_TRANSACTION,
+  SERIALIZATION_FAILURE,
   sqlState,
   TRANSACTION_TIMEOUT,
 } from './sql-state.ts'
@@ -49,6 +51,17 @@ export function isPoolerRefusal(error: unknown): boolean {
 export function isTimeout(error: unknown): boolean {
   const state = sqlState(error)
   return state === LOCK_NOT_AVAILABLE || state === QUERY_CANCELED
+}
+
+/** Whether PostgreSQL has undone the whole transaction to end a deadlock or a conflict with another one: it may be run again. */
+export function isConflict(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === SERIALIZATION_FAILURE || state === DEADLOCK_DETECTED
+}
+
+/** Whether the same request may succeed in a moment: it is answered 503, never 500. */
+export function isTemporary(error: unknown): boolean {
+  return isDatabaseOutage(error) || isTimeout(error) || isConflict(error)
 }
 
 // Data exception, integrity constraint violation, transaction rollback, program limit exceeded, raised by a trigger.

@@ -15,20 +15,15 @@ export interface MisconfiguredSetting {
   remedy: string
 }
 
-// Shorter timeouts end regular statements of the store on a busy day.
-const MIN_STATEMENT_MS = 5_000
-const MIN_LOCK_MS = 1_000
-
 /**
- * Reads the settings of a session of the store and returns those that cause trouble. `db` must be a pool, whose sessions have been set up: a
- * setting of the session that has no effect was lost on the way, as in a pooler.
+ * Reads the settings of a session of the store and returns those that cause trouble, and that the session cannot have another way.
  */
 export async function findMisconfiguredSettings(db: Queryable, needs: Needs): Promise<MisconfiguredSetting[]> {
   const { rows } = await db.query<{ name: string; value: string; shown: string }>(
     `select name, setting as value, current_setting(name) as shown
     from pg_settings
-    where name in ('jit', 'wal_level', 'max_connections', 'superuser_reserved_connections', 'reserved_connections', 'synchronous_commit',
-      'lock_timeout', 'statement_timeout', 'transaction_timeout', 'idle_session_timeout', 'default_transaction_read_only')`,
+    where name in ('wal_level', 'max_connections', 'superuser_reserved_connections', 'reserved_connections', 'fsync', 'full_page_writes',
+      'zero_damaged_pages', 'ignore_checksum_failure')`,
   )
   const values = new Map(rows.map(({ name, value }) => [name, value]))
   const remedies = new Map(findRemedies(values, needs))
@@ -38,30 +33,55 @@ export async function findMisconfiguredSettings(db: Queryable, needs: Needs): Pr
   })
 }
 
-/** Pairs of setting and remedy. A number is in the setting's unit, milliseconds for a time. */
+/** Pairs of setting and remedy. */
 function* findRemedies(values: ReadonlyMap<string, string>, { connections, replicates }: Needs): Generator<[string, string]> {
   const numberOf = (name: string) => Number(values.get(name) ?? 0)
-  const isBelow = (name: string, least: number) => numberOf(name) > 0 && numberOf(name) < least
-  if (values.get('jit') === 'on')
-    yield ['jit', 'what the store sets for its sessions is lost on the way: connect to PostgreSQL itself, or by a pooler in session mode']
   if (replicates && values.get('wal_level') !== 'logical')
     yield ['wal_level', 'no change of an order is published without it: set wal_level = logical and restart PostgreSQL']
   const free = numberOf('max_connections') - numberOf('superuser_reserved_connections') - numberOf('reserved_connections')
   if (free < connections)
     yield ['max_connections', `this process alone opens up to ${connections}: raise it, or lower DATABASE_POOL_SIZE in every process`]
-  if (['off', 'local'].includes(values.get('synchronous_commit') ?? ''))
-    yield ['synchronous_commit', 'orders that were confirmed to customers can be lost in a crash or a failover: set it to on']
-  if (isBelow('statement_timeout', MIN_STATEMENT_MS))
-    yield ['statement_timeout', `statements that take longer are answered 503: set it to ${MIN_STATEMENT_MS} ms or more, or to 0`]
-  if (isBelow('transaction_timeout', MIN_STATEMENT_MS))
-    yield ['transaction_timeout', `transactions that take longer are answered 503: set it to ${MIN_STATEMENT_MS} ms or more, or to 0`]
-  if (isBelow('lock_timeout', MIN_LOCK_MS))
-    yield ['lock_timeout', `whatever waits longer for a lock is answered 503: set it to ${MIN_LOCK_MS} ms or more, or to 0`]
-  if (numberOf('idle_session_timeout') > 0)
-    yield [
-      'idle_session_timeout',
-      'it ends connections that listen or hold a lock and are meant to be idle: set it to 0 for the roles of the store',
-    ]
-  if (values.get('default_transaction_read_only') === 'on')
-    yield ['default_transaction_read_only', 'nothing can be written: set it to off for the roles of the store']
+  for (const name of ['fsync', 'full_page_writes'])
+    if (values.get(name) === 'off') yield [name, 'a crash of the server can destroy the database, with its orders: set it to on']
+  for (const name of ['zero_damaged_pages', 'ignore_checksum_failure'])
+    if (values.get(name) === 'on') yield [name, 'PostgreSQL hides damage of the tables and loses what is in them: set it to off']
+}
+
+/** What the address, the role, the database or the server says of a setting of which the store's sessions have a value of their own. */
+export interface OverriddenSetting {
+  setting: string
+  value: string
+  origin: string
+}
+
+/** Values that an installation of PostgreSQL chooses by itself, after the machine's locale. */
+const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
+  DateStyle: /^ISO/,
+  TimeZone: /^/,
+  lc_monetary: /^/,
+  lc_numeric: /^/,
+  lc_time: /^/,
+  default_text_search_config: /^/,
+}
+
+/** Which settings somebody has changed for this session, without an effect on the store. `db`: one session that has been set up. */
+export async function findOverriddenSettings(db: Queryable): Promise<OverriddenSetting[]> {
+  const { rows } = await db.query<OverriddenSetting>(
+    `select name as setting, reset_val || coalesce(' ' || unit, '') as value, coalesce(
+      (
+        select case when setrole = 0 then 'database' when setdatabase = 0 then 'role' else 'role in this database' end
+        from pg_db_role_setting, unnest(setconfig) as entry
+        where setrole in (0, (select oid from pg_roles where rolname = session_user))
+          and setdatabase in (0, (select oid from pg_database where datname = current_database()))
+          and lower(split_part(entry, '=', 1)) = lower(name)
+        -- In the order in which PostgreSQL prefers them.
+        order by setrole = 0, setdatabase = 0
+        limit 1
+      ),
+      'server or address') as origin
+    from pg_settings
+    where source = 'session' and reset_val is distinct from setting and reset_val is distinct from boot_val
+    order by lower(name)`,
+  )
+  return rows.filter(({ setting, value, origin }) => !(origin.includes('server') && CHOSEN_BY_INSTALLATION[setting]?.test(value)))
 }

@@ -1,27 +1,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { isDatabaseOutage, isTimeout } from './failures.ts'
 import { createPool, type PoolOptions } from './pool.ts'
-import { COMMAND_BOUNDS, SERVING_BOUNDS, withSessionSettings } from './session-settings.ts'
-
-const OURS = { wal_sender_timeout: '8s', timezone: 'UTC' }
-
-async function readSettings(url: string): Promise<Record<string, string>> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    const { rows } = await client.query(
-      `select name, current_setting(name) as value
-      from unnest('{wal_sender_timeout,TimeZone,statement_timeout,search_path}'::text[]) as name`,
-    )
-    return Object.fromEntries(rows.map(({ name, value }) => [name, value]))
-  } finally {
-    await client.end()
-  }
-}
+import { COMMAND_BOUNDS, SERVING_BOUNDS } from './session-settings.ts'
 
 function openPool(t: TestContext, options: Pick<PoolOptions, 'url'> & Partial<PoolOptions>) {
   const pool = createPool({ size: 1, applicationName: 'test', onError: () => {}, ...options })
@@ -44,11 +27,11 @@ test('bounds every session, and switches off the compilation of plans', async (t
   assert.deepEqual(await openPool(t, { url: db.url, bounds: COMMAND_BOUNDS }).read(...BOUNDS), ['1min', '6h', '1h', '1d'])
 })
 
-test('respects the bounds of the role and the database where they are shorter', async (t) => {
+test('has its own bounds where those of the database are shorter or longer', async (t) => {
   const db = await createTestDatabase(t)
-  await db.pool.query(`alter database ${db.name} set statement_timeout = '700ms'`)
+  await db.pool.query(`alter database ${db.name} set statement_timeout = '1ms'`)
   await db.pool.query(`alter database ${db.name} set lock_timeout = '10min'`)
-  assert.deepEqual(await openPool(t, { url: db.url }).read('statement_timeout', 'lock_timeout'), ['700ms', '5s'])
+  assert.deepEqual(await openPool(t, { url: db.url }).read('statement_timeout', 'lock_timeout'), ['30s', '5s'])
 })
 
 test('ends, with its locks, the transaction of a process that pauses, which counts as an outage', async (t) => {
@@ -70,37 +53,4 @@ test('distinguishes a statement that timed out from a fault', async (t) => {
   const db = await createTestDatabase(t)
   const { pool } = openPool(t, { url: db.url, bounds: { ...SERVING_BOUNDS, statement: 200 } })
   await assert.rejects(pool.query('select pg_sleep(60)'), (error) => isTimeout(error) && !isDatabaseOutage(error))
-})
-
-test('keeps the settings of the address and appends its own', async (t) => {
-  const { url } = await createTestDatabase(t)
-  const own = { wal_sender_timeout: '8s', TimeZone: 'UTC' }
-  assert.deepEqual(await readSettings(withSessionSettings(url, OURS)), {
-    ...own,
-    statement_timeout: '0',
-    search_path: '"$user", public',
-  })
-  const options = '-c statement_timeout=61s -c wal_sender_timeout=1min --timezone=Asia/Kolkata -c search_path=public,\\ pg_catalog'
-  for (const text of [encodeURIComponent(options), new URLSearchParams({ options }).toString().slice('options='.length)]) {
-    const address = `${url}?keepalives=1&options=${text}`
-    assert.deepEqual(
-      await readSettings(address),
-      { wal_sender_timeout: '1min', TimeZone: 'Asia/Kolkata', statement_timeout: '61s', search_path: 'public, pg_catalog' },
-      'what the address says by itself',
-    )
-    assert.deepEqual(await readSettings(withSessionSettings(address, OURS)), {
-      ...own,
-      statement_timeout: '61s',
-      search_path: 'public, pg_catalog',
-    })
-  }
-})
-
-test('leaves the rest of an address unchanged', () => {
-  const address = 'postgres://us%40er:p%2Fa%25ss@127.0.0.1:5433/a%20b?host=%2Frun%2Fmy%20folder&sslmode=disable'
-  const changed = new URL(withSessionSettings(address, OURS))
-  assert.equal(changed.searchParams.get('options'), '-c wal_sender_timeout=8s -c timezone=UTC')
-  changed.searchParams.delete('options')
-  assert.equal(changed.searchParams.get('host'), '/run/my folder')
-  assert.deepEqual([changed.username, changed.password, changed.pathname], ['us%40er', 'p%2Fa%25ss', '/a%20b'])
 })

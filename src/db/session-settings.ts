@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { sql } from './sql.ts'
+import { commaList, literal, sql } from './sql.ts'
 
 /**
  * How long the database lets a session work and wait, in milliseconds, as PostgreSQL's settings `<name>_timeout`. Then it ends the statement;
@@ -31,44 +31,115 @@ export const COMMAND_BOUNDS: SessionBounds = {
  */
 export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 1_200 }
 
-/** Settings of the session. A server ignores those that its version does not have. */
 export type SessionSettings = Readonly<Record<string, string>>
 
-// Compiling a plan costs more than running any statement of the store: https://www.postgresql.org/docs/current/jit-decision.html.
-// Random reads cost about as much as sequential ones on flash and in memory: with PostgreSQL's default of 4 the planner reads thousands of rows
-// in the order of one index instead of a few from another (decision 0259). The others end a connection whose client is gone or reads nothing: its locks would stay for hours.
-const COMMON: SessionSettings = {
+/**
+ * The settings of every session of the store, whatever the role, the database or the server says: all that changes what we read, write or
+ * decide. docs/database.md explains them, and test/hostile-settings.ts sets each of them against us.
+ */
+export const SESSION_SETTINGS: SessionSettings = {
+  // The text of values, in both directions.
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  TimeZone: 'UTC',
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  client_encoding: 'UTF8',
+  lc_monetary: 'C',
+  lc_numeric: 'C',
+  lc_time: 'C',
+  // `off` would lose orders that customers saw confirmed.
+  synchronous_commit: 'on',
+  // Connections that listen or hold a lock are meant to be idle.
+  idle_session_timeout: '0',
+  // How similar words are that a search tries instead.
+  'pg_trgm.similarity_threshold': '0.3',
+  // Compiling a plan costs more than running any statement of the store: decision 0147.
   jit: 'off',
+  // Random reads cost about as much as sequential ones on flash and in memory: decision 0259.
   random_page_cost: '1.1',
+  // No statement joins as many tables as the genetic optimizer is for.
+  geqo: 'off',
+  // The server ends a connection whose client is gone or reads nothing: its locks would stay for hours.
   tcp_keepalives_idle: '30',
   tcp_keepalives_interval: '10',
   tcp_keepalives_count: '3',
   tcp_user_timeout: '30000',
 }
 
-/**
- * Sets the bounds and settings of a new session. With a statement and not in the address: a pooler refuses or ignores settings of the
- * connection. Where the role, the database or the server has a shorter bound, that one stays.
- */
-export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds): Promise<void> {
-  await client.query(sql`
-    select set_config(name, bound::text, false)
-    from unnest(${Object.keys(bounds)}::text[], ${Object.values(bounds)}::bigint[]) as wanted (timeout, bound)
-    join pg_settings on name = timeout || '_timeout'
-    where case when vartype = 'integer' then setting::bigint = 0 or setting::bigint > bound end
-    union all
-    select set_config(name, value, false)
-    from unnest(${Object.keys(COMMON)}::text[], ${Object.values(COMMON)}::text[]) as wanted (name, value)
-    where current_setting(name, true) is not null`)
-}
+/** Further ones, which have PostgreSQL's built-in value in every session of the store; also the planner's switches, `enable_…`. */
+export const BUILT_IN_SETTINGS: readonly string[] = [
+  ...['default_transaction_isolation', 'default_transaction_read_only', 'default_transaction_deferrable', 'exit_on_error'],
+  // What a statement means, and which rows it sees.
+  ...['standard_conforming_strings', 'backslash_quote', 'array_nulls', 'transform_null_equals', 'quote_all_identifiers', 'row_security'],
+  ...['gin_fuzzy_search_limit', 'default_text_search_config', 'restrict_nonsystem_relation_kind'],
+  // What a migration creates, and how it is checked.
+  ...['default_table_access_method', 'check_function_bodies'],
+  // Few roles may set these: `findMisconfiguredSettings` reports them where ours may not.
+  ...['session_replication_role', 'zero_damaged_pages', 'ignore_checksum_failure'],
+  // Plans.
+  ...['plan_cache_mode', 'constraint_exclusion', 'from_collapse_limit', 'join_collapse_limit', 'cursor_tuple_fraction'],
+  ...['recursive_worktable_factor', 'seq_page_cost', 'cpu_tuple_cost', 'cpu_index_tuple_cost', 'cpu_operator_cost'],
+  ...['parallel_setup_cost', 'parallel_tuple_cost', 'min_parallel_table_scan_size', 'min_parallel_index_scan_size'],
+  ...['force_parallel_mode', 'debug_parallel_query', 'debug_logical_replication_streaming', 'logical_decoding_mode'],
+]
+
+/** A table of the first migration: the store is in its schema. */
+const STORE_TABLE = 'session_revocations'
+
+// A new store is made in the first schema of the path, which is a choice. An existing one is found where it is, also by a session whose path
+// leads elsewhere, and nothing shadows its tables. A hosted server may have pg_trgm in a schema of its own.
+const SEARCH_PATH = sql`
+  select pg_catalog.quote_ident(home.nspname) || coalesce((
+    select ', ' || pg_catalog.quote_ident(nspname)
+    from pg_catalog.pg_extension
+    join pg_catalog.pg_namespace as namespace on namespace.oid = extnamespace
+    where extname = 'pg_trgm' and namespace.oid <> home.oid
+  ), '')
+  from pg_catalog.pg_namespace as home
+  where home.oid = coalesce(
+    (select relnamespace from pg_catalog.pg_class where oid = pg_catalog.to_regclass(${literal(STORE_TABLE)})),
+    (
+      select pg_catalog.min(relnamespace)
+      from pg_catalog.pg_class
+      where relname = ${literal(STORE_TABLE)} and relkind = 'r' and pg_catalog.has_schema_privilege(relnamespace, 'usage')
+      having pg_catalog.count(*) = 1
+    ),
+    pg_catalog.to_regnamespace(pg_catalog.quote_ident(pg_catalog.current_schema())),
+    pg_catalog.to_regnamespace('public')
+  )`
 
 /**
- * Adds settings of the session to an address, after its own: of two values for one setting PostgreSQL takes the last. In the address because
- * `pg` ignores `options` beside an address with `options`, and because a replication connection takes no such statement.
+ * Sets the bounds and settings of a new session. With a statement and not in the address: a pooler refuses or ignores settings of the
+ * connection. Without parameters, which a replication connection does not take. A server ignores settings that its version does not have.
  */
-export function withSessionSettings(url: string, settings: SessionSettings): string {
-  const address = new URL(url)
-  const own = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`)
-  address.searchParams.set('options', [address.searchParams.get('options') ?? '', ...own].join(' ').trim())
-  return address.href
+export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
+  const timeouts = Object.entries(bounds).map(([name, bound]) => [`${name}_timeout`, String(bound)] as const)
+  const ours = [...Object.entries(SESSION_SETTINGS), ...timeouts, ...Object.entries(more)]
+  const rows = ours.map(([name, value]) => sql`(${literal(name)}, ${literal(value)})`)
+  // Alone, because a bound of the role would hold for all of a longer text. Without jit no plan below takes seconds to compile.
+  await client.query(sql`set statement_timeout = ${literal(bounds.statement)}; set jit = off`.text)
+  await client.query(
+    sql`with wanted (name, value) as (
+      values ${commaList(rows)}
+      union all
+      select name, boot_val
+      from pg_catalog.pg_settings
+      where name ~ '^enable_' or name in (${commaList(BUILT_IN_SETTINGS.map(literal))})
+      union all
+      select 'search_path', (${SEARCH_PATH})
+    )
+    select pg_catalog.set_config(name, value, false)
+    from wanted
+    left join pg_catalog.pg_settings as given using (name)
+    where value is not null
+      -- It promises more than \`on\`.
+      and not (name = 'synchronous_commit' and given.setting = 'remote_apply')
+      and case given.context
+        when 'user' then true
+        when 'superuser' then pg_catalog.has_parameter_privilege(given.name, 'set')
+        -- An extension is loaded with its first use.
+        else name like '%.%'
+      end`.text,
+  )
 }

@@ -1,10 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { isConflict } from './failures.ts'
 import type { Pool, Transaction } from './pool.ts'
 import { literal, type Sql, sql } from './sql.ts'
-import { DEADLOCK_DETECTED, SERIALIZATION_FAILURE, sqlState } from './sql-state.ts'
 
-// PostgreSQL has undone everything, so the whole transaction may be run again.
-const RETRYABLE = new Set<string | undefined>([SERIALIZATION_FAILURE, DEADLOCK_DETECTED])
 const MAX_ATTEMPTS = 3
 const PAUSE_MS = 5
 
@@ -38,7 +36,7 @@ export async function retryDeadlocks<T>(run: () => Promise<T>): Promise<T> {
     try {
       return await run()
     } catch (error) {
-      if (attempt === MAX_ATTEMPTS || !RETRYABLE.has(sqlState(error))) throw error
+      if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
     }
     // From one to three times the pause, so that the same transactions do not deadlock again. Without a connection.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TSchema, Type } from 'typebox'
-import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
+import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { type Language, preferredLanguage } from '../language.ts'
@@ -268,7 +268,7 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
   }
   const known = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return known
-  if (isDatabaseOutage(error) || isTimeout(error)) return new AppError('unavailable', 'The store cannot answer now. Retry in a moment.')
+  if (isTemporary(error)) return new AppError('unavailable', 'The store cannot answer now. Retry in a moment.')
   // Fastify's other refusals of a request, such as a body shorter than its content-length.
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('malformed_request', 'The request could not be read.')

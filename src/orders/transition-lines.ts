@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
-import { isDatabaseOutage, isTimeout } from '../db/failures.ts'
+import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 import { isStorable } from '../http/storable-text.ts'
@@ -190,7 +190,7 @@ async function moveChunk(
 
 /** Whether the error is a refusal or temporary. Any other one is a bug. */
 function isKnown(error: unknown): boolean {
-  return error instanceof AppError || isDatabaseOutage(error) || isTimeout(error)
+  return error instanceof AppError || isTemporary(error)
 }
 
 function refusal(line: number, orderId: string | null, error: unknown, requestId: string): LineResult {

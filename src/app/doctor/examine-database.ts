@@ -4,13 +4,13 @@ import { findFingerprint } from '../../auth/store-secret.ts'
 import { findIssuer } from '../../auth/tokens/issuer.ts'
 import type { Config } from '../../config.ts'
 import { type DatabaseAddresses, roleOf } from '../../db/addresses.ts'
-import { assertOwner, assertServer } from '../../db/assert-suitable.ts'
+import { assertOwner, assertServer, assertSession } from '../../db/assert-suitable.ts'
 import { explainConnection } from '../../db/connection-refusal.ts'
 import { dataFolder, readSecret } from '../../db/embedded/data-folder.ts'
 import { assertMigrated } from '../../db/migrate.ts'
 import { abandonClient, connectClient } from '../../db/pool.ts'
 import { findMissingRights } from '../../db/rights.ts'
-import { findMisconfiguredSettings } from '../../db/server-settings.ts'
+import { findMisconfiguredSettings, findOverriddenSettings } from '../../db/server-settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { connectionsOf } from '../pool-sizes.ts'
 import { check, type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
@@ -27,13 +27,15 @@ export async function withDoctorClient<T>(
   signal: AbortSignal,
   work: (client: pg.Client) => Promise<T>,
 ): Promise<T> {
-  const client = await connectClient(url, 'storefront-doctor', signal, BOUNDS).catch((error: unknown) => {
+  const open = () => connectClient(url, 'storefront-doctor', signal, BOUNDS)
+  const client = await open().catch((error: unknown) => {
     const message = explainConnection(error, setting)
     throw message === null ? error : new OperatorError(message, { cause: error })
   })
   const abandon = () => abandonClient(client)
   signal.addEventListener('abort', abandon)
   try {
+    await assertSession(client, setting, open)
     return await work(client)
   } finally {
     signal.removeEventListener('abort', abandon)
@@ -58,7 +60,8 @@ export function examineDatabase(config: Config, addresses: DatabaseAddresses, ti
       const reached = `PostgreSQL ${version}, database ${database}, role ${role}`
       const advice = 'use a role with few rights: Roles in the database, in docs/operations.md'
       findings.push(isSuper ? warning('database', `${reached}, a superuser`, advice) : ok('database', reached))
-      await run('database server', DATABASE_REMEDY, async () => [...(await examineServer(client, config))])
+      await run('database server', DATABASE_REMEDY, () => examineServer(client, config))
+      await run('session settings', DATABASE_REMEDY, () => examineOverridden(client))
       await run('schema', 'run storefront migrate', () => examineSchema(client))
       await run('clock', 'set the clocks by NTP', async () => [await examineClock(client, now)])
       await run('secret', 'set STOREFRONT_SECRET to the one that it was last changed to', async () => [await examineSecret(client, config)])
@@ -75,6 +78,14 @@ async function examineServer(client: pg.Client, { databasePoolSize, roles }: Con
   const settings = await findMisconfiguredSettings(client, needs)
   const warnings = settings.map(({ setting, value, remedy }) => warning('database server', `${setting} is ${value}`, remedy))
   return warnings.length > 0 ? warnings : [ok('database server', 'wal_level is logical, and its settings suit the store')]
+}
+
+/** What is set against the store without an effect on it. */
+async function examineOverridden(client: pg.Client): Promise<Finding[]> {
+  const settings = await findOverriddenSettings(client)
+  if (settings.length === 0) return []
+  const shown = settings.map(({ setting, value, origin }) => `${setting} = ${value} (${origin})`)
+  return [ok('session settings', `sessions of ${client.user} override ${shown.join('; ')}`)]
 }
 
 async function examineSchema(client: pg.Client): Promise<Finding[]> {
@@ -126,6 +137,7 @@ export async function examineRoles({ api, stream, owner }: DatabaseAddresses, ti
     check('stream role', { remedy: 'check DATABASE_STREAM_URL', timeoutMs }, (signal) =>
       withDoctorClient(stream, stream === api ? 'DATABASE_URL' : 'DATABASE_STREAM_URL', signal, async (client) => [
         await examineStream(client),
+        ...(stream === api ? [] : await examineOverridden(client)),
       ]),
     ),
   ]
@@ -134,7 +146,7 @@ export async function examineRoles({ api, stream, owner }: DatabaseAddresses, ti
     const work = (signal: AbortSignal) =>
       withDoctorClient(owner, 'DATABASE_OWNER_URL', signal, async (client) => {
         await assertOwner(client, roleOf(api))
-        return [ok('owner role', `${roleOf(owner)} may change the schema`)]
+        return [ok('owner role', `${roleOf(owner)} may change the schema`), ...(await examineOverridden(client))]
       })
     examined.push(check('owner role', { remedy, timeoutMs }, work))
   }

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
 import type { Doing } from '../../activity/record-activity.ts'
-import { isDatabaseOutage, isTimeout } from '../../db/failures.ts'
+import { isTemporary } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
 import { importBatches, type LineResult } from './import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
@@ -46,7 +46,7 @@ export function importStream(
         logger.info('the client of an import has disconnected; the lines so far are stored')
         return
       }
-      const isUnavailable = isDatabaseOutage(error) || isTimeout(error)
+      const isUnavailable = isTemporary(error)
       if (isUnavailable) logger.warn({ reason: (error as Error).message }, 'an import was aborted: the database cannot answer')
       else logger.error({ err: error }, 'an import was aborted')
       const next = isUnavailable ? 'the others may be sent again' : 'the log of the store has the cause'

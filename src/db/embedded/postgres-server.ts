@@ -4,8 +4,8 @@ import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, r
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import pg from 'pg'
 import type { DatabaseAddresses } from '../addresses.ts'
+import { connectClient } from '../pool.ts'
 import { identifier, sql } from '../sql.ts'
 import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
@@ -237,16 +237,10 @@ async function waitUntilReady(child: ChildProcess, url: string, folder: DataFold
 
 /** Creates the database and the roles that are missing. `url` is the address of the server's own database. */
 async function createDatabase(url: string, ownerPassword: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
-  try {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(sql`create database ${identifier(DATABASE)}`)
-    await createRoles(client, ownerPassword)
-  } finally {
-    await client.end()
-  }
+  await using client = await connectClient(url, 'storefront-start')
+  const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
+  if (rowCount === 0) await client.query(sql`create database ${identifier(DATABASE)}`)
+  await createRoles(client, ownerPassword)
 }
 
 export function addressesOf(port: number, ownerPassword: string, socketFolder: string | null): DatabaseAddresses {

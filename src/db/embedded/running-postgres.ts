@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import pg from 'pg'
+import { connectClient } from '../pool.ts'
 import { CANNOT_CONNECT_NOW, sqlState } from '../sql-state.ts'
 import { type DataFolder, readSecret } from './data-folder.ts'
 import { type Credentials, OWNER } from './embedded-roles.ts'
@@ -49,17 +49,15 @@ export function address(port: number, { role, password }: Credentials, database 
   return `postgres://${role}:${password}@127.0.0.1:${port}/${database}`
 }
 
+const PROBE_TIMEOUT_MS = 5_000
+
 /** Null when the server accepts the connection, else the error. */
 export async function probe(url: string): Promise<Error | null> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
-  client.on('error', () => {})
   try {
-    await client.connect()
+    await using _client = await connectClient(url, 'storefront-probe', AbortSignal.timeout(PROBE_TIMEOUT_MS))
     return null
   } catch (error) {
     return error as Error
-  } finally {
-    await client.end().catch(() => {})
   }
 }
 

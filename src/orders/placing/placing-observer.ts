@@ -1,4 +1,4 @@
-import { isDatabaseOutage, isTimeout } from '../../db/failures.ts'
+import { isTemporary } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
 import type { PlacedOrder } from './batch-decision.ts'
 
@@ -16,8 +16,7 @@ export function observe(answer: Promise<PlacedOrder>, observer: PlacingObserver)
   answer.then(
     ({ isReplay }) => observer.orderPlaced(isReplay),
     (error) => {
-      const isUnavailable = isDatabaseOutage(error) || isTimeout(error)
-      observer.orderRefused(error instanceof AppError ? error.code : isUnavailable ? 'unavailable' : 'internal')
+      observer.orderRefused(error instanceof AppError ? error.code : isTemporary(error) ? 'unavailable' : 'internal')
     },
   )
 }
