@@ -2823,6 +2823,19 @@ CREATE TABLE public.signing_keys (
 
 
 --
+-- Name: slot_positions; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.slot_positions (
+    slot_name text NOT NULL,
+    log_id text,
+    "position" pg_lsn,
+    lost_reason text,
+    recorded_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
 -- Name: slot_refills; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -3600,6 +3613,14 @@ ALTER TABLE ONLY public.sessions
 
 ALTER TABLE ONLY public.signing_keys
     ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (id);
+
+
+--
+-- Name: slot_positions slot_positions_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.slot_positions
+    ADD CONSTRAINT slot_positions_pkey PRIMARY KEY (slot_name);
 
 
 --

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
+import { recordCreatedSlot } from '../src/change-stream/slot-positions.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { connectClient, type Queryable } from '../src/db/pool.ts'
@@ -78,6 +79,7 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
     async () => {
       await pool.query(`select pg_logical_emit_message(true, 'filler', 'x')`)
       await pool.query('select pg_replication_slot_advance($1, pg_current_wal_lsn())', [slot])
+      await recordCreatedSlot(pool, slot)
       return (await left()) > 2 * SEGMENT_BYTES
     },
     { what: 'the slot is out of danger', pauseMs: 500 },
@@ -192,6 +194,7 @@ test('a standby: its slot, its copy of the order slot, and its promotion', async
     await primary.query(`select pg_logical_emit_message(true, 'filler', 'x')`)
     await primary.query('select pg_log_standby_snapshot()')
     await primary.query('select pg_replication_slot_advance($1, pg_current_wal_lsn())', [slot])
+    await recordCreatedSlot(primary, slot)
     return (await look(synced.url)).some(({ found }) => found.includes('is ready, so it could take over'))
   })
   assertFinding(await look(synced.url), 'slot', 'problem', /its copy of the replication slot .* is ready, so it could take over$/, remedy)

@@ -3,9 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import pino from 'pino'
 import { ChangeStream } from '../src/change-stream/change-stream.ts'
+import { ensureReplicationSlot } from '../src/change-stream/ensure-slot.ts'
 import { ORDER_SOURCE } from '../src/change-stream/order-source.ts'
 import type { Lsn } from '../src/change-stream/pgoutput.ts'
-import { ensureReplicationSlot, slotNameFor } from '../src/change-stream/replication-slot.ts'
+import { slotNameFor } from '../src/change-stream/replication-slot.ts'
 import type { ChangeStreamOptions, Commit } from '../src/change-stream/slot-reader.ts'
 import type { Queryable } from '../src/db/pool.ts'
 import type { OrderRecord } from '../src/orders/events.ts'
@@ -21,7 +22,7 @@ export const silent = pino({ level: 'silent' })
 export async function makeStreamDatabase(t: Cleanup): Promise<TestDatabase & { slotName: string }> {
   const db = await createTestDatabase(t)
   const slotName = slotNameFor(db.name)
-  assert.equal(await ensureReplicationSlot(db.pool, slotName), 'created')
+  assert.equal(await ensureReplicationSlot(db.pool, db.url, slotName), 'created')
   return { ...db, slotName }
 }
 

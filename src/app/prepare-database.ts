@@ -1,9 +1,10 @@
 import type { Logger } from 'pino'
 import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
-import { ensureReplicationSlot, slotNameFor } from '../change-stream/replication-slot.ts'
+import { ensureReplicationSlot } from '../change-stream/ensure-slot.ts'
+import { slotNameFor } from '../change-stream/replication-slot.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
 import { assertOwner, assertReachable, assertServer, explainMissingSlot } from '../db/assert-suitable.ts'
-import { LockRetries, type LockRetryOptions, type Watch } from '../db/lock-retries.ts'
+import { LockRetries, type LockRetryOptions } from '../db/lock-retries.ts'
 import { isOfLaterRelease, migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
@@ -39,11 +40,16 @@ export async function prepareDatabase(
   await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES, retries })
   await withClient(addresses.owner, async (owner) => {
     // Its creation waits for transactions that write, and nothing waits for it: so a try may be long.
-    const createSlot = (what: 'orders' | 'catalogue', name: string) =>
-      retries.run((watch) => ensureReplicationSlot(owner, name, withReplication(addresses.stream, watch), what))
-    const slot = await createSlot('orders', orderSlotOf(addresses.owner))
+    const ensureSlot = async (what: 'orders' | 'catalogue', name: string) => {
+      try {
+        return await retries.run((watch) => ensureReplicationSlot(owner, addresses.stream, name, { what, onSession: watch }))
+      } catch (error) {
+        throw explainMissingSlot(roleOf(addresses.stream), name, error)
+      }
+    }
+    const slot = await ensureSlot('orders', orderSlotOf(addresses.owner))
     // One that is lost is refilled by its stream.
-    await createSlot('catalogue', catalogueSlotOf(addresses.owner))
+    await ensureSlot('catalogue', catalogueSlotOf(addresses.owner))
     if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
   })
   const role = roleOf(addresses.api)
@@ -60,18 +66,6 @@ export async function prepareDatabase(
     },
     MIGRATION_BOUNDS,
   )
-}
-
-function withReplication(url: string, watch: Watch) {
-  return (create: (db: Queryable) => Promise<void>): Promise<void> =>
-    withClient(url, async (stream) => {
-      await watch(stream)
-      try {
-        await create(stream)
-      } catch (error) {
-        throw await explainMissingSlot(stream, error)
-      }
-    })
 }
 
 async function withClient(url: string, work: (client: Queryable) => Promise<void>, bounds = COMMAND_BOUNDS): Promise<void> {

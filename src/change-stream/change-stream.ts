@@ -28,6 +28,8 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
   /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
   #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
+  /** The message of the newest failure, until the slot is open again: a retry that fails in the same way is not logged again. */
+  #failure: string | null = null
 
   constructor(options: ChangeStreamOptions<Row, Previous>) {
     this.#options = options
@@ -88,6 +90,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')
         if (this.#failedAt === null) this.#state = 'active'
+        this.#failure = null
         await this.#reader.ended
         retryMs = RETRY_MIN_MS
       } catch (error) {
@@ -95,13 +98,21 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
         const isTaken = sqlState(error) === OBJECT_IN_USE
         if (this.#reader?.hasProgressed) retryMs = RETRY_MIN_MS
         this.#state = isTaken ? 'standby' : 'failing'
-        if (!isTaken) logger.error({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
+        if (!isTaken) await this.#onFailed(error, retryMs)
         await delay(isTaken ? STANDBY_RETRY_MS : retryMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
       } finally {
         this.#reader = null
       }
     }
+  }
+
+  async #onFailed(error: unknown, retryMs: number): Promise<void> {
+    const { logger, slotName, onFailed } = this.#options
+    const message = error instanceof Error ? error.message : String(error)
+    logger[message === this.#failure ? 'debug' : 'error']({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
+    this.#failure = message
+    await onFailed?.(error).catch((failure: unknown) => logger.warn({ err: failure, slot: slotName }, 'a failure could not be recorded'))
   }
 }
 

@@ -5,11 +5,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
+import { insertOrders } from '../../test/stream-harness.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
 import { createPool } from '../db/pool.ts'
-import { ensureReplicationSlot, findLostReason } from './replication-slot.ts'
+import { ensureReplicationSlot } from './ensure-slot.ts'
+import { findLostReason } from './replication-slot.ts'
 
 test('reports a lost slot when the server has removed its WAL', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
@@ -21,14 +23,15 @@ test('reports a lost slot when the server has removed its WAL', async (t) => {
   await migrate(server.url)
   const pool = createPool({ url: server.url, size: 1, applicationName: 'test', onError: () => {} })
   onCleanup(t, () => pool.end())
-  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'created')
+  assert.equal(await ensureReplicationSlot(pool, server.url, 'storefront_orders'), 'created')
+  await insertOrders(pool, 1)
   await eventually(async () => {
     await pool.query(`select pg_logical_emit_message(false, 'filler', repeat('x', 1000000)), pg_switch_wal()`)
     await pool.query('checkpoint')
     return (await findLostReason(pool, 'storefront_orders')) !== null
   })
   assert.match((await findLostReason(pool, 'storefront_orders')) ?? '', /has lost its WAL/)
-  assert.equal(await ensureReplicationSlot(pool, 'storefront_orders'), 'lost')
+  assert.equal(await ensureReplicationSlot(pool, server.url, 'storefront_orders'), 'lost')
   const { rows } = await pool.query('select slot_name from pg_replication_slots')
   assert.deepEqual(rows, [{ slot_name: 'storefront_orders' }])
 })

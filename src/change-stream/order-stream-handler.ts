@@ -5,13 +5,12 @@ import type { OutgoingMessage } from '../topic/topic.ts'
 import type { ChangeStream } from './change-stream.ts'
 import { findDeadLetters, ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { ORDER_SOURCE } from './order-source.ts'
-import { assertRefilled } from './replication-slot.ts'
 import type { Commit, OrderChange } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. */
 export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEvent>): ChangeStream<OrderRecord, 'status' | 'version'> {
-  const { pool, slotName } = options
+  const { pool } = options
   return createStreamHandler(options, {
     source: ORDER_SOURCE,
     deadLetters: ORDER_DEAD_LETTERS,
@@ -19,8 +18,6 @@ export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEven
     findDefect,
     eventIdOf,
     toMessages: (commits) => withoutRepeats(pool, commits),
-    // A refill is recorded before its slot exists, so every reader of that slot sees it.
-    onOpened: () => assertRefilled(pool, slotName),
   })
 }
 

@@ -16,8 +16,8 @@ import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../topic/topic.ts'
 import type { WatchedStream } from './change-stream.ts'
+import { ensureReplicationSlot } from './ensure-slot.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
-import { ensureReplicationSlot } from './replication-slot.ts'
 
 interface Slot {
   url: string
@@ -111,7 +111,7 @@ test('a promoted standby continues at a lower position than its primary reached,
   const primary = await startServer(t, makeDataFolder(t))
   await migrate(primary.url)
   const slotName = 'storefront_orders'
-  assert.equal(await ensureReplicationSlot(primary.pool, slotName), 'created')
+  assert.equal(await ensureReplicationSlot(primary.pool, primary.url, slotName), 'created')
   await primary.stop()
   const standbyFolder = makeDataFolder(t)
   cpSync(primary.folder.path, standbyFolder.path, { recursive: true })

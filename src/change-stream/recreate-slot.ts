@@ -1,28 +1,53 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { connectClient } from '../db/pool.ts'
+import { connectClient, type Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { DUPLICATE_OBJECT, OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
-import { createReplicationSlot, untilCreated } from './replication-slot.ts'
+import { createReplicationSlot, findBrokenReason, untilCreated } from './replication-slot.ts'
+import { recordCreatedSlot } from './slot-positions.ts'
 
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
 
 /**
- * Drops a slot that has lost its WAL, and creates it where there is none. Keeps one that is not lost: another process may have recreated it. Returns
- * when the slot delivers every commit that is not visible by then.
+ * Replaces a slot that is missing, has lost its WAL, or is not as this store left it. Keeps a good one: another process may have recreated
+ * it. When it returns, the slot delivers every commit that is not visible by then. Returns whether it was replaced. `url` is the address of
+ * the database for the role that may replicate.
  */
-export async function recreateLostSlot(url: string, slotName: string): Promise<void> {
+export async function recreateBrokenSlot(
+  db: Queryable,
+  url: string,
+  slotName: string,
+  onSession?: (session: Queryable) => Promise<void>,
+): Promise<boolean> {
   await using stream = await connectClient(url, 'storefront-slot')
-  // A reader that tries to open the lost slot uses it for a moment.
-  await whileInUse(() =>
-    stream.query(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1 and wal_status = 'lost'`, [
-      slotName,
-    ]),
-  )
-  while (!(await untilCreated(stream, slotName))) {
+  await onSession?.(stream)
+  // Held until the session ends. Polled because the holder may wait for every transaction of the server.
+  while (!(await tryLock(stream, slotName))) await delay(RETRY_MS)
+  let isReplaced = false
+  for (;;) {
+    await untilCreated(stream, slotName)
+    if ((await findBrokenReason(db, slotName)) === null) return isReplaced
+    // A reader that tries to open the lost slot uses it for a moment.
+    await whileInUse(() =>
+      stream.query(
+        sql`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = ${slotName} and database = current_database()`,
+      ),
+    )
     await createReplicationSlot(stream, slotName).catch((error) => {
+      // Whatever created it did so after the drop, so it delivers the same.
       if (sqlState(error) !== DUPLICATE_OBJECT) throw error
     })
+    await untilCreated(stream, slotName)
+    await recordCreatedSlot(db, slotName)
+    isReplaced = true
   }
+}
+
+async function tryLock(stream: Queryable, slotName: string): Promise<boolean> {
+  const { rows } = await stream.query<{ is_locked: boolean }>(
+    sql`select pg_try_advisory_lock(hashtextextended(${`storefront slot ${slotName}`}, 0)) as is_locked`,
+  )
+  return rows[0]?.is_locked === true
 }
 
 /** Retries `work` for ten seconds while a process uses the slot. */

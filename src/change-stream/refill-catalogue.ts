@@ -6,8 +6,8 @@ import { connectClient, type Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { epochOf, type Topic } from '../topic/topic.ts'
 import { publishProductEvents } from './publish-product-events.ts'
-import { recreateLostSlot } from './recreate-slot.ts'
-import { findForeignReason } from './replication-slot.ts'
+import { recreateBrokenSlot } from './recreate-slot.ts'
+import { findBrokenReason, findForeignReason } from './replication-slot.ts'
 
 const WAIT_MS = 500
 
@@ -41,18 +41,24 @@ export class CatalogueRefill {
     if (foreign !== null) throw new Error(foreign)
     // Also opens a broker's stream, whose epoch is recorded when it is new.
     const hasMessages = (await this.#options.topic.newestPosition()) !== null
-    const { rows } = await pool.query<{ is_sound: boolean; is_refilling: boolean; is_new: boolean; has_events: boolean }>(
+    const broken = await findBrokenReason(pool, slotName)
+    const { rows } = await pool.query<{ is_created: boolean; is_refilling: boolean; is_new: boolean; has_events: boolean }>(
       sql`select
         exists (select from catalogue_epochs where refilled_at is null) as is_new,
-        exists (select from pg_replication_slots where slot_name = ${slotName} and wal_status is distinct from 'lost' and confirmed_flush_lsn is not null) as is_sound,
+        exists (select from pg_replication_slots where slot_name = ${slotName} and confirmed_flush_lsn is not null) as is_created,
         exists (select from slot_refills where slot_name = ${slotName}) as is_refilling,
         exists (select from product_events) as has_events`,
     )
     const [row] = rows
-    const { is_sound: isSound = false, is_refilling: isRefilling = false, is_new: isNew = false, has_events: hasEvents = false } = row ?? {}
-    if (!isSound) {
-      await this.#begin('the replication slot was missing or lost')
-      await recreateLostSlot(url, slotName)
+    const {
+      is_created: isCreated = false,
+      is_refilling: isRefilling = false,
+      is_new: isNew = false,
+      has_events: hasEvents = false,
+    } = row ?? {}
+    if (broken !== null || !isCreated) {
+      await this.#begin(broken ?? `the replication slot ${slotName} is being created`)
+      await recreateBrokenSlot(pool, url, slotName)
     } else if (!isRefilling) {
       // A broker's stream that is new or was lost, a database that was moved, or events from before the first slot.
       if (!isNew && (hasMessages || !hasEvents)) return

@@ -85,13 +85,18 @@ export async function openReplication(
     const streaming = client.query(sql`START_REPLICATION SLOT ${identifier(slotName)} LOGICAL 0/0 (${options})`.text)
     streaming.then(() => fail(new Error('the server ended the stream')), fail)
     await Promise.race([started, broken])
+    const ended = broken.catch((error) => {
+      if (!closed) throw error
+    })
+    // The caller may wait for it later, and an error that comes before must not end the process.
+    ended.catch(() => {})
     return {
       logId: `${rows[0]?.systemid}.${rows[0]?.timeline}`,
       confirmed,
-      ended: broken.catch((error) => {
-        if (!closed) throw error
-      }),
-      confirm: (position) => wire.sendCopyFromChunk(statusUpdate(position)),
+      ended,
+      confirm(position) {
+        if (wire.stream.writable) wire.sendCopyFromChunk(statusUpdate(position))
+      },
       pause: () => void wire.stream.pause(),
       resume: () => void wire.stream.resume(),
       async close() {

@@ -12,7 +12,8 @@ import { beginRefill } from '../audit/replay/refill-slot.ts'
 import type { Pool } from '../db/pool.ts'
 import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
-import { ensureReplicationSlot, findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
+import { ensureReplicationSlot } from './ensure-slot.ts'
+import { findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
 
 async function slotNames(pool: Pool): Promise<string[]> {
   const { rows } = await pool.query('select slot_name from pg_replication_slots where database = current_database()')
@@ -27,9 +28,9 @@ test('creates the slot of an empty store once when several processes ask', async
   const holder = await db.pool.connect()
   await holder.query('begin')
   await holder.query('select pg_current_xact_id()')
-  const first = ensureReplicationSlot(db.pool, slotName)
+  const first = ensureReplicationSlot(db.pool, db.url, slotName)
   await eventually(async () => (await slotNames(db.pool)).length === 1)
-  const others = Promise.all(Array.from({ length: 4 }, () => ensureReplicationSlot(db.pool, slotName)))
+  const others = Promise.all(Array.from({ length: 4 }, () => ensureReplicationSlot(db.pool, db.url, slotName)))
   // Until then the slot would not deliver an order that a process takes which believes it ready.
   const state = await Promise.race([others, delay(400, 'not ready')])
   await holder.query('commit')
@@ -38,11 +39,11 @@ test('creates the slot of an empty store once when several processes ask', async
   assert.deepEqual([await first, ...(await others)], ['created', 'ready', 'ready', 'ready', 'ready'])
   await db.pool.query('select pg_drop_replication_slot($1)', [slotName])
   for (let round = 0; round < 5; round++) {
-    const states = await Promise.all(Array.from({ length: 8 }, () => ensureReplicationSlot(db.pool, slotName)))
+    const states = await Promise.all(Array.from({ length: 8 }, () => ensureReplicationSlot(db.pool, db.url, slotName)))
     assert.deepEqual(states.toSorted(), ['created', ...Array(7).fill('ready')])
     if (round < 4) await db.pool.query('select pg_drop_replication_slot($1)', [slotName])
   }
-  assert.equal(await ensureReplicationSlot(db.pool, slotName), 'ready')
+  assert.equal(await ensureReplicationSlot(db.pool, db.url, slotName), 'ready')
   assert.equal(await findLostReason(db.pool, slotName), null)
   const { rows } = await db.pool.query(`select plugin, temporary, failover from pg_replication_slots where slot_name = $1`, [slotName])
   assert.deepEqual(rows, [{ plugin: 'pgoutput', temporary: false, failover: true }])
@@ -57,7 +58,7 @@ test('reports how much WAL a slot retains, and that a missing slot is lost', asy
     lagBytes: null,
     lostReason: `the replication slot ${slotName} does not exist`,
   })
-  await ensureReplicationSlot(db.pool, slotName)
+  await ensureReplicationSlot(db.pool, db.url, slotName)
   const before = await readSlotStatus(db.pool, slotName)
   await insertOrders(db.pool, 10)
   const after = await readSlotStatus(db.pool, slotName)
@@ -70,7 +71,7 @@ test('reports how much WAL a slot retains, and that a missing slot is lost', asy
 test('reports a lost slot, and creates none, when there are orders already', async (t) => {
   const db = await createTestDatabase(t)
   await insertOrders(db.pool, 2)
-  for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  for (let attempt = 0; attempt < 2; attempt++) assert.equal(await ensureReplicationSlot(db.pool, db.url, slotNameFor(db.name)), 'lost')
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
@@ -78,7 +79,7 @@ test('reports a lost slot when the topic has messages though every order is gone
   const db = await createTestDatabase(t)
   const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
   await topic.publish([{ position: '1/0000000000000001', event: makeOrderEvent() }])
-  assert.equal(await ensureReplicationSlot(db.pool, slotNameFor(db.name)), 'lost')
+  assert.equal(await ensureReplicationSlot(db.pool, db.url, slotNameFor(db.name)), 'lost')
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
@@ -145,7 +146,7 @@ test('reports the owner of a foreign slot with the same name, and neither reads 
   await theirs.pool.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slotName])
   const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot use it`
   assert.equal(await findLostReason(ours.pool, slotName), reason)
-  assert.equal(await ensureReplicationSlot(ours.pool, slotName), 'lost')
+  assert.equal(await ensureReplicationSlot(ours.pool, ours.url, slotName), 'lost')
   await assert.rejects(beginRefill(ours.pool, ours.url, slotName, reason), { name: 'SlotUnavailable', message: reason })
   assert.deepEqual(await slotNames(theirs.pool), [slotName])
   assert.equal((await ours.pool.query('select from slot_refills')).rowCount, 0)

@@ -2,12 +2,11 @@ import { hash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { DUPLICATE_OBJECT, sqlState } from '../db/sql-state.ts'
+import { sqlState, UNDEFINED_OBJECT } from '../db/sql-state.ts'
+import { findForeignChange } from './slot-positions.ts'
 
 export const PUBLICATION = 'storefront_orders'
 export const CATALOGUE_PUBLICATION = 'storefront_catalogue'
-
-export type SlotState = 'ready' | 'created' | 'lost'
 
 const CREATION_POLL_MS = 100
 const MAX_NAME_LENGTH = 63
@@ -23,44 +22,6 @@ export function slotNameFor(database: string, what: 'orders' | 'catalogue' = 'or
   const readable = database.toLowerCase().replace(/[^a-z0-9_]/g, '_')
   const suffix = `_${what}_${hash('sha256', database).slice(0, HASH_LENGTH)}`
   return readable.slice(0, MAX_NAME_LENGTH - suffix.length) + suffix
-}
-
-/** Whether a database has nothing yet that a slot could have delivered. */
-const FRESH = {
-  orders: sql`not exists (select from orders) and not exists (select from topic_messages)`,
-  catalogue: sql`not exists (select from product_events) and not exists (select from catalogue_messages)`,
-}
-
-/**
- * Creates the permanent slot of a stream before the first row that it reads. A slot that is missing later is `lost` and never recreated
- * here, because the stream would silently skip the changes in between: an operator runs `storefront replay`. `withReplication` connects
- * as a role that may replicate, where `db` may not.
- */
-export async function ensureReplicationSlot(
-  db: Queryable,
-  slotName: string,
-  withReplication: (create: (db: Queryable) => Promise<void>) => Promise<void> = (create) => create(db),
-  what: keyof typeof FRESH = 'orders',
-): Promise<SlotState> {
-  await untilCreated(db, slotName)
-  if ((await findLostReason(db, slotName)) === null) return 'ready'
-  const { rows } = await db.query<{ fresh: boolean }>(
-    sql`select ${FRESH[what]}
-      and not exists (select from slot_refills where slot_name = ${slotName})
-      and not exists (select from pg_replication_slots where slot_name = ${slotName}) as fresh`,
-  )
-  // Another process may have created it since the first check.
-  if (!rows[0]?.fresh) {
-    await untilCreated(db, slotName)
-    return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
-  }
-  try {
-    await withReplication((stream) => createReplicationSlot(stream, slotName))
-    return 'created'
-  } catch (error) {
-    if (sqlState(error) !== DUPLICATE_OBJECT) throw error
-    return ensureReplicationSlot(db, slotName, withReplication, what)
-  }
 }
 
 /**
@@ -87,18 +48,23 @@ export async function createReplicationSlot(db: Queryable, slotName: string): Pr
 
 /** Why the change stream cannot deliver every change since its position, null when it can. */
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
-  const { rows } = await db.query<{ wal_status: string | null; is_refilling: boolean }>(
-    `select wal_status, exists (select from slot_refills where slot_refills.slot_name = slot.slot_name) as is_refilling
-    from pg_replication_slots as slot
-    where slot_name = $1`,
-    [slotName],
+  const broken = await findBrokenReason(db, slotName)
+  if (broken !== null) return broken
+  const { rows } = await db.query(sql`select from slot_refills where slot_name = ${slotName}`)
+  return rows.length > 0 ? `the replication slot ${slotName} was lost, and storefront replay has not published all that it missed` : null
+}
+
+/** Why the slot itself is none that the store can continue with, whatever was published since; null when it can. */
+export async function findBrokenReason(db: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await db.query<{ wal_status: string | null; confirmed: string | null }>(
+    sql`select wal_status, confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = ${slotName}`,
   )
   const [slot] = rows
   if (slot === undefined) return `the replication slot ${slotName} does not exist`
   const foreign = await findForeignReason(db, slotName)
   if (foreign !== null) return foreign
   if (slot.wal_status === 'lost') return `the replication slot ${slotName} has lost its WAL`
-  return slot.is_refilling ? unfinishedRefill(slotName) : null
+  return slot.confirmed === null ? null : findForeignChange(db, slotName, slot.confirmed)
 }
 
 /** Why the slot with this name does not belong to this database; null when it does, or does not exist. */
@@ -113,14 +79,29 @@ export async function findForeignReason(db: Queryable, slotName: string): Promis
   return `the replication slot ${slotName} ${owner}, so this database cannot use it`
 }
 
-/** Throws while a lost slot has not been refilled: it would deliver changes that are newer than some that the topic lacks. */
-export async function assertRefilled(db: Queryable, slotName: string): Promise<void> {
-  const { rows } = await db.query('select from slot_refills where slot_name = $1', [slotName])
-  if (rows.length > 0) throw new Error(unfinishedRefill(slotName))
+/** A slot that the change stream must not read. */
+class SlotLost extends Error {
+  override readonly name = 'SlotLost'
 }
 
-function unfinishedRefill(slotName: string): string {
-  return `the replication slot ${slotName} was lost, and storefront replay has not published all that it missed`
+/** Throws SlotLost while the slot, or a refill of it that was not completed, would hide changes that the topic lacks. */
+export async function assertNotLost(db: Queryable, slotName: string): Promise<void> {
+  const reason = await findLostReason(db, slotName)
+  if (reason !== null) throw new SlotLost(reason)
+}
+
+/** Whether a stream failed with this error because its publication was created after a change that the slot delivers. */
+export async function isOlderThanPublication(
+  db: Queryable,
+  { slotName, publication }: { slotName: string; publication: string },
+  error: unknown,
+): Promise<boolean> {
+  if (sqlState(error) !== UNDEFINED_OBJECT) return false
+  // The same SQLSTATE says that there is no such slot or publication.
+  const { rows } = await db.query(
+    sql`select from pg_publication, pg_replication_slots where pubname = ${publication} and slot_name = ${slotName}`,
+  )
+  return rows.length > 0
 }
 
 /** The state of a slot, for metrics. Sizes in bytes; null for a slot that is lost or missing. */

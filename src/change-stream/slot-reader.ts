@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { OrderRecord } from '../orders/events.ts'
 import { type Lsn, PgoutputReader, type RowShape, readCommitPosition } from './pgoutput.ts'
@@ -41,6 +42,13 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
    */
   onOpened?: () => void | Promise<void>
   /**
+   * Called before the server is told that everything up to a position is stored elsewhere, a few times a second at most. When it throws,
+   * the server is not told, and the slot is closed and opened again later. `logId` is `<system id>.<timeline>`.
+   */
+  beforeConfirming?: (logId: string, position: Lsn) => Promise<void>
+  /** Called when the slot could not be opened or read on, before the retry. Not for one that another reader has. */
+  onFailed?: (error: unknown) => Promise<void>
+  /**
    * Called before each attempt to open the slot, to create one that is missing. When it throws, the attempt has failed.
    */
   beforeOpening?: (signal: AbortSignal) => Promise<void>
@@ -49,6 +57,12 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
+/** At least this long between two calls of `beforeConfirming`. */
+const CONFIRM_INTERVAL_MS = 500
+/** The same where nothing was delivered in between. A shorter interval only for this many bytes: recording a position writes some, too. */
+const IDLE_CONFIRM_INTERVAL_MS = 5_000
+const IDLE_CONFIRM_BYTES = 2_048n
+const STOP_PATIENCE_MS = 2_000
 /**
  * Past this many changes or bytes in memory, reading from the socket pauses. A batch is everything that arrived while the previous one
  * was stored; in much larger batches, young objects survive a garbage collection and are copied.
@@ -82,7 +96,15 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   #waitingBytes = 0
   #inTransaction = false
   #draining: Promise<void> | null = null
+  /** Everything up to here is stored by `onCommits`. */
+  #stored: Lsn = 0n
+  /** What the server may be told: `beforeConfirming` has returned for it. */
   #confirmed: Lsn = 0n
+  #isConfirming = false
+  #confirming: Promise<void> = Promise.resolve()
+  #confirmedAt = Number.NEGATIVE_INFINITY
+  /** Ends the pause between two calls of `beforeConfirming`. */
+  readonly #ending = new AbortController()
   #statusTimer: NodeJS.Timeout | undefined
   #stopping = false
   hasProgressed = false
@@ -105,7 +127,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     })
     try {
       connection.pause()
-      await unlessAborted(Promise.resolve(options.onOpened?.()), options.signal)
+      await unlessAborted(Promise.race([options.onOpened?.(), connection.ended]), options.signal)
       connection.resume()
     } catch (error) {
       await connection.close().catch(() => {})
@@ -120,6 +142,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     reader.ended.catch(() => {})
     // Messages may have arrived before `#connection` was set.
     reader.#drainSoon()
+    reader.#confirmSoon()
     return reader
   }
 
@@ -130,6 +153,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       clearInterval(this.#statusTimer)
       this.#stopping = true
       await this.#draining
+      await this.#untilConfirmed()
       await connection.close().catch(() => {})
     }
   }
@@ -137,6 +161,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   async stop(): Promise<void> {
     this.#stopping = true
     await this.#draining
+    await this.#untilConfirmed()
     this.#sendStatus()
     await this.#connection?.close().catch(() => {})
     await this.ended.catch(() => {})
@@ -187,8 +212,15 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   /** With nothing in flight, the WAL up to `walEnd` contains no change of the table: confirming it lets a busy server remove it. */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
-    if (isIdle && !this.#stopping && walEnd > this.#confirmed) this.#advance(walEnd)
+    // A server that shuts down asks for a reply, and waits until everything is confirmed or the connection is closed.
+    const isDue = replyRequested || this.#isWorthConfirming(walEnd)
+    if (isIdle && !this.#stopping && walEnd > this.#stored && isDue) this.#advance(walEnd)
     if (replyRequested) this.#sendStatus()
+  }
+
+  #isWorthConfirming(walEnd: Lsn): boolean {
+    if (this.#options.beforeConfirming === undefined || walEnd - this.#stored > IDLE_CONFIRM_BYTES) return true
+    return performance.now() - this.#confirmedAt > IDLE_CONFIRM_INTERVAL_MS
   }
 
   #drainSoon(): void {
@@ -216,15 +248,48 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       const whole = batch.findLast(({ isPart }) => !isPart)
       if (whole !== undefined) this.#advance(whole.end)
       this.hasProgressed = true
-      this.#sendStatus()
       this.#connection?.resume()
     }
   }
 
   #advance(position: Lsn): void {
-    this.#confirmed = position
+    this.#stored = position
     // Before `#connection` is set, the log that a keep-alive belongs to is unknown.
-    if (this.#connection !== null) this.#options.onConfirmed(this.#position(position))
+    if (this.#connection === null) return
+    this.#options.onConfirmed(this.#position(position))
+    this.#confirmSoon()
+  }
+
+  #confirmSoon(): void {
+    if (!this.#isConfirming) this.#confirming = this.#confirm().catch((error) => this.#fail(error))
+  }
+
+  /** Never lets the server know of a position that is not recorded. */
+  async #confirm(): Promise<void> {
+    const { beforeConfirming } = this.#options
+    this.#isConfirming = true
+    try {
+      while (this.#stored > this.#confirmed) {
+        const position = this.#stored
+        if (beforeConfirming !== undefined) {
+          const pauseMs = this.#confirmedAt + CONFIRM_INTERVAL_MS - performance.now()
+          if (pauseMs > 0) await delay(pauseMs, undefined, { signal: this.#ending.signal }).catch(() => {})
+          await beforeConfirming(this.#connection?.logId ?? '', position)
+        }
+        this.#confirmedAt = performance.now()
+        this.#confirmed = position
+        this.#sendStatus()
+      }
+    } finally {
+      // At once: an advance that comes after the last look begins anew.
+      this.#isConfirming = false
+    }
+  }
+
+  /** Waits at most two seconds: the next reader gets the rest again. */
+  async #untilConfirmed(): Promise<void> {
+    this.#ending.abort()
+    await Promise.race([this.#confirming, delay(STOP_PATIENCE_MS, undefined, { ref: false })])
   }
 
   /** Confirms the position and is a sign of life. Position 0 confirms nothing. */

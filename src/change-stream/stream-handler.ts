@@ -5,6 +5,8 @@ import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { OutgoingMessage, Topic, TopicEvent } from '../topic/topic.ts'
 import { ChangeStream } from './change-stream.ts'
 import { type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
+import { assertNotLost, isOlderThanPublication } from './replication-slot.ts'
+import { adoptSlot, recordLostSlot, recordPosition } from './slot-positions.ts'
 import type { Commit, RowChange, StreamSource } from './slot-reader.ts'
 
 export interface StreamHandlerOptions<E extends TopicEvent> {
@@ -61,6 +63,7 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
 ): ChangeStream<Row, Previous> {
   let newest: string | null = null
   let incarnation = 0
+  let hasFailed = false
   const toDeadLetters = ({ position, changes }: Commit<RowChange<Row, Previous>>): DeadLetter[] =>
     changes.flatMap(({ record }) => {
       const reason = findDefect(record)
@@ -68,13 +71,27 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     })
   return new ChangeStream({
     ...{ url, slotName, source, logger },
-    ...(beforeOpening === undefined ? {} : { beforeOpening }),
+    async beforeOpening(signal) {
+      await beforeOpening?.(signal)
+      // A lost slot is not opened again and again, which would be in the way of its replacement.
+      if (hasFailed) await assertNotLost(pool, slotName)
+    },
+    beforeConfirming: (logId, position) => recordPosition(pool, slotName, logId, position),
+    async onFailed(error) {
+      hasFailed = true
+      if (await isOlderThanPublication(pool, { slotName, publication: source.publication }, error))
+        await recordLostSlot(pool, slotName, `the replication slot ${slotName} is older than the publication ${source.publication}`)
+    },
     async onOpened() {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
+      // After the opening: a refill is recorded before its slot exists, and nothing else can move a slot that is being read.
+      await assertNotLost(pool, slotName)
+      await adoptSlot(pool, slotName)
       await onOpened?.()
       await beforePublishing?.()
       incarnation = (await listIncarnations(pool)).at(-1)?.number ?? 0
+      hasFailed = false
     },
     async onCommits(read) {
       const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))

@@ -4,7 +4,7 @@ import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
 import { connectClient, type Queryable } from './pool.ts'
-import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, PROTOCOL_VIOLATION, sqlState } from './sql-state.ts'
+import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, OBJECT_IN_USE, PROTOCOL_VIOLATION, sqlState } from './sql-state.ts'
 
 const MIN_VERSION = 150_000
 
@@ -145,18 +145,13 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
 }
 
 /** Explains why a replication slot could not be created with this role; any other error stays as it is. */
-export async function explainMissingSlot(stream: Queryable, cause: unknown): Promise<unknown> {
-  if (sqlState(cause) === CONFIGURATION_LIMIT_EXCEEDED) {
-    return new OperatorError(
+export function explainMissingSlot(role: string, slotName: string, cause: unknown): unknown {
+  const messages: Record<string, string> = {
+    [CONFIGURATION_LIMIT_EXCEEDED]:
       'the server has no replication slot left: raise max_replication_slots, or drop a slot that nobody reads (pg_replication_slots)',
-      { cause },
-    )
+    [OBJECT_IN_USE]: `the replication slot ${slotName} was not created by this store, and is in use: stop what reads it, then run storefront migrate again`,
+    [INSUFFICIENT_PRIVILEGE]: `the role ${role} may not replicate: set DATABASE_STREAM_URL to the address of a role that may, or run "alter role ${quote(role)} replication" as the database's administrator`,
   }
-  if (sqlState(cause) !== INSUFFICIENT_PRIVILEGE) return cause
-  const { rows } = await stream.query<{ role: string }>('select current_user as role')
-  const role = rows[0]?.role ?? ''
-  return new OperatorError(
-    `the role ${role} may not replicate: set DATABASE_STREAM_URL to the address of a role that may, or run "alter role ${quote(role)} replication" as the database's administrator`,
-    { cause },
-  )
+  const message = messages[sqlState(cause) ?? '']
+  return message === undefined ? cause : new OperatorError(message, { cause })
 }

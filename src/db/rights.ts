@@ -58,6 +58,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   catalogue_epochs: ['select', 'insert', 'update'],
   database_incarnations: ['select', 'update'],
   slot_refills: ['select', 'insert', 'update', 'delete'],
+  slot_positions: ['select', 'insert', 'update'],
   dead_letters: ['select', 'insert', 'update'],
   catalogue_dead_letters: ['select', 'insert', 'update', 'delete'],
   email_deliveries: ['select', 'insert', 'update'],

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { recreateLostSlot, whileInUse } from '../../change-stream/recreate-slot.ts'
+import { recreateBrokenSlot, whileInUse } from '../../change-stream/recreate-slot.ts'
 import { openReplication } from '../../change-stream/replication-connection.ts'
 import { findForeignReason, PUBLICATION } from '../../change-stream/replication-slot.ts'
 import type { Pool } from '../../db/pool.ts'
@@ -35,11 +35,12 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
     replayId,
     reason,
   ])
-  await recreateLostSlot(url, slotName)
-  const held = await holdSlot(url, slotName).catch((error) => {
+  const inUse = (error: unknown) => {
     if (sqlState(error) !== OBJECT_IN_USE) throw error
     throw new SlotUnavailable(`the replication slot ${slotName} is in use: stop what reads it, then run storefront replay again`)
-  })
+  }
+  await recreateBrokenSlot(pool, url, slotName).catch(inUse)
+  const held = await holdSlot(url, slotName).catch(inUse)
   // Only after the slot is held: a replay that does not get the slot must not take the refill over from the one that has it.
   await pool.query('update slot_refills set replay_id = $2 where slot_name = $1', [slotName, replayId])
   return {
@@ -58,7 +59,6 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
 export async function holdSlot(url: string, slotName: string): Promise<{ release(): Promise<void> }> {
   // Discards messages without confirming them, so the next reader receives them.
   const connection = await whileInUse(() => openReplication(url, slotName, () => {}, { publication: PUBLICATION }))
-  connection.ended.catch(() => {})
   connection.pause()
   const timer = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
   return {

@@ -7,6 +7,7 @@ import { connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { makeOrderItem } from '../../../test/order-event-factory.ts'
 import { silent } from '../../../test/stream-harness.ts'
+import { recordCreatedSlot } from '../../change-stream/slot-positions.ts'
 import type { Pool } from '../../db/pool.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
 import { ORDERS } from '../../topic/partitions.ts'
@@ -81,11 +82,14 @@ const replayTo = (topic: Topic, filter = {}) =>
 async function startAgain(): Promise<void> {
   await pool.query('truncate orders cascade')
   await pool.query('truncate topic_messages')
-  await pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
+  await forgetInSlot()
 }
 
 /** Advances the slot past the orders, so that it contains none of them. */
-const forgetInSlot = () => pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
+async function forgetInSlot(): Promise<void> {
+  await pool.query(`select pg_replication_slot_advance('order_of_replay', pg_current_wal_lsn())`)
+  await recordCreatedSlot(pool, 'order_of_replay')
+}
 
 test('publishes the versions of each order in order, whatever their times, also after a replay by time', async () => {
   await fc.assert(

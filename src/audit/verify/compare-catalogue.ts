@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type CatalogueEvent, catalogueEventId, type ProductEventRecord } from '../../catalogue/catalogue-event.ts'
 import { PgoutputReader } from '../../change-stream/pgoutput.ts'
-import { CATALOGUE_PUBLICATION } from '../../change-stream/replication-slot.ts'
+import { CATALOGUE_PUBLICATION, findLostReason } from '../../change-stream/replication-slot.ts'
 import type { Pool, Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { Topic } from '../../topic/topic.ts'
@@ -96,13 +96,13 @@ async function awaitMissing(
 }
 
 async function readSlot(db: Queryable, slotName: string, lsn: string) {
-  const { rows } = await db.query<{ isActive: boolean; isPast: boolean; isRefilling: boolean }>(
-    sql`select coalesce(bool_or(active), false) as "isActive", coalesce(bool_or(confirmed_flush_lsn >= ${lsn}::pg_lsn), false) as "isPast",
-      count(*) = 0 or bool_or(wal_status = 'lost') or exists (select from slot_refills where slot_name = ${slotName}) as "isRefilling"
+  const isRefilling = (await findLostReason(db, slotName)) !== null
+  const { rows } = await db.query<{ isActive: boolean; isPast: boolean }>(
+    sql`select active as "isActive", confirmed_flush_lsn >= ${lsn}::pg_lsn as "isPast"
     from pg_replication_slots
     where slot_name = ${slotName}`,
   )
-  return rows[0] ?? { isActive: false, isPast: false, isRefilling: true }
+  return { isRefilling, isActive: rows[0]?.isActive === true, isPast: rows[0]?.isPast === true }
 }
 
 /** Puts the ids in a slot that nobody reads into `held`. False when somebody does. */

@@ -1,0 +1,69 @@
+import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { Lsn } from './pgoutput.ts'
+
+// See docs/decisions/0008-slot-is-made-once.md.
+
+const SYSTEM_ID = sql`(select system_identifier::text from pg_control_system())`
+const TIMELINE = sql`('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int`
+
+/**
+ * Why a slot at this confirmed position is not as this store left it, null when it is. Read the position before you call this: the store
+ * records one before it confirms it, so what is recorded afterwards is never below it.
+ */
+export async function findForeignChange(db: Queryable, slotName: string, confirmed: string): Promise<string | null> {
+  const { rows } = await db.query<{
+    position: string | null
+    is_ahead: boolean | null
+    is_other_system: boolean
+    lost_reason: string | null
+  }>(
+    sql`select position, ${confirmed}::pg_lsn > position as is_ahead, split_part(log_id, '.', 1) <> ${SYSTEM_ID} as is_other_system, lost_reason
+    from slot_positions
+    where slot_name = ${slotName}`,
+  )
+  const [row] = rows
+  if (row === undefined) return `the replication slot ${slotName} was not created by this store`
+  if (row.lost_reason !== null) return row.lost_reason
+  if (row.is_other_system) return `the replication slot ${slotName} was created on this server by something else than this store`
+  if (row.is_ahead !== true) return null
+  return `the replication slot ${slotName} is at ${confirmed}, but this store has read it only up to ${row.position}: something else recreated or moved it`
+}
+
+/** Takes the slot for one that delivers everything which the store needs from here on. */
+export async function recordCreatedSlot(db: Queryable, slotName: string): Promise<void> {
+  await db.query(
+    sql`insert into slot_positions (slot_name, log_id, position)
+    select slot_name, ${SYSTEM_ID} || '.' || ${TIMELINE}, confirmed_flush_lsn
+    from pg_replication_slots
+    where slot_name = ${slotName} and database = current_database()
+    on conflict (slot_name) do update
+    set log_id = excluded.log_id, position = excluded.position, lost_reason = null, recorded_at = now()`,
+  )
+}
+
+/** Records where a slot of an earlier release is. The caller occupies the slot, so nothing moves it meanwhile. */
+export async function adoptSlot(db: Queryable, slotName: string): Promise<void> {
+  await db.query(
+    sql`update slot_positions as known
+    set log_id = ${SYSTEM_ID} || '.' || ${TIMELINE}, position = slot.confirmed_flush_lsn, recorded_at = now()
+    from pg_replication_slots as slot
+    where slot.slot_name = known.slot_name and known.slot_name = ${slotName} and known.position is null`,
+  )
+}
+
+/** Call it before the server is told that everything up to the position is stored elsewhere. `logId` is `<system id>.<timeline>`. */
+export async function recordPosition(db: Queryable, slotName: string, logId: string, position: Lsn): Promise<void> {
+  const { rowCount } = await db.query(
+    sql`update slot_positions
+    set log_id = ${logId}, position = greatest(position, '0/0'::pg_lsn + ${position.toString()}::numeric), recorded_at = now()
+    where slot_name = ${slotName}`,
+  )
+  if (rowCount === 0)
+    throw new Error(`the position of the replication slot ${slotName} cannot be recorded: its row in slot_positions is gone`)
+}
+
+/** Makes the slot count as lost until it is recreated. */
+export async function recordLostSlot(db: Queryable, slotName: string, reason: string): Promise<void> {
+  await db.query(sql`update slot_positions set lost_reason = ${reason} where slot_name = ${slotName}`)
+}
