@@ -110,7 +110,7 @@ async function assertLostAndMended(shop: Shop, process: StoreProcess, reason: Re
   const diagnosis = await shop.command(['doctor'])
   assert.match(diagnosis.stdout, reason)
   assert.match(diagnosis.stdout, /run storefront replay/)
-  // The stream of the catalogue mends itself meanwhile, and that of orders has tried again several times.
+  // The stream of the catalogue mends itself meanwhile, and that of orders retries several times.
   await eventually(async () => (await shop.missing())?.products === 0, { what: 'the events of the catalogue' })
   assert.equal(await shop.metric('storefront_catalogue_stream_slot_lost'), '0')
   const complaints = process.logs.filter(({ level, msg }) => level >= 50 && /change stream/.test(msg))

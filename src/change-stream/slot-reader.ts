@@ -264,7 +264,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     if (!this.#isConfirming) this.#confirming = this.#confirm().catch((error) => this.#fail(error))
   }
 
-  /** Never lets the server know of a position that is not recorded. */
+  /** The server is told only positions that are recorded. */
   async #confirm(): Promise<void> {
     const { beforeConfirming } = this.#options
     this.#isConfirming = true
@@ -281,7 +281,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         this.#sendStatus()
       }
     } finally {
-      // At once: an advance that comes after the last look begins anew.
+      // At once: an advance after the last look starts another loop.
       this.#isConfirming = false
     }
   }
