@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder, serverProcesses, untilNoServer } from './data-folders.ts'
 import { eventually } from './eventually.ts'
-import { freePort } from './free-port.ts'
+import { freePorts } from './free-port.ts'
 import { listProducts, untilDelivered } from './shopping.ts'
 import { runStorefront, type StoreProcess, serve } from './store-process.ts'
 
@@ -131,8 +131,8 @@ test('a process that is killed is started again, and the others answer meanwhile
 })
 
 test('a process whose start fails ends, and is started again', async (t) => {
-  const port = await freePort()
-  const taken = createServer().listen(port + 1, '127.0.0.1')
+  const [port, second] = await freePorts(2)
+  const taken = createServer().listen(second, '127.0.0.1')
   await once(taken, 'listening')
   onCleanup(t, () => void taken.close())
   const store = await serve(t, { env: { ...env, OPS_PORT: String(port) } })

@@ -34,9 +34,9 @@ export function assertFinding(
 }
 
 /** A port that accepts connections and never answers. */
-export async function openHungPort(t: Cleanup): Promise<number> {
+export async function openHungPort(t: Cleanup, port = 0): Promise<number> {
   const sockets = new Set<Socket>()
-  const server = createServer((socket) => void sockets.add(socket.on('error', () => {}))).listen(0, '127.0.0.1')
+  const server = createServer((socket) => void sockets.add(socket.on('error', () => {}))).listen(port, '127.0.0.1')
   await once(server, 'listening')
   onCleanup(t, () => {
     server.close()

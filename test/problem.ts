@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { Value } from 'typebox/value'
 import type { ErrorCode } from '../src/errors.ts'
+import { PROBLEM_SCHEMAS } from '../src/http/problem.ts'
 import type { Answer } from './store.ts'
 
 // What only a programmer should see: a stack, a path of the source, SQL.
@@ -24,10 +26,20 @@ export function assertProblem(
   assert.equal(problem.request_id, answer.headers['x-request-id'], context)
   assert.match(problem.trace_id, /^[0-9a-f]{32}$/, context)
   assert.doesNotMatch(answer.text, INTERNALS, context)
+  assert.deepEqual(findProblemFaults(problem), [], context)
   return problem
 }
 
 /** The `pointer` (or `parameter`) of each fault that a refusal names. */
 export function faults(problem: { errors?: { pointer?: string; parameter?: string }[] }): (string | undefined)[] {
   return (problem.errors ?? []).map(({ pointer, parameter }) => pointer ?? parameter)
+}
+
+/** What the schema of the problem's code does not say: other members, and other values. */
+export function findProblemFaults(problem: { code: string }): string[] {
+  const schema = PROBLEM_SCHEMAS.find(({ properties }) => (properties.code.enum as string[]).includes(problem.code))
+  if (schema === undefined) return [`no schema has ${problem.code}`]
+  const unknown = Object.keys(problem).filter((name) => !Object.hasOwn(schema.properties, name))
+  const errors = Value.Errors(schema, problem).map(({ instancePath, message }) => `${instancePath} ${message}`)
+  return [...unknown.map((name) => `${name} is not in the schema`), ...errors]
 }

@@ -8,7 +8,7 @@ import { memoryTokens, type TokenStore } from './tokens.ts'
 
 export { formatMajorUnits, formatMoney } from './currency.ts'
 export { eachItem, type Page } from './pages.ts'
-export { isProblem, type Problem, type ProblemCode, ProblemError, UnexpectedResponse } from './problem.ts'
+export { isProblem, type Problem, type ProblemCode, ProblemError, type ProblemOf, UnexpectedResponse } from './problem.ts'
 export type { components, operations, paths } from './schema.ts'
 export { SessionChanged } from './send.ts'
 export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './tokens.ts'

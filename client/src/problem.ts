@@ -1,23 +1,27 @@
 import type { components } from './schema.ts'
 
-/** The body of a refusal: RFC 9457 problem details. Some codes add members, such as `shortages`. */
-export type Problem = components['schemas']['Problem'] & { [member: string]: unknown }
+/** The body of a refusal: RFC 9457 problem details, with the members of its code, such as `shortages`. */
+export type Problem = components['schemas']['Problem']
 /** Every `code` that the API can answer with. */
 export type ProblemCode = Problem['code']
 
-/** A refusal by the API. `code` is stable: branch on it. */
-export class ProblemError extends Error {
+/** The problem with this code. */
+export type ProblemOf<Code extends ProblemCode> = Problem & { code: Code }
+
+/** A refusal by the API. `code` is stable: branch on it, with `isProblem`, which knows the members of each. */
+export class ProblemError<Code extends ProblemCode = ProblemCode> extends Error {
   override readonly name = 'ProblemError'
-  readonly problem: Problem
+  readonly problem: ProblemOf<Code>
   readonly response: Response
 
-  constructor(problem: Problem, response: Response) {
-    super(`${problem.code}: ${problem.detail}`)
+  constructor(problem: ProblemOf<Code>, response: Response) {
+    const faults = (problem.errors ?? []).map(({ pointer, parameter, detail }) => `${pointer ?? parameter ?? ''} ${detail}`.trim())
+    super([`${problem.code}: ${problem.detail}`, ...faults].join(' '))
     this.problem = problem
     this.response = response
   }
 
-  get code(): ProblemCode {
+  get code(): Code {
     return this.problem.code
   }
 
@@ -38,7 +42,7 @@ export class ProblemError extends Error {
 }
 
 /** Whether an error is the refusal with this code. */
-export function isProblem(error: unknown, code: ProblemCode): error is ProblemError {
+export function isProblem<Code extends ProblemCode>(error: unknown, code: Code): error is ProblemError<Code> {
   return error instanceof ProblemError && error.code === code
 }
 

@@ -2133,7 +2133,7 @@ export interface components {
             id: string;
             email: string;
             name: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description What the role permits besides what every account may do. */
             scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
@@ -2163,7 +2163,7 @@ export interface components {
             actor: {
                 /**
                  * @description `admin`: an operator of any role. `key`: an API key. `system`: a command on the machine of the store.
-                 * @enum {unknown}
+                 * @enum {string}
                  */
                 type: "admin" | "key" | "system";
                 /** @description The id of the account or the key; null: a command. */
@@ -2172,7 +2172,7 @@ export interface components {
             /** @description The `operationId` of the call, or the command. */
             action: string;
             subject: {
-                /** @enum {unknown} */
+                /** @enum {string} */
                 type: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
                 /** @description Null: many, which `after` counts. */
                 id: string | null;
@@ -2196,7 +2196,7 @@ export interface components {
         Adjustment: {
             /** @description The version of the order with which it was made. Names the adjustment. */
             version: number;
-            /** @enum {unknown} */
+            /** @enum {string} */
             kind: "shipping" | "discount" | "tax" | "fee";
             /** @description For the customer. */
             label: string;
@@ -2205,6 +2205,31 @@ export interface components {
             made_at: string;
             /** @description The id of what caused the move, such as a payment or a parcel. The customer can see it. */
             reference?: string;
+        };
+        AdjustmentReferenceTakenProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "adjustment_reference_taken";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The adjustment that has the reference. */
+            adjustment: {
+                [key: string]: unknown;
+            };
         };
         AdminOrder: {
             /** Format: uuid */
@@ -2328,7 +2353,7 @@ export interface components {
              */
             overlap_seconds?: number;
         };
-        /** @enum {unknown} */
+        /** @enum {string} */
         ApiKeyState: "active" | "expired" | "revoked";
         /** @description Facts of the shop's own, with names of 1 to 50 letters, digits, _ . and - that begin with a letter; all together at most 4096 bytes as JSON. */
         Attributes: {
@@ -2336,7 +2361,7 @@ export interface components {
         };
         /**
          * @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates and refills a lost replication slot.
-         * @enum {unknown}
+         * @enum {string}
          */
         AuditKind: "verify" | "replay";
         AuditRun: {
@@ -2351,7 +2376,7 @@ export interface components {
             started_at: string;
             /**
              * @description `faults`: it has found something wrong, or could not repair everything. `undecided`: events are in flight longer than they should be. `failed`: it ended without a result, or its process has died.
-             * @enum {unknown}
+             * @enum {string}
              */
             status: "running" | "passed" | "faults" | "undecided" | "failed";
             /** @description What it did last. */
@@ -2426,16 +2451,62 @@ export interface components {
             /** @description Its place among its siblings, from 0; those after it move on. More than there are: at the end. */
             position?: number;
         };
+        ClientReferenceTakenProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "client_reference_taken";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The order that has the reference. */
+            order_id: string;
+        };
         Credentials: {
             email: string;
             password: string;
+        };
+        CurrencyNotAvailableProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "currency_not_available";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Only of a page: those in which the product is sold. */
+            currencies?: string[];
         };
         Customer: {
             /** Format: uuid */
             id: string;
             email: string;
             name: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             role: "customer" | "guest";
             /** @description Whether a mailed token has proven the address. */
             is_email_verified: boolean;
@@ -2608,7 +2679,7 @@ export interface components {
             server_errors: number;
         };
         Figures: {
-            /** @enum {unknown} */
+            /** @enum {string} */
             range: "hour" | "day" | "week";
             /** @description When the figures were collected, which happens once a minute. Null before the first time. */
             generated_at: string | null;
@@ -2641,6 +2712,29 @@ export interface components {
             low_stock: components["schemas"]["LowStock"][];
             totals: components["schemas"]["FigureTotals"];
         };
+        ForbiddenProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "forbidden";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The scope that the role or API key lacks. */
+            required_scope?: string;
+        };
         Health: {
             status: "ok" | "unavailable";
             /** @description The reasons are at the operations port. */
@@ -2656,6 +2750,12 @@ export interface components {
                 [key: string]: string;
             };
             endpoints: string[];
+        };
+        /** @description Only below `/iceberg/`: the error model of Iceberg's REST catalogue. */
+        IcebergError: {
+            message: string;
+            type: string;
+            code: number;
         };
         IcebergNamespace: {
             /** @description The levels of its name: it has one. */
@@ -2684,6 +2784,86 @@ export interface components {
                 namespace: string[];
                 name: string;
             }[];
+        };
+        IllegalTransitionProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "illegal_transition";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The order's status. */
+            current_status: string;
+            /** @description The statuses that may follow. */
+            allowed_transitions: string[];
+            /** @description The reference of the transition to this status; only when another reference asked for the same status. */
+            current_reference?: string | null;
+        };
+        InsufficientStockProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "insufficient_stock";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Every short product, in units. */
+            shortages: {
+                /** Format: uuid */
+                product_id: string;
+                requested: number;
+                available: number;
+            }[];
+            /** @description Only of an adjustment: the units in stock. */
+            available?: number;
+        };
+        InvalidSecondFactorProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "invalid_second_factor";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Only of a step-up. */
+            methods?: ("password" | "passkey" | "totp" | "recovery_code")[];
         };
         KeySet: {
             keys: {
@@ -2761,7 +2941,7 @@ export interface components {
             order_number: string | null;
             /**
              * @description What the mail reports, and the name of its template.
-             * @enum {unknown}
+             * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
             /** @description The account's present address. Null: the account was deleted. */
@@ -2792,7 +2972,7 @@ export interface components {
         };
         /**
          * @description `failed` is final until an operator retries the mail.
-         * @enum {unknown}
+         * @enum {string}
          */
         MailStatus: "queued" | "sent" | "failed";
         MailSummary: {
@@ -2804,7 +2984,7 @@ export interface components {
             order_number: string | null;
             /**
              * @description What the mail reports, and the name of its template.
-             * @enum {unknown}
+             * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
             /** @description The account's present address. Null: the account was deleted. */
@@ -2834,19 +3014,19 @@ export interface components {
             name: string;
             /**
              * @description What the mail is about.
-             * @enum {unknown}
+             * @enum {string}
              */
             kind: "order" | "account";
             /**
              * @description In a preview the one asked for, otherwise that of the store.
-             * @enum {unknown}
+             * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
             /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
-             * @enum {unknown}
+             * @enum {string}
              */
             source: "built_in" | "shop";
             /** @description Those files, of every language, parts that several mails share included. */
@@ -2859,19 +3039,19 @@ export interface components {
             name: string;
             /**
              * @description What the mail is about.
-             * @enum {unknown}
+             * @enum {string}
              */
             kind: "order" | "account";
             /**
              * @description In a preview the one asked for, otherwise that of the store.
-             * @enum {unknown}
+             * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
             /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
-             * @enum {unknown}
+             * @enum {string}
              */
             source: "built_in" | "shop";
             /** @description Those files, of every language, parts that several mails share included. */
@@ -2889,7 +3069,7 @@ export interface components {
             moved_to: string;
         };
         NewAdjustment: {
-            /** @enum {unknown} */
+            /** @enum {string} */
             kind: "shipping" | "discount" | "tax" | "fee";
             /** @description Plain text for the customer, in answers and mails. */
             label: string;
@@ -2962,7 +3142,7 @@ export interface components {
             email: string;
             /**
              * @description Of the mails. By default that of `Accept-Language`, if the store has it.
-             * @enum {unknown}
+             * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
         };
@@ -3131,7 +3311,7 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
-        /** @enum {unknown} */
+        /** @enum {string} */
         OperatorRole: "support" | "warehouse" | "catalogue" | "analyst" | "admin";
         Order: {
             /** Format: uuid */
@@ -3242,7 +3422,7 @@ export interface components {
             author: {
                 /**
                  * @description `admin`: an operator of any role. `key`: an API key.
-                 * @enum {unknown}
+                 * @enum {string}
                  */
                 type: "admin" | "key" | "system";
                 id: string | null;
@@ -3266,7 +3446,7 @@ export interface components {
             product_id: string;
             quantity: number;
         };
-        /** @enum {unknown} */
+        /** @enum {string} */
         OrderStatus: "pending" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned";
         Parcel: {
             /** @description The version of the order with which it was shipped. Names the parcel. */
@@ -3351,7 +3531,7 @@ export interface components {
             provider: string;
             /** @description The provider's id of the payment. */
             reference: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             state: "pending" | "authorized" | "failed" | "paid" | "partially_refunded" | "refunded";
             /** Format: date-time */
             changed_at: string;
@@ -3361,7 +3541,7 @@ export interface components {
             provider: string;
             /** @description The provider's id of the payment. The customer can see it. */
             reference: string;
-            /** @enum {unknown} */
+            /** @enum {string} */
             state: "pending" | "authorized" | "failed" | "paid" | "partially_refunded" | "refunded";
         };
         PendingRegistration: {
@@ -3391,7 +3571,7 @@ export interface components {
             }[];
         };
         PipelineGap: {
-            /** @enum {unknown} */
+            /** @enum {string} */
             part: "slot" | "topic" | "subscribers" | "queues" | "dead_letters" | "lake" | "last_verify";
             reason: string;
         };
@@ -3453,15 +3633,14 @@ export interface components {
             state: ("stopped" | "standby" | "active" | "failing") | null;
         };
         PipelineTopic: {
-            /** @enum {unknown} */
+            /** @enum {string} */
             store: "postgres" | "nats";
             /** @description 0 is the topic in PostgreSQL; 1, 2 … are streams of the broker. */
             epoch: number;
             /** @description Of the newest message of the epoch; 0 for none. */
             newest_sequence: number;
         };
-        /** @description RFC 9457 problem details; some codes add members. */
-        Problem: {
+        PlainProblem: {
             /**
              * Format: uri
              * @description The page that explains the problem: `/problems/<code>` of this store.
@@ -3473,18 +3652,82 @@ export interface components {
             detail: string;
             /**
              * @description Stable; listed in docs/errors.md.
-             * @enum {unknown}
+             * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "forbidden" | "second_factor_required" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "insufficient_stock" | "stock_not_tracked" | "adjustment_reference_taken" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "total_negative" | "too_many_changes" | "order_erased" | "illegal_transition" | "quantity_exceeded" | "change_reference_taken" | "client_reference_taken" | "mail_not_failed" | "price_changed" | "too_many_pending_orders" | "too_many_addresses" | "purchase_limit" | "request_in_progress" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "invalid_second_factor" | "unknown_product" | "mixed_currencies" | "currency_not_available" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "change_reference_taken" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
-            errors?: {
-                /** @description RFC 6901 JSON pointer as a URI fragment. */
-                pointer?: string;
-                parameter?: string;
-                detail: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+        };
+        PreconditionFailedProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "precondition_failed";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The order's version. */
+            current_version?: number;
+            /** @description The stock's version. */
+            version?: number;
+            /** @description The units in stock; null: not tracked. */
+            available?: number | null;
+        };
+        PriceChangedProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "price_changed";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The current lines. */
+            items: {
+                /** Format: uuid */
+                product_id: string;
+                sku: string;
+                name: string;
+                category: string;
+                unit_price: components["schemas"]["Money"];
+                quantity: number;
+                total: components["schemas"]["Money"];
             }[];
+            total: components["schemas"]["Money"];
+        };
+        /** @description RFC 9457 problem details. `code` tells which members follow. */
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        ProblemFault: {
+            /** @description RFC 6901 JSON pointer as a URI fragment. */
+            pointer?: string;
+            parameter?: string;
+            detail: string;
         };
         Product: {
             /** Format: uuid */
@@ -3663,6 +3906,69 @@ export interface components {
             /** @description All in which prices of the product are recorded, also those in which it is not sold any more. */
             currencies: string[];
         };
+        PurchaseLimitProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "purchase_limit";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description In units. */
+            limits: {
+                /** Format: uuid */
+                product_id: string;
+                requested: number;
+                bought: number;
+                limit: number;
+            }[];
+            /** @description Every short product, in units. */
+            shortages?: {
+                /** Format: uuid */
+                product_id: string;
+                requested: number;
+                available: number;
+            }[];
+        };
+        QuantityExceededProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "quantity_exceeded";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            exceeded: {
+                /** Format: uuid */
+                product_id: string;
+                requested: number;
+                available: number;
+            }[];
+        };
         Quote: {
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
@@ -3710,7 +4016,7 @@ export interface components {
             name?: string;
             /**
              * @description Of the mails. By default that of `Accept-Language`, if the store has it.
-             * @enum {unknown}
+             * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
         };
@@ -3719,6 +4025,29 @@ export interface components {
             text: string;
             /** @description Show it without scripts: a template of the shop may contain any HTML. */
             html: string;
+        };
+        RequestInProgressProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "request_in_progress";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Only of `POST /admin/audits`: the run. */
+            run_id?: string;
         };
         RoleChange: {
             role: components["schemas"]["OperatorRole"];
@@ -3748,6 +4077,36 @@ export interface components {
             /** @description In any case, with or without dashes and blanks. */
             recovery_code?: string;
             passkey?: components["schemas"]["PasskeyAssertion"];
+        };
+        SecondFactorRequiredProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "second_factor_required";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Sent to `POST /auth/second-factor`. */
+            challenge: string;
+            /** @description Seconds. */
+            expires_in: number;
+            methods: ("passkey" | "totp" | "recovery_code")[];
+            /** @description For `navigator.credentials.get`; null without a passkey. */
+            passkey_options: {
+                [key: string]: unknown;
+            } | null;
         };
         Session: {
             /** Format: uuid */
@@ -3807,7 +4166,7 @@ export interface components {
             actor: {
                 /**
                  * @description `admin`: an operator of any role. `key`: an API key.
-                 * @enum {unknown}
+                 * @enum {string}
                  */
                 type: "customer" | "admin" | "key" | "system";
                 id: string | null;
@@ -3851,7 +4210,7 @@ export interface components {
             product_id: string;
             /** @description That of the stock after the change. */
             version: number;
-            /** @enum {unknown} */
+            /** @enum {string} */
             kind: "created" | "count" | "adjustment" | "import";
             /** @description Pieces before; null: not tracked. */
             before: number | null;
@@ -3864,7 +4223,7 @@ export interface components {
             actor: {
                 /**
                  * @description `admin`: an operator. `key`: an API key. `system`: a command on the machine of the store.
-                 * @enum {unknown}
+                 * @enum {string}
                  */
                 type: "admin" | "key" | "system";
                 id: string | null;
@@ -3905,7 +4264,7 @@ export interface components {
             /** @description When its event was on the topic. Null: not yet, or not recorded. */
             published_at: string | null;
             mail: {
-                /** @enum {unknown} */
+                /** @enum {string} */
                 status: "queued" | "sent" | "failed";
                 /** Format: date-time */
                 queued_at: string;
@@ -3927,6 +4286,73 @@ export interface components {
             refresh_token: string;
             /** @description Seconds. */
             refresh_expires_in: number;
+        };
+        TooManyAddressesProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "too_many_addresses";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            limit: number;
+        };
+        TooManyPendingOrdersProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "too_many_pending_orders";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            pending: number;
+            limit: number;
+        };
+        TotalNegativeProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "total_negative";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            total: components["schemas"]["Money"];
         };
         TotpConfirmation: {
             /** @description The six digits of the authenticator app, with or without blanks. */
@@ -3966,12 +4392,40 @@ export interface components {
             seo_description?: string;
             availability_text?: string;
         };
+        UnknownProductProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "unknown_product";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description Every short product, in units. */
+            shortages?: {
+                /** Format: uuid */
+                product_id: string;
+                requested: number;
+                available: number;
+            }[];
+        };
         User: {
             /** Format: uuid */
             id: string;
             email: string;
             name: string | null;
-            /** @enum {unknown} */
+            /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description What the role permits besides what every account may do. */
             scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
@@ -4004,7 +4458,7 @@ export interface components {
             event_types: string[] | null;
             /**
              * @description `failing`: no delivery has succeeded since `since`.
-             * @enum {unknown}
+             * @enum {string}
              */
             state: "enabled" | "failing" | "disabled";
             /** @description When it began to fail or was disabled. */
@@ -4038,7 +4492,7 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
-        /** @enum {unknown} */
+        /** @enum {string} */
         WebhookStatus: "queued" | "delivered" | "failed";
     };
     responses: never;

@@ -9,6 +9,7 @@ import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
 import { databaseUrl } from '../../test/database.ts'
 import { debianPostgresMissing, startDebianPostgres } from '../../test/debian-postgres.ts'
 import { eventually } from '../../test/eventually.ts'
+import { freePort } from '../../test/free-port.ts'
 import { readCommands } from '../../test/operations-commands.ts'
 import { startOwnServer } from '../../test/own-server.ts'
 import { summarise } from '../../test/pipeline-audit.ts'
@@ -312,7 +313,7 @@ describe('a move is refused before it changes anything', SKIP, () => {
       (await move(t, store, settings)).stderr,
       /^storefront: the server has no replication slot left: raise max_replication_slots, or drop a slot [^\n]*\n$/,
     )
-    const port = Number(new URL(primary.address).port) + 1
+    const port = await freePort()
     const standby = primary.makeFolder()
     await primary.run(
       `pg_basebackup --dbname "$ADMIN" --pgdata "$STANDBY/cluster" --checkpoint fast --no-slot --wal-method fetch --write-recovery-conf

@@ -6,7 +6,8 @@ const NAME = /^[A-Z][A-Za-z]*$/
 /** Moves each schema with a name as `title` to `components.schemas`. Throws when two different schemas have one name. */
 export function nameSchemas(document: Node): Node {
   const components = document.components as Node
-  const schemas: Node = { ...(components.schemas as Node) }
+  const schemas: Node = {}
+  for (const [name, schema] of Object.entries(components.schemas as Node)) schemas[name] = hoist(schema, schemas)
   const paths = hoist(document.paths, schemas)
   const sorted = Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1))
   return { ...document, paths, components: { ...components, schemas: Object.fromEntries(sorted) } }
@@ -22,7 +23,13 @@ function hoist(node: unknown, schemas: Node): unknown {
     // An example is data, whatever its properties are called.
     copy[key] = key === 'example' || key === 'examples' ? child : hoist(key === 'schema' ? withoutDescription(child) : child, schemas)
   }
+  // Generators of clients name no type where an enum has none.
+  if (isEnumOfStrings(copy)) copy.type ??= 'string'
   return typeof copy.title === 'string' && NAME.test(copy.title) ? refer(copy.title, copy, schemas) : copy
+}
+
+function isEnumOfStrings({ enum: values }: Node): boolean {
+  return Array.isArray(values) && values.every((value) => typeof value === 'string')
 }
 
 /** The schema of a whole body, which repeats the description of the body. */

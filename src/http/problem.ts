@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type TSchema, Type } from 'typebox'
+import { type TProperties, type TSchema, Type } from 'typebox'
 import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -8,6 +8,7 @@ import { type Language, preferredLanguage } from '../language.ts'
 import { icebergErrorOf } from './iceberg-error.ts'
 import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
+import { PROBLEM_MEMBERS } from './problem-members.ts'
 import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
 import { traceIdOfRequest } from './trace-context.ts'
@@ -90,28 +91,62 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
 export const REALM = 'Bearer realm="storefront"'
 const RETRY_AFTER_SECONDS = '1'
 
-/** RFC 9457 problem details, as this API sends them. */
-export const Problem = Type.Object(
-  {
-    type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
-    title: Type.String({ description: 'In the language of `Accept-Language`, if the store has it, otherwise in English.' }),
-    status: Type.Integer(),
-    detail: Type.String(),
-    code: Type.Enum(Object.keys(PROBLEMS), { description: 'Stable; listed in docs/errors.md.' }),
-    request_id: Type.String(),
-    trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
-    errors: Type.Optional(
-      Type.Array(
-        Type.Object({
-          pointer: Type.Optional(Type.String({ description: 'RFC 6901 JSON pointer as a URI fragment.' })),
-          parameter: Type.Optional(Type.String()),
-          detail: Type.String(),
-        }),
+const PLAIN_CODES = Object.keys(PROBLEMS).filter((code) => !Object.hasOwn(PROBLEM_MEMBERS, code))
+
+/** RFC 9457 problem details: the members of every problem, and those of its code. */
+function problemSchema($id: string, codes: string[], members: TProperties) {
+  return Type.Object(
+    {
+      type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
+      title: Type.String({ description: 'In the language of `Accept-Language`, if the store has it, otherwise in English.' }),
+      status: Type.Integer(),
+      detail: Type.String(),
+      code: Type.Enum(codes, { description: 'Stable; listed in docs/errors.md.' }),
+      request_id: Type.String(),
+      trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
+      errors: Type.Optional(
+        Type.Array(
+          Type.Object(
+            {
+              pointer: Type.Optional(Type.String({ description: 'RFC 6901 JSON pointer as a URI fragment.' })),
+              parameter: Type.Optional(Type.String()),
+              detail: Type.String(),
+            },
+            { title: 'ProblemFault' },
+          ),
+        ),
       ),
-    ),
-  },
-  { $id: 'Problem', description: 'RFC 9457 problem details; some codes add members.' },
-)
+      error: Type.Optional(
+        Type.Object(
+          { message: Type.String(), type: Type.String(), code: Type.Integer() },
+          { title: 'IcebergError', description: "Only below `/iceberg/`: the error model of Iceberg's REST catalogue." },
+        ),
+      ),
+      ...members,
+    },
+    { $id },
+  )
+}
+
+/** The schemas of all problems: one for each code with members of its own, and one for the others. */
+export const PROBLEM_SCHEMAS = [
+  problemSchema('PlainProblem', PLAIN_CODES, {}),
+  ...Object.entries(PROBLEM_MEMBERS).map(([code, members]) => problemSchema(schemaNameOf(code), [code], members)),
+]
+
+const PROBLEM_NAMES = ['PlainProblem', ...Object.keys(PROBLEM_MEMBERS).map(schemaNameOf)]
+
+/** What a refusal answers: clients narrow it by `code`. */
+export const Problem = {
+  $id: 'Problem',
+  description: 'RFC 9457 problem details. `code` tells which members follow.',
+  oneOf: PROBLEM_NAMES.map((name) => ({ $ref: `${name}#` })),
+}
+
+/** `insufficient_stock` → `InsufficientStockProblem`. */
+function schemaNameOf(code: string): string {
+  return `${code.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Problem`
+}
 
 /** Of calls that read a body: any but GET. Those without one refuse all but `{}`. */
 export const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const

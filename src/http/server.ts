@@ -17,7 +17,7 @@ import type { LoadClass } from './load-class.ts'
 import type { LoadShedder } from './load-shedder.ts'
 import { openApiOptions } from './openapi.ts'
 import { isBodyOptional } from './optional-body.ts'
-import { Problem, sendError } from './problem.ts'
+import { PROBLEM_SCHEMAS, Problem, sendError } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { enforceCosts } from './request-cost.ts'
@@ -100,7 +100,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
-  server.addSchema(Problem)
+  for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
     try {

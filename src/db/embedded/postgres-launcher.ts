@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, lchownSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { userInfo } from 'node:os'
 import { dirname, join } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { canIsolate, type Identity, isolate, SERVER_USER } from './mount-namespace.ts'
@@ -52,14 +53,44 @@ export function chooseLauncher(clusterPath: string, { isVerified = false } = {})
     return { ...direct, wrap: (command, folder) => isolate(command, programs, folder, user), owner: user, isVerified: !isAsBefore }
   }
   if (user.uid !== SERVER_USER.uid) return { ...direct, identity: user, owner: user }
-  // Any uid except 0: it is the namespace's only user.
-  const namespace = ['unshare', '--user', '--map-user=1000', '--map-group=1000', '--']
+  const namespace = userNamespace()
   if (spawnSync(namespace[0] ?? '', [...namespace.slice(1), program('postgres'), '--version']).status === 0) {
     return { ...direct, wrap: (command) => [...namespace, ...command], owner: ROOT, warning: CAN_READ_ALL }
   }
   throw new PostgresUnavailable(
     'PostgreSQL does not run as root, and this machine allows neither a mount namespace nor a user namespace (unshare); run Storefront as an ordinary user, or set DATABASE_URL',
   )
+}
+
+/**
+ * The command line for initdb, which looks its user up by name. A uid without an entry in /etc/passwd, such as OpenShift's, borrows one in a
+ * user namespace. Throws PostgresUnavailable where the machine allows none.
+ */
+export function withUserName(command: readonly string[]): string[] {
+  const [uid, gid] = [process.getuid?.() ?? 0, process.getgid?.() ?? 0]
+  if (uid === 0 || hasUserName()) return [...command]
+  const namespace = userNamespace()
+  if (spawnSync(namespace[0] ?? '', [...namespace.slice(1), 'true']).status === 0) return [...namespace, ...command]
+  throw new PostgresUnavailable(
+    `uid ${uid} has no name on this machine, and PostgreSQL creates a database only for a user with one: add the line storefront:x:${uid}:${gid}::/:/bin/sh to /etc/passwd, run Storefront as another user, or set DATABASE_URL`,
+  )
+}
+
+function hasUserName(): boolean {
+  try {
+    return userInfo().username !== ''
+  } catch (error) {
+    // The documented error of a uid without an entry.
+    if ((error as NodeJS.ErrnoException).code === 'ERR_SYSTEM_ERROR') return false
+    throw error
+  }
+}
+
+/** A user namespace with one user, who is not root and has a name here. */
+function userNamespace(): string[] {
+  const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
+  const [, uid = '1000'] = /^[^:\n]+:[^:]*:([1-9]\d*):/m.exec(passwd) ?? []
+  return ['unshare', '--user', `--map-user=${uid}`, `--map-group=${uid}`, '--']
 }
 
 /** Changes the owner of `path` and all its files. The folder itself comes last: its owner shows whether all files are done. */

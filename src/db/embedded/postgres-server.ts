@@ -1,17 +1,30 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseAddresses } from '../addresses.ts'
 import { connectClient } from '../pool.ts'
 import { identifier, sql } from '../sql.ts'
-import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret } from './data-folder.ts'
+import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret, syncFolder } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
 import { freePort, isFree } from './free-port.ts'
 import { findFullDisk, isDiskFull } from './full-disk.ts'
-import { changeOwner, chooseLauncher, type Launcher, PostgresUnavailable } from './postgres-launcher.ts'
+import { changeOwner, chooseLauncher, type Launcher, PostgresUnavailable, withUserName } from './postgres-launcher.ts'
 import { address, DATABASE, PASSWORD_FILE, probe, removeStaleSockets, stopOrphan } from './running-postgres.ts'
 import { resumeRecovery } from './unfinished-restore.ts'
 
@@ -38,7 +51,7 @@ const SETTINGS: Record<string, string> = {
   lc_messages: 'C',
 }
 
-// Runs the server and stops it when standard input closes, as the kernel does however the store exits.
+// Runs the server, or initdb, and stops it when standard input closes, as the kernel does however the store exits.
 // A line on standard input is a signal for the server: TERM waits for its clients, INT does not, QUIT makes it crash.
 const WATCHDOG = `
 exec 3<&0
@@ -160,14 +173,16 @@ async function supportsSockets(folder: string): Promise<boolean> {
 
 /** Creates the cluster in another folder and renames it, so that a crash leaves no incomplete one. */
 async function createCluster(folder: DataFolder, launcher: Launcher, password: string): Promise<void> {
-  if (hasCluster(folder)) return
   const draft = newClusterFolder(folder)
-  for (const name of readdirSync(draft)) rmSync(join(draft, name), { recursive: true })
+  if (hasCluster(folder)) return removeTree(draft)
+  for (const name of readdirSync(draft)) removeTree(join(draft, name))
   const passwordFile = join(draft, 'password')
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 })
-  if (launcher.owner !== null) changeOwner(draft, launcher.owner)
+  // Each by itself: the folder may belong to the server's user since a start that was killed.
+  if (launcher.owner !== null) for (const path of [passwordFile, draft]) chownSync(path, launcher.owner.uid, launcher.owner.gid)
   const logFile = join(folder.path, 'postgres.log')
-  const cluster = join(draft, 'cluster')
+  // A name of its own: the initdb of a start that was killed removes its files when it ends.
+  const cluster = join(draft, randomUUID())
   const args = [
     `--pgdata=${cluster}`,
     `--username=${OWNER}`,
@@ -179,11 +194,18 @@ async function createCluster(folder: DataFolder, launcher: Launcher, password: s
     '--builtin-locale=C.UTF-8',
     '--data-checksums',
   ]
-  const child = spawnLogged(launcher.wrap([launcher.program('initdb'), ...args], draft), launcher, logFile)
+  const initdb = ['sh', '-c', WATCHDOG, 'storefront-initdb', launcher.program('initdb'), ...args]
+  const child = spawnLogged(launcher.wrap(withUserName(initdb), draft), launcher, logFile)
   const code = await new Promise((resolve, reject) => child.once('exit', resolve).once('error', reject))
   if (code !== 0) throw new PostgresUnavailable(withReason('PostgreSQL could not make its cluster', folder, logFile))
   renameSync(cluster, folder.cluster)
-  rmSync(draft, { recursive: true })
+  syncFolder(folder.path)
+  removeTree(draft)
+}
+
+/** Another process may still write there: one of a start that was killed, until it notices that. */
+function removeTree(path: string): void {
+  rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
 }
 
 function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logFile: string): ChildProcess {

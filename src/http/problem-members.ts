@@ -1,0 +1,83 @@
+import { type TProperties, Type } from 'typebox'
+import type { ErrorCode } from '../errors.ts'
+import { MoneySchema } from '../money.ts'
+
+const Id = Type.String({ format: 'uuid' })
+const Count = Type.Integer({ minimum: 0 })
+const Shortages = Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() }), {
+  description: 'Every short product, in units.',
+})
+const OrderVersion = Type.Integer({ description: "The order's version." })
+
+/**
+ * The members that a problem has besides those of every one, by its code. docs/errors.md has the same table. A problem with another member
+ * is a bug: `assertProblem` of the tests checks each one against the schema of its code.
+ */
+export const PROBLEM_MEMBERS = {
+  forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
+  second_factor_required: {
+    challenge: Type.String({ description: 'Sent to `POST /auth/second-factor`.' }),
+    expires_in: Type.Integer({ description: 'Seconds.' }),
+    methods: Type.Array(Type.Enum(['passkey', 'totp', 'recovery_code'])),
+    passkey_options: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()], {
+      description: 'For `navigator.credentials.get`; null without a passkey.',
+    }),
+  },
+  invalid_second_factor: {
+    methods: Type.Optional(Type.Array(Type.Enum(['password', 'passkey', 'totp', 'recovery_code']), { description: 'Only of a step-up.' })),
+  },
+  insufficient_stock: {
+    shortages: Shortages,
+    available: Type.Optional(Type.Integer({ description: 'Only of an adjustment: the units in stock.' })),
+  },
+  unknown_product: { shortages: Type.Optional(Shortages) },
+  purchase_limit: {
+    limits: Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), bought: Count, limit: Count }), {
+      description: 'In units.',
+    }),
+    shortages: Type.Optional(Shortages),
+  },
+  price_changed: {
+    items: Type.Array(
+      Type.Object({
+        product_id: Id,
+        sku: Type.String(),
+        name: Type.String(),
+        category: Type.String(),
+        unit_price: MoneySchema,
+        quantity: Type.Integer(),
+        total: MoneySchema,
+      }),
+      { description: 'The current lines.' },
+    ),
+    total: MoneySchema,
+  },
+  total_negative: { total: MoneySchema },
+  too_many_pending_orders: { pending: Count, limit: Count },
+  too_many_addresses: { limit: Count },
+  precondition_failed: {
+    current_version: Type.Optional(OrderVersion),
+    version: Type.Optional(Type.Integer({ description: "The stock's version." })),
+    available: Type.Optional(Type.Union([Type.Integer(), Type.Null()], { description: 'The units in stock; null: not tracked.' })),
+  },
+  illegal_transition: {
+    current_status: Type.String({ description: "The order's status." }),
+    allowed_transitions: Type.Array(Type.String(), { description: 'The statuses that may follow.' }),
+    current_reference: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], {
+        description: 'The reference of the transition to this status; only when another reference asked for the same status.',
+      }),
+    ),
+  },
+  quantity_exceeded: {
+    exceeded: Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() })),
+  },
+  adjustment_reference_taken: {
+    adjustment: Type.Object({}, { additionalProperties: true, description: 'The adjustment that has the reference.' }),
+  },
+  client_reference_taken: { order_id: Type.String({ description: 'The order that has the reference.' }) },
+  request_in_progress: { run_id: Type.Optional(Type.String({ description: 'Only of `POST /admin/audits`: the run.' })) },
+  currency_not_available: {
+    currencies: Type.Optional(Type.Array(Type.String(), { description: 'Only of a page: those in which the product is sold.' })),
+  },
+} satisfies Partial<Record<ErrorCode, TProperties>>
