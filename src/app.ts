@@ -10,7 +10,7 @@ import { explainListenErrors } from './app/explain-listen-errors.ts'
 import { createFigures } from './app/figures.ts'
 import { createHousekeeping, erasureOf } from './app/housekeeping.ts'
 import { openMailTemplates } from './app/mail-templates.ts'
-import { openLake } from './app/open-lake.ts'
+import { openSuitableLake } from './app/open-lake.ts'
 import { poolSizes } from './app/pool-sizes.ts'
 import { prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
@@ -152,7 +152,16 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     for (const each of [topic, catalogueTopic]) services.push(hasPipeline ? each : { start: async () => {}, stop: () => each.stop() })
     if (config.roles.includes('lake'))
       services.push(
-        createLake(config, { pool, store: await openLake(config), topic, catalogueTopic, deliveryLog, logger, watched, tracing }),
+        createLake(config, {
+          pool,
+          store: await openSuitableLake(config, logger),
+          topic,
+          catalogueTopic,
+          deliveryLog,
+          logger,
+          watched,
+          tracing,
+        }),
       )
     const mailTemplates = hasApi || hasEmail ? openMailTemplates(config, logger) : null
     if (hasEmail && mailTemplates !== null)
@@ -174,7 +183,7 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     if (streams !== null) {
       services.push(createEventBackfill({ pool, logger }))
       const connect = (signal: AbortSignal) => connectClient(url, 'storefront-purge', signal)
-      services.push(streams.orders, streams.catalogue, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
+      services.push(streams.check, streams.orders, streams.catalogue, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
       services.push(createCategoryRenaming({ pool, logger }))
     }
     services.push(createFigures({ pool, url, metrics, logger, now, topic, hasApi }))

@@ -15,7 +15,7 @@ import { assertFinding, examine, openHungPort } from './doctor-harness.ts'
 import { Stopwatch } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { writeFiles } from './lake-harness.ts'
-import { startS3Server } from './s3-server.ts'
+import { type Conditions, startS3Server } from './s3-server.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { TEST_SECRET } from './store.ts'
 import { fillDisk, mountTmpfs, NO_TMPFS } from './tmpfs.ts'
@@ -33,7 +33,7 @@ async function makeDatabase(t: TestContext) {
 const FILE = 'orders/ingest_date=2026-11-22/0000000000000001-0000000000000002.parquet'
 
 /** A bucket whose lake has one file. */
-async function makeBucket(t: TestContext, options: { ignoresConditions?: boolean } = {}) {
+async function makeBucket(t: TestContext, options: { conditions?: Conditions } = {}) {
   const server = await startS3Server(t, options)
   Object.assign(process.env, server.env)
   const today = new Date().toISOString().slice(0, 10)
@@ -173,10 +173,18 @@ test('a mail server that is closed, and a sender that was forgotten', async (t) 
 test('a bucket that does not exist, refuses the key, or overwrites', async (t) => {
   const { server, env } = await makeBucket(t)
   assertFinding(await examine({ ...env, LAKE_URL: 's3://another/lake' }), 'lake', 'problem', /NoSuchBucket/, /check LAKE_URL/)
-  assertFinding(await examine({ ...env, LAKE_URL: `s3://${server.bucket}/empty` }), 'lake', 'ok', /shows with the first file$/)
+  assertFinding(await examine({ ...env, LAKE_URL: `s3://${server.bucket}/empty` }), 'lake', 'ok', /refuses to overwrite/)
+  assert.deepEqual(readdirSync(join(server.folder, 'empty/.probe')), [])
   process.env.AWS_SECRET_ACCESS_KEY = 'wrong'
   assertFinding(await examine(env), 'lake', 'problem', /SignatureDoesNotMatch/, /credentials/)
-  const careless = await makeBucket(t, { ignoresConditions: true })
+  for (const [conditions, found] of [
+    ['ignored', /ignores If-None-Match/],
+    ['refused', /does not implement If-None-Match/],
+  ] as const) {
+    const { server: other, env: settings } = await makeBucket(t, { conditions })
+    assertFinding(await examine({ ...settings, LAKE_URL: `s3://${other.bucket}/empty` }), 'lake', 'problem', found, /conditional writes/)
+  }
+  const careless = await makeBucket(t, { conditions: 'ignored' })
   assertFinding(await examine(careless.env), 'lake', 'problem', /ignores If-None-Match/, /conditional writes/)
   assert.equal(readFileSync(careless.file, 'utf8'), 'the bytes of a file')
 })

@@ -39,6 +39,9 @@ export interface S3Server {
   fault: (request: S3Request) => S3Fault | undefined
 }
 
+/** What the server does with `If-None-Match`: some ignore it (s3rver), others refuse the request (OpenStack Swift). */
+export type Conditions = 'kept' | 'ignored' | 'refused'
+
 const CREDENTIALS = { accessKeyId: 'TESTKEY', secretAccessKey: 'a secret of tests', region: 'test-region-1' }
 const CODES = { 403: 'AccessDenied', 409: 'ConditionalRequestConflict', 500: 'InternalError', 503: 'SlowDown' }
 const BUCKET = 'test-bucket'
@@ -47,9 +50,9 @@ const BUCKET = 'test-bucket'
  * A server of the part of S3's protocol that a lake needs: PUT with If-None-Match, GET, HEAD, DELETE and ListObjectsV2 in pages, path
  * style, with checked signatures. An upload that breaks off leaves nothing; objects are files on disk.
  */
-export async function startS3Server(t: Cleanup, { pageSize = 1_000, ignoresConditions = false } = {}): Promise<S3Server> {
+export async function startS3Server(t: Cleanup, { pageSize = 1_000, conditions = 'kept' as Conditions } = {}): Promise<S3Server> {
   const root = mkdtempSync(join(tmpdir(), 'storefront-s3-'))
-  const objects = new Objects(root, ignoresConditions)
+  const objects = new Objects(root, conditions)
   const state: Pick<S3Server, 'fault' | 'requests'> = { fault: () => undefined, requests: [] }
   const server = createServer((request, response) => {
     answer(request, response).catch(() => response.destroy())
@@ -102,11 +105,11 @@ interface Result {
 class Objects {
   readonly folder: string
   readonly #uploads: string
-  readonly #ignoresConditions: boolean
+  readonly #conditions: Conditions
   readonly #metadata = new Map<string, Record<string, string>>()
 
-  constructor(root: string, ignoresConditions: boolean) {
-    this.#ignoresConditions = ignoresConditions
+  constructor(root: string, conditions: Conditions) {
+    this.#conditions = conditions
     this.folder = join(root, 'objects')
     this.#uploads = join(root, 'uploads')
     mkdirSync(this.folder)
@@ -151,7 +154,8 @@ class Objects {
     const upload = join(this.#uploads, randomUUID())
     writeFileSync(upload, body)
     mkdirSync(dirname(path), { recursive: true })
-    if (this.#ignoresConditions || headers['if-none-match'] !== '*') rmSync(path, { force: true })
+    if (this.#conditions === 'refused' && headers['if-none-match'] !== undefined) return { status: 501, body: 'NotImplemented' }
+    if (this.#conditions === 'ignored' || headers['if-none-match'] !== '*') rmSync(path, { force: true })
     try {
       linkSync(upload, path)
     } catch {

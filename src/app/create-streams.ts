@@ -11,8 +11,9 @@ import type { Metrics } from '../operations/metrics.ts'
 import type { Tracing } from '../operations/tracing.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import type { Topic, TopicEvent } from '../topic/topic.ts'
-import { ensureIncarnationOf } from './ensure-incarnation.ts'
+import { PublishingCheck } from './ensure-incarnation.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
+import type { Service } from './service.ts'
 
 export interface StreamsOptions {
   pool: Pool
@@ -30,8 +31,10 @@ export interface Streams {
   catalogue: WatchedStream
 }
 
-export function createStreams(config: Config, options: StreamsOptions): Streams {
+/** `check` stops after the streams. */
+export function createStreams(config: Config, options: StreamsOptions): Streams & { check: Service } {
   const { pool, addresses, topic, catalogueTopic, logger, metrics, tracing } = options
+  const check = new PublishingCheck(config, { pool, url: addresses.api, logger })
   const shared = <E extends TopicEvent>(): Pick<
     StreamHandlerOptions<E>,
     'url' | 'pool' | 'logger' | 'onPublishing' | 'beforePublishing'
@@ -43,7 +46,7 @@ export function createStreams(config: Config, options: StreamsOptions): Streams 
           onPublishing: (events) =>
             tracing.startBatch('publish', events, { 'messaging.system': config.nats === null ? 'postgresql' : 'nats' }),
         }),
-    beforePublishing: () => ensureIncarnationOf(config, { pool, url: addresses.api, logger }),
+    beforePublishing: check.beforePublishing,
   })
   const orders = createOrderStreamHandler({
     ...shared(),
@@ -59,5 +62,5 @@ export function createStreams(config: Config, options: StreamsOptions): Streams 
   })
   metrics.watchChangeStream(orders)
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
-  return { orders, catalogue }
+  return { orders, catalogue, check }
 }

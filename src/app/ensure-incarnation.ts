@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { ensureIncarnation, type IncarnationOptions } from '../audit/restore/ensure-incarnation.ts'
 import { endEverySession } from '../auth/sessions.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { finishRestore, isRestoreUnfinished } from '../db/embedded/unfinished-restore.ts'
+import { reasonOf } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import { releaseRestoredJobs } from '../jobs/job-queue.ts'
@@ -33,6 +35,9 @@ interface Options {
   logger: Logger
   /** Why the database is known to be restored, also without evidence from topic and lake. */
   reason?: string
+  /** As of `IncarnationOptions`. */
+  isThorough?: boolean
+  onLakeAway?: (error: unknown) => void
 }
 
 /** Compares the database with topic and lake, and finishes a restore, whose errors are RestoreUnfinished. */
@@ -49,14 +54,14 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
   finishRestore(folder)
 }
 
-async function compare(config: Config, { pool, url, logger, reason }: Options): Promise<void> {
+async function compare(config: Config, { pool, url, logger, reason, ...lakeOptions }: Options): Promise<void> {
   // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
   const topic = await createTopic(config, { pool, url, logger })
   const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger })
   let lake: LakeStore | null = null
   try {
     lake = hasLake(config) ? await openLake(config) : null
-    const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger }
+    const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
     // The lost time contained logouts, password changes and detected thefts. Not after an inferred restore: a failover would log every
@@ -82,6 +87,58 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
       { err: error },
       'the database could not be compared with topic and lake yet: the change stream does it before it publishes',
     )
+  }
+}
+
+const RECHECK_MS = 5_000
+
+/**
+ * The comparison of a process that publishes. While the lake is unavailable, a database with the known identity is compared with the topic alone, so that
+ * mails and webhooks continue; the lake is compared when it is back. What it shows then renumbers what was published meanwhile.
+ */
+export class PublishingCheck {
+  readonly #config: Config
+  readonly #options: Options
+  readonly #stopping = new AbortController()
+  #rechecking: Promise<void> | null = null
+
+  constructor(config: Config, options: Options) {
+    this.#config = config
+    this.#options = options
+  }
+
+  readonly beforePublishing = (): Promise<void> =>
+    ensureIncarnationOf(this.#config, { ...this.#options, onLakeAway: (error) => this.#compareLater(error) })
+
+  async start(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#rechecking
+  }
+
+  #compareLater(error: unknown): void {
+    if (this.#rechecking !== null || this.#stopping.signal.aborted) return
+    const { logger } = this.#options
+    logger.warn({ reason: reasonOf(error) }, 'the lake cannot be read: events are published, and compared with it when it is back')
+    this.#rechecking = this.#recheck().finally(() => {
+      this.#rechecking = null
+    })
+  }
+
+  async #recheck(): Promise<void> {
+    const { signal } = this.#stopping
+    while (!signal.aborted) {
+      await delay(RECHECK_MS, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      try {
+        await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true })
+        this.#options.logger.info('the lake is back, and was compared with the database')
+        return
+      } catch (error) {
+        this.#options.logger.debug({ reason: reasonOf(error) }, 'the lake cannot be compared yet')
+      }
+    }
   }
 }
 

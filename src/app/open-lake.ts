@@ -1,14 +1,35 @@
 import { existsSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
+import { reasonOf } from '../db/loggable-error.ts'
 import { OperatorError } from '../errors.ts'
-import type { LakeStore } from '../lake/lake-store.ts'
+import { type LakeStore, UnsuitableBucket } from '../lake/lake-store.ts'
 import { type LakePlace, openLakeStore } from '../lake/open-lake-store.ts'
 import { LakeQueries } from '../lake/run-query.ts'
 
 /** The data lake of the settings. */
 export function openLake(config: Config): Promise<LakeStore> {
   return openLakeStore(lakePlace(config))
+}
+
+const PROBE_MS = 5_000
+
+/** As `openLake`, for the process that writes it. Throws UnsuitableBucket; a bucket that does not answer in time is checked before the first file. */
+export async function openSuitableLake(config: Config, logger: Logger): Promise<LakeStore> {
+  const lake = await openLake(config)
+  try {
+    const isChecked = await Promise.race([lake.assertSuitable().then(() => true), delay(PROBE_MS, false, { ref: false })])
+    if (!isChecked) logger.warn({ seconds: PROBE_MS / 1_000 }, 'the bucket of the lake does not answer: events wait in the topic')
+  } catch (error) {
+    if (error instanceof UnsuitableBucket) {
+      lake.close()
+      throw error
+    }
+    logger.warn({ reason: reasonOf(error) }, 'the bucket of the lake cannot be used yet: events wait in the topic')
+  }
+  return lake
 }
 
 /** The queries of operators over the data lake of the settings. */

@@ -1,5 +1,7 @@
+import type { WatchedStream } from '../change-stream/change-stream.ts'
 import { findForeignReason, findLostReason } from '../change-stream/replication-slot.ts'
 import { isTemporary } from '../db/failures.ts'
+import { reasonOf } from '../db/loggable-error.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
 import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
@@ -23,15 +25,26 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
       if (streams === null) await pool.query('select 1')
     } catch (error) {
       if (!isTemporary(error)) throw error
-      return [{ name: 'database', reason: 'the database does not answer' }]
+      return [{ name: 'database', reason: `the database does not answer: ${reasonOf(error)}` }]
     }
-    const failing = []
-    if (streams?.orders.state === 'failing')
-      failing.push({ name: 'change_stream', reason: 'the change stream cannot be read or published' })
-    if (streams?.catalogue.state === 'failing')
-      failing.push({ name: 'catalogue_stream', reason: 'the stream of the catalogue cannot be read or published' })
+    const failing: { name: string; reason: string }[] = []
+    const add = (name: string, what: string, { state, failure }: WatchedStream) => {
+      if (state === 'failing') failing.push({ name, reason: `${what} cannot be read or published: ${causeOf(failure)}` })
+    }
+    if (streams !== null) add('change_stream', 'the change stream', streams.orders)
+    if (streams !== null) add('catalogue_stream', 'the stream of the catalogue', streams.catalogue)
     return failing
   }
+}
+
+const BROKER_ERROR = /^(Connection|Timeout|NoResponders|Request|ClosedConnection|DrainingConnection|JetStream\w*)Error$/
+
+/** The dependency that is the reason, where the error shows it, and what it answered. An error of the bucket names it itself. */
+function causeOf(error: unknown): string {
+  const { name = '' } = (error ?? {}) as { name?: string }
+  const isBucket = typeof error === 'object' && error !== null && '$metadata' in error
+  const dependency = isBucket ? '' : BROKER_ERROR.test(name) ? 'NATS: ' : isTemporary(error) ? 'the database: ' : ''
+  return dependency + reasonOf(error)
 }
 
 /** How long requests share a result: `/readyz` is public, and a check asks the database up to four times. */
@@ -57,8 +70,8 @@ export function checkEveryRole(check: ReadinessCheck, watched: Watched, secret: 
     const { subscriptions, lake, mailServer } = watched
     const failing = [...(await check())]
     const add = (name: string, reason: string) => failing.push({ name, reason })
-    for (const [name, { state }] of subscriptions)
-      if (state === 'failing') add(`subscriber_${name}`, 'the subscriber cannot read the topic or do its work')
+    for (const [name, { state, failure }] of subscriptions)
+      if (state === 'failing') add(`subscriber_${name}`, `the subscriber cannot read the topic or do its work: ${causeOf(failure)}`)
     const lakeFailure = (await lake?.findFailure()) ?? null
     if (lakeFailure !== null) add('lake', `the lake cannot be written: ${lakeFailure}`)
     const mailFailure = mailServer?.awayReason ?? null

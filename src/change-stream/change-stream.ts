@@ -10,6 +10,8 @@ const RETRY_MAX_MS = 5_000
 export interface WatchedStream {
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
   readonly progress: { changes: number; lastAt: Date | null }
+  /** The error of the last attempt while it is `failing`, null otherwise. */
+  readonly failure: unknown
   start(): Promise<void>
   stop(): Promise<void>
 }
@@ -28,8 +30,9 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
   /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
   #failedAt: string | null = null
   #state: 'stopped' | 'standby' | 'active' | 'failing' = 'stopped'
+  #failure: unknown = null
   /** The message of the newest failure, until the slot is open again: a retry that fails in the same way is not logged again. */
-  #failure: string | null = null
+  #logged: string | null = null
 
   constructor(options: ChangeStreamOptions<Row, Previous>) {
     this.#options = options
@@ -38,6 +41,10 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
   /** For readiness: `standby` is healthy. `failing` lasts until the commits that failed are confirmed, by this process or another. */
   get state() {
     return this.#state
+  }
+
+  get failure(): unknown {
+    return this.#state === 'failing' ? this.#failure : null
   }
 
   /** For metrics: changes delivered since the process started, and the time of the last delivery. */
@@ -90,7 +97,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
         if (this.#stopping.signal.aborted) await this.#reader.stop()
         logger.info({ slot: slotName }, 'change stream is active')
         if (this.#failedAt === null) this.#state = 'active'
-        this.#failure = null
+        this.#logged = null
         await this.#reader.ended
         retryMs = RETRY_MIN_MS
       } catch (error) {
@@ -98,6 +105,7 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
         const isTaken = sqlState(error) === OBJECT_IN_USE
         if (this.#reader?.hasProgressed) retryMs = RETRY_MIN_MS
         this.#state = isTaken ? 'standby' : 'failing'
+        this.#failure = error
         if (!isTaken) await this.#onFailed(error, retryMs)
         await delay(isTaken ? STANDBY_RETRY_MS : retryMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
@@ -110,8 +118,8 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
   async #onFailed(error: unknown, retryMs: number): Promise<void> {
     const { logger, slotName, onFailed } = this.#options
     const message = error instanceof Error ? error.message : String(error)
-    logger[message === this.#failure ? 'debug' : 'error']({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
-    this.#failure = message
+    logger[message === this.#logged ? 'debug' : 'error']({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
+    this.#logged = message
     await onFailed?.(error).catch((failure: unknown) => logger.warn({ err: failure, slot: slotName }, 'a failure could not be recorded'))
   }
 }

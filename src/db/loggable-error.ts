@@ -13,6 +13,21 @@ export function loggableError(error: unknown): unknown {
   return { type, message, code, constraint, table, column, stack: `${message}\n${frames}` }
 }
 
+const MAX_CAUSES = 5
+
+/** Why something failed, on one line and without personal data: message and code, and those of its causes. */
+export function reasonOf(error: unknown, depth = 0): string {
+  const { message = '', code, name, errors, cause } = (loggableError(error) ?? {}) as Partial<AggregateError> & { code?: unknown }
+  const parts = [message.replaceAll(/\s*\n\s*/g, ' ')]
+  if ((typeof code === 'string' || typeof code === 'number') && !message.includes(String(code))) parts.push(`(${code})`)
+  const own = parts.filter(Boolean).join(' ') || (typeof error === 'string' ? error : (name ?? typeof error))
+  // Node.js leaves the message empty when it has tried several addresses of a host.
+  const inner = errors?.[0] ?? cause
+  if (!(inner instanceof Error) || depth === MAX_CAUSES) return own
+  const reason = reasonOf(inner, depth + 1)
+  return message === '' ? reason : own.includes(reason) ? own : `${own}: ${reason}`
+}
+
 /** The fields of an error of PostgreSQL. Not `pg`'s class: commands load this file without `pg`. */
 interface DatabaseError extends Error {
   severity: string

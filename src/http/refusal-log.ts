@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify'
-import { loggableError } from '../db/loggable-error.ts'
+import { loggableError, reasonOf } from '../db/loggable-error.ts'
 import { AppError } from '../errors.ts'
 
 const INTERVAL_MS = 10_000
@@ -45,7 +45,7 @@ export class RefusalLog {
   #reasonOf(error: unknown): string {
     const cause = error instanceof AppError ? (error.details.cause ?? error) : error
     const { code, message } = loggableError(cause) as { code?: string; message?: string }
-    const reason = [code, message].filter((part) => part !== undefined && part !== '').join(': ') || 'unknown'
+    const reason = [code, message].filter((part) => part !== undefined && part !== '').join(': ') || reasonOf(cause)
     return this.#refused.has(reason) || this.#refused.size < MAX_REASONS ? reason : OTHER_REASONS
   }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { reasonOf } from '../db/loggable-error.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { type Fence, FencedOut, type MessageHandler, type TopicEvent } from '../topic/topic.ts'
 import type { LakeDataset } from './lake-dataset.ts'
@@ -152,7 +153,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
     const now = performance.now()
     if (this.#probe === null || now - this.#probe.at > PROBE_EVERY_MS) {
-      this.#probe = { at: now, failure: this.#options.store.withWorkspace(async () => null).catch(messageOf) }
+      this.#probe = { at: now, failure: this.#options.store.withWorkspace(async () => null).catch((error: unknown) => reasonOf(error)) }
     }
     return this.#probe.failure
   }
@@ -173,10 +174,11 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
       this.#failures = 0
       this.#flushFailure = null
     } catch (error) {
-      // The process that has taken over gets these events, too.
-      if (error instanceof FencedOut) this.#discardBuffer()
+      // The process that has taken over gets these events, too, and writes the lake.
+      const isTakenOver = error instanceof FencedOut
+      if (isTakenOver) this.#discardBuffer()
       this.#failures += 1
-      this.#flushFailure = messageOf(error)
+      this.#flushFailure = isTakenOver ? null : reasonOf(error)
       if (this.#running && this.#buffer.length > 0) this.#arm(Math.min(FIRST_RETRY_MS * 2 ** (this.#failures - 1), LAST_RETRY_MS))
       throw error
     }
@@ -246,10 +248,6 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     for (const timer of [this.#timer, this.#quietTimer]) if (timer !== null) clearTimeout(timer)
     this.#timer = this.#quietTimer = null
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 async function failAfter(ms: number): Promise<never> {

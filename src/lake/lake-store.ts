@@ -1,3 +1,5 @@
+import { OperatorError } from '../errors.ts'
+
 /** A complete file. `name` is its path from the lake's root, with slashes. */
 export interface LakeFile {
   name: string
@@ -36,8 +38,22 @@ export async function repeatWhenGone<T>(maxAttempts: number, work: () => Promise
   }
 }
 
+/** A bucket without conditional writes: two processes could replace the files of each other. */
+export class UnsuitableBucket extends OperatorError {
+  override readonly name = 'UnsuitableBucket'
+
+  constructor(fault: string, options?: ErrorOptions) {
+    super(
+      `${fault}; use a server with conditional writes (If-None-Match: *), because two processes could replace the files of each other`,
+      options,
+    )
+  }
+}
+
 /** Where the lake's files are. Every adapter passes `lake-store-conformance.ts`. */
 export interface LakeStore {
+  /** Throws UnsuitableBucket when two processes could replace the files of each other. Leaves nothing behind; `put` checks it, too. */
+  assertSuitable(): Promise<void>
   /** The file for people: a path, or an address that begins with `s3://`. */
   locate(name: string): string
   /**

@@ -18,6 +18,10 @@ export class LocalLakeStore implements LakeStore {
     return join(this.#directory, name)
   }
 
+  async assertSuitable(): Promise<void> {
+    // A hard link never replaces a file.
+  }
+
   async list(prefix: string, after = ''): Promise<LakeFile[]> {
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
     const names = await this.#walk(folder, prefix, after)

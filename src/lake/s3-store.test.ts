@@ -10,18 +10,20 @@ import { eventually, Stopwatch } from '../../test/eventually.ts'
 import { NEVER, readEvents, startSinkOn } from '../../test/lake-harness.ts'
 import { openTestBucket } from '../../test/lake-stores.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
-import { type S3Fault, type S3Server, startS3Server } from '../../test/s3-server.ts'
-import type { LakeStore } from './lake-store.ts'
+import { type Conditions, type S3Fault, type S3Server, startS3Server } from '../../test/s3-server.ts'
+import { type LakeStore, UnsuitableBucket } from './lake-store.ts'
 import { S3LakeStore } from './s3-store.ts'
 
 const NAME = 'orders/ingest_date=2026-03-01/0000000000000001-0000000000000002.parquet'
 
-async function open(t: TestContext, options: { timeoutMs?: number; cacheBytes?: number } = {}) {
+async function open(t: TestContext, { conditions, ...options }: { timeoutMs?: number; cacheBytes?: number; conditions?: Conditions } = {}) {
   const cache = await mkdtemp(join(tmpdir(), 'storefront-s3-cache-'))
   onCleanup(t, () => rm(cache, { recursive: true, force: true }))
-  const server = await startS3Server(t)
+  const server = await startS3Server(t, conditions === undefined ? {} : { conditions })
   const store = openTestBucket(server, cache, options)
   onCleanup(t, () => store.close())
+  if (conditions === undefined) await store.assertSuitable()
+  server.requests.length = 0
   return { server, store, cache }
 }
 
@@ -37,6 +39,33 @@ function failFirst(server: S3Server, method: string, faults: S3Fault[]): () => n
   server.fault = (request) => (request.method === method ? faults[seen++] : undefined)
   return () => seen
 }
+
+for (const [conditions, fault] of [
+  ['ignored', /^s3:.* ignores If-None-Match and overwrites files; use a server with conditional writes/],
+  ['refused', /^s3:.* does not implement If-None-Match; use a server with conditional writes/],
+] as const) {
+  test(`stores no file in a bucket whose conditions are ${conditions}, and leaves nothing there`, async (t) => {
+    const { server, store } = await open(t, { conditions })
+    for (let attempt = 0; attempt < 2; attempt++)
+      await assert.rejects(put(store, 'a file'), (error: Error) => error instanceof UnsuitableBucket && fault.test(error.message))
+    const entries = await readdir(server.folder, { recursive: true, withFileTypes: true })
+    assert.deepEqual(
+      entries.filter((entry) => entry.isFile()),
+      [],
+    )
+  })
+}
+
+test('a bucket that is unavailable is not unsuitable: its error names it and the cause, and it is used when it is back', async (t) => {
+  const { server, store } = await open(t)
+  const again = openTestBucket(server, await mkdtemp(join(tmpdir(), 'storefront-s3-cache-')), {})
+  onCleanup(t, () => again.close())
+  server.fault = () => ({ status: 403 })
+  await assert.rejects(put(again, 'a file'), /^S3ServiceException|^AccessDenied: the bucket s3:\/\/test-bucket\/lake.*: AccessDenied/)
+  server.fault = () => undefined
+  assert.equal(await put(again, 'a file'), 'stored')
+  assert.equal((await store.list('orders/')).length, 1)
+})
 
 test('retries after 500, 503, a conflict and a lost answer, and stores once', async (t) => {
   const { server, store } = await open(t)

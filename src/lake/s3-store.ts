@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,8 +11,9 @@ import {
   S3Client,
   S3ServiceException,
 } from '@aws-sdk/client-s3'
+import { reasonOf } from '../db/loggable-error.ts'
 import { FileCache } from './file-cache.ts'
-import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, UnsuitableBucket } from './lake-store.ts'
 import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
@@ -40,6 +41,7 @@ const PAUSE_MS = 200
 const DOWNLOADS = 8
 const BYTES_PER_MS = 1_000
 const TEMPORARY_FOLDER = '.tmp'
+const NOT_IMPLEMENTED = 501
 
 /**
  * A lake in a bucket of S3 or of a server that speaks its protocol, with conditional writes (`If-None-Match: *`) and
@@ -55,6 +57,7 @@ export class S3LakeStore implements LakeStore {
   readonly #attempts: number
   readonly #timeoutMs: number
   readonly #closing = new AbortController()
+  #suitable: Promise<void> | null = null
 
   constructor({ bucket, prefix, endpoint, region, cacheDirectory, ...options }: S3LakeOptions) {
     const { cacheBytes = DEFAULT_CACHE_BYTES, timeoutMs = TIMEOUT_MS, attempts = ATTEMPTS } = options
@@ -79,6 +82,18 @@ export class S3LakeStore implements LakeStore {
         socketTimeout: timeoutMs,
       },
     })
+    this.#client.middlewareStack.add(
+      (next) => async (args) => {
+        try {
+          return await next(args)
+        } catch (error) {
+          // A refused connection has no message at all, and no error names the bucket.
+          if (error instanceof Error) error.message = `the bucket ${this.locate('')}: ${error.name}: ${reasonOf(error)}`
+          throw error
+        }
+      },
+      { step: 'initialize' },
+    )
   }
 
   locate(name: string): string {
@@ -107,7 +122,32 @@ export class S3LakeStore implements LakeStore {
     return files
   }
 
+  assertSuitable(): Promise<void> {
+    this.#suitable ??= this.#assertConditions().catch((error) => {
+      this.#suitable = null
+      throw error
+    })
+    return this.#suitable
+  }
+
+  async #assertConditions(): Promise<void> {
+    const name = `.probe/${randomUUID()}`
+    let refuses = false
+    try {
+      await this.#putNew(name, Buffer.from('deleted at once'))
+      refuses = await this.refusesOverwriting(name)
+    } catch (error) {
+      // It may be stored, and only the answer lost.
+      await this.delete(name).catch(() => {})
+      if (statusOf(error) !== NOT_IMPLEMENTED) throw error
+      throw new UnsuitableBucket(`${this.locate('')} does not implement If-None-Match`, { cause: error })
+    }
+    await this.delete(name)
+    if (!refuses) throw new UnsuitableBucket(`${this.locate('')} ignores If-None-Match and overwrites files`)
+  }
+
   async put(name: string, path: string): Promise<'stored' | 'taken'> {
+    await this.assertSuitable()
     const bytes = await readFile(path)
     const { outcome, tag } = await this.#putNew(name, bytes)
     // Without a copy in the cache, readers download the file.

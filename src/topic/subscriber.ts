@@ -62,6 +62,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
   readonly #stopping = new AbortController()
   #running: Promise<void> | null = null
   #state: Subscription['state'] = 'stopped'
+  #failure: unknown = null
   /** Corrupt messages up to this sequence have been reported; they are delivered again when the handler fails. */
   #reportedUpTo = 0
   /** Stays true after reopening the source until a message arrives, because a stalled source opens without an error. */
@@ -73,6 +74,10 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
 
   get state(): Subscription['state'] {
     return this.#state
+  }
+
+  get failure(): unknown {
+    return this.#state === 'failing' ? this.#failure : null
   }
 
   async start(): Promise<void> {
@@ -103,9 +108,11 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
         })
       } catch (error) {
         if (signal.aborted) break
-        this.#state = 'failing'
         this.#isStalled ||= error instanceof SourceStalled
-        if (error instanceof SessionLost) logger.warn({ subscriber: name, retryMs }, error.message)
+        // The process that has taken over works on: this one is its standby.
+        this.#state = error instanceof FencedOut ? 'standby' : 'failing'
+        this.#failure = error
+        if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
         else logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
         await delay(retryMs, undefined, { signal }).catch(() => {})
         retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)

@@ -119,6 +119,8 @@ export interface SubscribeOptions {
 export interface Subscription {
   /** For readiness and metrics: `standby` is healthy, `failing` is not. */
   readonly state: 'stopped' | 'standby' | 'active' | 'failing'
+  /** The error of the last attempt while it is `failing`, null otherwise. */
+  readonly failure: unknown
   start(): Promise<void>
   /** Returns when the in-flight batch has finished. Idempotent, safe before start. */
   stop(): Promise<void>

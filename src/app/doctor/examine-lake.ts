@@ -1,14 +1,17 @@
 import type { Config } from '../../config.ts'
-import { repeatWhenGone } from '../../lake/lake-store.ts'
+import { repeatWhenGone, UnsuitableBucket } from '../../lake/lake-store.ts'
 import type { S3LakeStore } from '../../lake/s3-store.ts'
-import { check, type Finding, ok, problem } from './finding.ts'
+import { check, type Finding, ok } from './finding.ts'
 
 const RECENT_DAYS = 60
 const DAY_MS = 86_400_000
 const LARGEST_BYTES = 8_000_000
 const MAX_ATTEMPTS = 3
 
-/** The bucket of the lake: whether it can be listed and read, and refuses to overwrite. No file is added, changed or removed. */
+/**
+ * The bucket of the lake: whether it can be listed and read, and refuses to overwrite. No file of the lake is added, changed or removed; into an
+ * empty one a probe is written and deleted.
+ */
 export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
   const { lakeBucket, dataDir } = config
   if (lakeBucket === null) return Promise.resolve([ok('lake', `files in ${dataDir}/lake`)])
@@ -32,10 +35,9 @@ async function examineFiles(store: S3LakeStore): Promise<Finding> {
   const files = await store.list('orders/', `orders/ingest_date=${since}`)
   const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
   const place = store.locate('')
-  if (file === undefined) return ok('lake', `${place} can be listed; whether it refuses to overwrite shows with the first file`)
+  if (file === undefined) await store.assertSuitable()
   // Twice: a file that was deleted between its reading and the offer is accepted the first time.
-  if ((await store.refusesOverwriting(file.name)) || (await store.refusesOverwriting(file.name)))
-    return ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)
-  const needed = 'use a server with conditional writes (If-None-Match: *): two processes could replace the files of each other'
-  return problem('lake', `${place} ignores If-None-Match and overwrites files`, needed)
+  else if (!(await store.refusesOverwriting(file.name)) && !(await store.refusesOverwriting(file.name)))
+    throw new UnsuitableBucket(`${place} ignores If-None-Match and overwrites files`)
+  return ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)
 }

@@ -1,5 +1,7 @@
 import type { Logger } from 'pino'
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
+import { findLakeEnd } from '../../lake/lake-end.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
 import {
   type Incarnation,
   type LostRange,
@@ -16,6 +18,13 @@ export interface IncarnationOptions extends ComparedStores {
   logger: Logger
   /** Why the database is known to be restored, whatever topic and lake contain. */
   reason?: string
+  /** Compares also what the topic has passed since: an earlier comparison left the lake out. */
+  isThorough?: boolean
+  /**
+   * Called with the error when the lake cannot be read. A database with the known identity is then compared with the topic alone; without this
+   * function, and for any other database, the error is thrown.
+   */
+  onLakeAway?: (error: unknown) => void
 }
 
 const MAX_ATTEMPTS = 5
@@ -32,7 +41,9 @@ export async function ensureIncarnation(options: IncarnationOptions): Promise<vo
 }
 
 /** False when it must be called again, because an incarnation has been opened meanwhile. */
-async function checkOnce({ logger, reason, catalogueTopic, ...compared }: IncarnationOptions, isNew: boolean): Promise<boolean> {
+async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<boolean> {
+  const { logger, reason, catalogueTopic, pool, topic } = options
+  const compared = { pool, topic, lake: options.lake }
   const incarnations = await listIncarnations(compared.pool)
   const newest = incarnations.at(-1) ?? null
   const identity = await readIdentity(compared.pool)
@@ -40,7 +51,8 @@ async function checkOnce({ logger, reason, catalogueTopic, ...compared }: Incarn
     await openIncarnation(compared.pool, { expected: null, identity, reason: 'the first' })
     return false
   }
-  const isThorough = isNew || reason !== undefined || identity !== newest.identity
+  const isThorough = isNew || reason !== undefined || identity !== newest.identity || options.isThorough === true
+  if (options.onLakeAway !== undefined && !isThorough) compared.lake = await orNullWhenAway(options.lake, options.onLakeAway)
   const lost = await findDataLoss(compared, knownUpTo(incarnations), isThorough)
   const comparedCatalogue = { ...compared, topic: catalogueTopic }
   const catalogueLost = await findDataLoss(comparedCatalogue, knownUpTo(incarnations, 'catalogueLost'), isThorough)
@@ -67,6 +79,17 @@ async function checkOnce({ logger, reason, catalogueTopic, ...compared }: Incarn
     logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences were advanced')
   else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
   return true
+}
+
+/** The lake, null when it cannot be listed. */
+async function orNullWhenAway(lake: LakeStore | null, onLakeAway: (error: unknown) => void): Promise<LakeStore | null> {
+  try {
+    if (lake !== null) await findLakeEnd(lake, 'orders')
+    return lake
+  } catch (error) {
+    onLakeAway(error)
+    return null
+  }
 }
 
 /** The sequence up to which topic and lake have been compared with the database, in the partition of orders or of the catalogue. */
