@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import { readDatabaseAddresses } from './config/database.ts'
 import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket.ts'
-import { readCatalogueLanguage, readDefaultLanguage, readHeaderName, readLocale, readMailFrom } from './config/mail.ts'
+import { readCatalogueLanguage, readDefaultLanguage, readHeaderName, readLocale, readMailFrom, readMailReplyTo } from './config/mail.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
 import { readNats } from './config/nats.ts'
 import {
@@ -96,6 +96,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
     mailFrom: readMailFrom(read),
+    mailReplyTo: readMailReplyTo(read),
     isSenderGiven: read.isSet('MAIL_FROM'),
     /** Carries the id of each mail, by which the provider drops a repeated one; null for none. */
     mailIdempotencyHeader: readHeaderName(read),

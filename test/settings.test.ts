@@ -138,7 +138,7 @@ test('takes each setting it knows', () => {
     SMTP_URL: 'smtps://me:hunter2@mail.example',
     SMTP_CA: '/etc/mail-ca.pem',
     MAIL_IDEMPOTENCY_HEADER: 'Resend-Idempotency-Key',
-    MAIL_FROM: 'Shop <shop@shop.example>',
+    ...{ MAIL_FROM: 'Shop <shop@shop.example>', MAIL_REPLY_TO: 'Help <help@shop.example>' },
     EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
     LAKE_FLUSH_ROWS: '100',
@@ -189,8 +189,7 @@ test('takes each setting it knows', () => {
     secret: SECRET,
     smtpUrl: 'smtps://me:hunter2@mail.example',
     smtpCaFile: '/etc/mail-ca.pem',
-    mailFrom: 'Shop <shop@shop.example>',
-    isSenderGiven: true,
+    ...{ mailFrom: 'Shop <shop@shop.example>', mailReplyTo: 'Help <help@shop.example>', isSenderGiven: true },
     mailIdempotencyHeader: 'Resend-Idempotency-Key',
     lakeBucket: null,
     lakeFlushSeconds: 5,
@@ -378,5 +377,6 @@ test('refuses a sender that is no address, and takes one with and without a name
   }
   for (const MAIL_FROM of ['shop@shop.example', 'Shop <shop@shop.example>', '"The, Shop" <shop@shop.example>']) {
     assert.equal(readConfig({ MAIL_FROM }).mailFrom, MAIL_FROM)
+    assert.equal(readConfig({ MAIL_REPLY_TO: MAIL_FROM }).mailReplyTo, MAIL_FROM)
   }
 })

@@ -19,7 +19,7 @@ process.on('message', async ({ port, mails }: BareLoad) => {
   const content = exampleMailContent('created', 'EUR')
   const rendered = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))(content, 'Ada')
   const mail = { ...rendered, eventId: content.event_id, to: { address: 'ada@example.com', name: 'Ada' }, date: new Date() }
-  const message = toMessage(mail, 'Store <no-reply@store.example>')
+  const message = toMessage(mail, { from: 'Store <no-reply@store.example>' })
   let left = mails
   const send = async () => {
     while (left-- > 0) await transport.sendMail({ ...message })

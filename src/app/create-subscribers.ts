@@ -173,14 +173,14 @@ export async function createEmail(
   config: Config,
   { pool, topic, jobs, templates, encryption, logger, now, watched, tracing }: JobsOptions & { templates: MailTemplates },
 ): Promise<Service> {
-  const { mailFrom: from } = config
+  const { mailFrom: from, mailReplyTo: replyTo } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
   const smtp =
     config.smtpUrl === null
       ? null
-      : (await import('../mail/smtp-mailer.ts')).createSmtpMailer({ url: config.smtpUrl, from, caFile, idempotencyHeader })
+      : (await import('../mail/smtp-mailer.ts')).createSmtpMailer({ url: config.smtpUrl, from, replyTo, caFile, idempotencyHeader })
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
-  const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from })
+  const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from, replyTo })
   if (smtpWatch !== null) {
     watched.mailServer = smtpWatch
     watched.metrics.watchMailServer(smtpWatch)

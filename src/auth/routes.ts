@@ -29,7 +29,7 @@ const Registration = Type.Object(
 )
 // No pattern and no lower bound: a wrong address and a wrong password get the same answer.
 const Credentials = Type.Object(
-  { email: Type.String({ maxLength: EMAIL_MAX_LENGTH }), password: PresentedPassword },
+  { email: Type.String({ maxLength: EMAIL_MAX_LENGTH, 'x-input': 'pasted' }), password: PresentedPassword },
   { title: 'Credentials', examples: [EXAMPLE_CREDENTIALS], ...strict },
 )
 const NewGuest = Type.Object(

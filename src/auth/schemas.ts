@@ -80,6 +80,7 @@ export const tags = ['accounts']
 export const Email = Type.String({
   maxLength: EMAIL_MAX_LENGTH,
   pattern: EMAIL_PATTERN,
+  'x-input': 'pasted',
   'x-must': 'be one plain e-mail address, such as ada@example.com',
   description: 'One plain address. It is stored in lower case, its domain in ASCII (IDNA).',
 })

@@ -190,3 +190,24 @@ test('lists of texts are kept, imported, exported and bounded', async () => {
     assertProblem(await store.call('POST', '/admin/products', { token, body }), 422, 'invalid_body', JSON.stringify(wrong).slice(0, 60))
   }
 })
+
+test('finds a number by each spelling of it, as answers show it or otherwise', async () => {
+  const numbers = [1e-7, 0, 9e15, 1.5, -0.25, 120, 2.5e-10]
+  for (const [index, z] of numbers.entries()) {
+    const body = { sku: `N${index}`, name: `N${index}`, category: 'numbers', price: { amount: 100, currency: 'EUR' }, attributes: { z } }
+    const { status, json } = await store.call('POST', '/admin/products', { token, body })
+    assert.equal(status, 201)
+    const shown = JSON.stringify(json.attributes.z)
+    const spellings = [
+      shown,
+      z.toExponential(),
+      z.toExponential(8),
+      z.toExponential().toUpperCase(),
+      z.toFixed(12),
+      `${z < 0 ? '-' : ''}0${Math.abs(z).toFixed(15)}`,
+    ]
+    for (const spelling of new Set(spellings)) assert.equal(await skusOf(`z=${spelling}`), `N${index}`, spelling)
+  }
+  assert.equal(await skusOf('z=-0'), 'N1')
+  assert.equal(await skusOf('z=0.1e1'), '')
+})

@@ -59,8 +59,9 @@ export function assertNoContradiction(product: ProductInput): void {
   if (contradiction !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [contradiction] })
 }
 
+/** A text without the blanks around it, in NFC: two spellings of a sku or a category are one. */
 export function trim<T>(value: T): T {
-  return typeof value === 'string' ? (value.trim() as T) : value
+  return typeof value === 'string' ? (value.normalize('NFC').trim() as T) : value
 }
 
 /** By currency, as they are answered. */
@@ -108,7 +109,7 @@ function trimCategories(categories: CategoryReference[]): CategoryReference[] {
 function trimOptions(options: Record<string, string>): Record<string, string> {
   if (!isObject(options)) return options
   // Object.fromEntries makes `__proto__` a property like any other.
-  return Object.fromEntries(Object.entries(options).map(([name, text]) => [name.trim(), trim(text)]))
+  return Object.fromEntries(Object.entries(options).map(([name, text]) => [trim(name), trim(text)]))
 }
 
 function isList<T>(value: T): value is T & unknown[] {

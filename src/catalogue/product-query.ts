@@ -34,14 +34,19 @@ export const Lang = Type.String({
     "The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`.",
 })
 
+const MAX_SEARCH = 200
+/** A ligature is up to 18 letters in the normal form, in which links have a search. */
+const MAX_NORMAL_SEARCH = 4_000
+
 const filters = {
   lang: Type.Optional(Lang),
   q: Type.Optional(
     Type.String({
       minLength: 1,
-      maxLength: 200,
+      maxLength: MAX_NORMAL_SEARCH,
+      'x-input': 'verbatim',
       description:
-        'Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
+        'At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
     }),
   ),
   category: Type.Optional(
@@ -122,6 +127,9 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   const { q, category = null, brand = null, currency, min_price = null, max_price = null, in_stock = null, ids, group = null, attr } = query
   if (min_price !== null && max_price !== null && min_price > max_price) throw invalid('min_price', 'must not be above max_price')
   const search = q === undefined ? null : parseSearch(q)
+  if (search !== null && q !== undefined && [...q].length > MAX_SEARCH && normalizeSearch(search) !== q) {
+    throw invalid('q', `must have at most ${MAX_SEARCH} characters`)
+  }
   if (search !== null && search.required.length + search.excluded.length > MAX_WORDS) {
     throw invalid('q', `must have at most ${MAX_WORDS} words`)
   }

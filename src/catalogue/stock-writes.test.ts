@@ -51,7 +51,7 @@ test('reads the stock of a product with a version that is its strong entity tag'
 
 test('refuses a reference with an invisible character', async () => {
   const lamp = await store.addProduct({ stock: 5 })
-  for (const reference of ['DN\u200b-1', 'DN-1\u202e', 'DN\t1', '\u3164', ' DN-1', 'DN-1 ']) {
+  for (const reference of ['DN\u200b-1', 'DN-1\u202e', 'DN\t1', '\u3164']) {
     assertProblem(await adjust(lamp, { delta: 1, reference }), 422, 'invalid_body', reference)
     assertProblem(await count(lamp, { stock: 6, expected: 5, reference }), 422, 'invalid_body', reference)
   }
@@ -250,7 +250,7 @@ test('refuses adjustments without a change, with unknown properties, or with a b
     [{ delta: 2 ** 53, reference: 'R' }, '#/delta'],
     [{ delta: 1 }, '#/reference'],
     [{ delta: 1, reference: '' }, '#/reference'],
-    [{ delta: 1, reference: ' R' }, '#/reference'],
+    [{ delta: 1, reference: 'R\nS' }, '#/reference'],
     [{ delta: 1, reference: 'x'.repeat(101) }, '#/reference'],
     [{ delta: 1, reference: 'R', reason: '' }, '#/reason'],
     [{ delta: 1, reference: 'R', by: 'me' }, '#/by'],

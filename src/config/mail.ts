@@ -11,6 +11,13 @@ export function readMailFrom({ setting }: Settings): string {
   return setting('MAIL_FROM', { mustBe, parse }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
+/** Where customers' answers go; null: to the sender. */
+export function readMailReplyTo({ setting }: Settings): string | null {
+  const parse = (value: string) => (SENDER.test(value) ? value : undefined)
+  const mustBe = 'an e-mail address, such as Store <help@store.example>'
+  return setting('MAIL_REPLY_TO', { mustBe, parse }, { value: null, documented: 'none: answers go to MAIL_FROM' })
+}
+
 /** Headers that a mail has already, or that change how it is delivered. */
 const TAKEN_HEADERS =
   /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i

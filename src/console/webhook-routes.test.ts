@@ -19,8 +19,9 @@ test('lists endpoints without secrets, walks their deliveries, and queues them a
   await store.pool.query(
     `with event as (
       insert into webhook_events (event_id, type, body)
-      select gen_random_uuid() || '.' || number, 'order.placed', '{}' from generate_series(1, 7) as number
-      returning event_id, split_part(event_id, '.', 2)::int as number
+      select gen_random_uuid() || case number % 2 when 0 then '.stock.' else '.' end || number, 'order.placed', '{}'
+      from generate_series(1, 7) as number
+      returning event_id, substring(event_id from '[0-9]+$')::int as number
     )
     insert into webhook_deliveries (endpoint_id, event_id, status, queued_at)
     select endpoint_id, event_id, case when number % 2 = 0 then 'failed' else 'delivered' end, now() - number / 2 * interval '1 minute'
@@ -55,6 +56,7 @@ test('lists endpoints without secrets, walks their deliveries, and queues them a
   assert.equal(failed.length, 3)
 
   const again = (id: string | undefined, body: object) => store.call('POST', `/admin/webhooks/${id}/redeliver`, { token, body })
+  assert.match(failed[0].event_id, /\.stock\./)
   assert.deepEqual((await again(FIRST, { event_id: failed[0].event_id })).json, { queued: 1 })
   assert.deepEqual((await again(FIRST, { all_failed: true })).json, { queued: 2 })
   const { rows } = await store.pool.query(
@@ -62,7 +64,9 @@ test('lists endpoints without secrets, walks their deliveries, and queues them a
   )
   assert.deepEqual(rows, [{ endpoint_id: FIRST, n: 3 }], 'those of the other endpoint stay')
   assertProblem(await again(DISABLED, { all_failed: true }), 409, 'webhook_disabled')
-  assertProblem(await again(FIRST, { event_id: `${randomUUID()}.1` }), 404, 'not_found')
+  for (const unknown of [`${randomUUID()}.1`, `${randomUUID()}.stock.2`]) {
+    assertProblem(await again(FIRST, { event_id: unknown }), 404, 'not_found')
+  }
   assertProblem(await again(randomUUID(), { all_failed: true }), 404, 'not_found')
   assertProblem(await again(FIRST, {}), 422, 'invalid_body')
   const customer = await store.register()

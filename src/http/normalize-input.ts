@@ -1,10 +1,11 @@
 import type { TSchema } from 'typebox'
 
 /**
- * How a text is read, by the keyword `x-input` of its schema. `text`, the default: without blanks around it, in NFC. `verbatim`: as it
- * was sent, such as a password. `code`: without any, and fullwidth digits are digits. `email_filter`: a plus that was not encoded arrives as a blank.
+ * How a text is read, by the keyword `x-input` of its schema. `text`, the default: in NFC, without blanks around it. `pasted`: also without
+ * the marks that address books put around it. `verbatim`: as it was sent, such as a password. `code`: without any blanks, and fullwidth
+ * digits are digits. `email_filter`: as `pasted`, and a plus that was not encoded, and arrives as a blank, is a plus.
  */
-type Kind = 'text' | 'verbatim' | 'code' | 'email_filter'
+type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'email_filter'
 
 /** What schemas say about a value; undefined: nothing that changes one. */
 interface Rule {
@@ -25,10 +26,13 @@ type Node = Partial<Record<'type' | 'x-input' | 'pattern' | 'format', string>> &
   const?: unknown
 }
 
-// Word processors and address books also put zero-width blanks and direction marks around a text.
-const AROUND = String.raw`[\s\p{Z}\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\u2800\ufeff]+`
-const BLANKS_AROUND = new RegExp(`^${AROUND}|${AROUND}$`, 'gu')
-const BLANKS = new RegExp(AROUND, 'gu')
+const BLANK = String.raw`\s\p{Z}`
+// Zero-width blanks and direction marks, which show nothing either.
+const MARKS = String.raw`\u180e\u2800\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069`
+const BLANKS_AROUND = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, 'gu')
+const MARKS_AROUND = new RegExp(`^[${BLANK}${MARKS}]+|[${BLANK}${MARKS}]+$`, 'gu')
+const BLANKS = new RegExp(`[${BLANK}${MARKS}]+`, 'gu')
+const ONLY_BLANKS = new RegExp(`^[${BLANK}${MARKS}]*$`, 'u')
 const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 
 /**
@@ -41,7 +45,7 @@ export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }
   return (value) => normalize(value, rule)
 }
 
-/** A text without the blanks around it, also those that show nothing. */
+/** A text without the blanks around it. */
 export function trimBlanks(text: string): string {
   return PLAIN.test(text) ? text : text.replace(BLANKS_AROUND, '')
 }
@@ -125,12 +129,15 @@ function normalizeMembers(value: Record<string, unknown>, members: NonNullable<R
 
 /** Also of a member that is no text, such as a number, whose field in a form was left empty. */
 function isBlank(value: unknown): boolean {
-  return typeof value === 'string' && trimBlanks(value) === ''
+  return typeof value === 'string' && ONLY_BLANKS.test(value)
 }
 
 function normalizeText(text: string, kind: Kind): string {
-  if (kind === 'verbatim' || !text.isWellFormed() || (kind === 'text' && PLAIN.test(text))) return text
+  if (kind === 'verbatim' || !text.isWellFormed() || (kind !== 'code' && kind !== 'email_filter' && PLAIN.test(text))) return text
+  if (ONLY_BLANKS.test(text)) return ''
   if (kind === 'code') return text.normalize('NFKC').replace(BLANKS, '')
-  const trimmed = trimBlanks(text.normalize('NFC'))
-  return kind === 'email_filter' ? trimmed.replaceAll(' ', '+') : trimmed
+  const composed = text.normalize('NFC')
+  if (kind === 'text') return trimBlanks(composed)
+  const pasted = composed.replace(MARKS_AROUND, '')
+  return kind === 'email_filter' ? pasted.replaceAll(' ', '+') : pasted
 }

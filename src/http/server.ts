@@ -122,7 +122,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     if (cors.answerPreflight(request, reply)) return
     // In this hook: a handler runs only after the body was read and validated.
     if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
-    else done(findHostFault(request.raw) ?? options.shedder?.refusalOf(request))
+    else done(findHostFault(request.raw) ?? refuseEncodedBody(request) ?? options.shedder?.refusalOf(request))
   })
   options.shedder?.watch(server)
   enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
@@ -174,6 +174,13 @@ export function openApiRoute(server: HttpServer): void {
 
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+}
+
+/** A compressed body would be read as broken JSON, or as rubbish in the first line of an import. */
+function refuseEncodedBody({ headers, method }: FastifyRequest): AppError | undefined {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  if (encoding === '' || encoding === 'identity' || method === 'GET' || method === 'HEAD') return undefined
+  return new AppError('unsupported_media_type', 'Send the body without Content-Encoding.', { headers: { 'accept-encoding': 'identity' } })
 }
 
 function refuseMissingBody({ headers }: FastifyRequest): AppError {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { hostOf, type Mail, type Mailer, toMessage } from './mailer.ts'
+import { hostOf, type Mail, type Mailer, type Sender, toMessage } from './mailer.ts'
 
 // RFC 5322, 2.1.1.
 const MAX_LINE_BYTES = 998
@@ -10,14 +10,14 @@ const MAX_LINE_BYTES = 998
  * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
  * and on disk when `send` returns. The same mail again replaces its file. Creates `directory` when missing.
  */
-export function createFileMailer({ directory, from }: { directory: string; from: string }): Mailer {
-  hostOf(from)
+export function createFileMailer({ directory, ...sender }: { directory: string } & Sender): Mailer {
+  hostOf(sender.from)
   return {
     async send(mail) {
       // Loaded for the first mail: a start does not wait for it.
       const { createTransport } = await import('nodemailer')
       const composer = createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
-      const { message } = await composer.sendMail({ ...toMessage(mail, from), ...readableText(mail) })
+      const { message } = await composer.sendMail({ ...toMessage(mail, sender), ...readableText(mail) })
       await mkdir(directory, { recursive: true, mode: 0o700 })
       await writeWhole(directory, fileName(mail), message as Buffer)
     },

@@ -174,7 +174,19 @@ test('the file mailer writes only into its own folder', async (t) => {
 test('a sender without an address is refused at construction', () => {
   assert.throws(() => createFileMailer({ directory: 'mail', from: 'The Store' }), /MAIL_FROM/)
   assert.throws(() => createSmtpMailer({ url: 'smtp://127.0.0.1', from: 'The Store' }), /MAIL_FROM/)
-  assert.equal(toMessage(makeMail(), 'no-reply@store.example').messageId, `<${EVENT}@store.example>`)
+  assert.equal(toMessage(makeMail(), { from: 'no-reply@store.example' }).messageId, `<${EVENT}@store.example>`)
+})
+
+test('answers go to another address than the sender where one is set, by every mailer', async (t) => {
+  const [directory, smtp, replyTo] = [await makeDirectory(t), await startSmtpServer(t), 'Help <help@store.example>']
+  const mailers = [createFileMailer({ directory, from: FROM, replyTo }), createSmtpMailer({ url: smtp.url, from: FROM, replyTo })]
+  for (const mailer of mailers) {
+    await mailer.send(makeMail())
+    await mailer.close()
+  }
+  const file = await simpleParser(await readFile(join(directory, `${EVENT}.eml`)))
+  for (const mail of [file, smtp.mails[0]]) assert.equal(mail?.replyTo?.text, '"Help" <help@store.example>')
+  assert.equal(toMessage(makeMail(), { from: FROM }).replyTo, undefined)
 })
 
 test('a reason for the record is short and names no address', () => {

@@ -41,9 +41,15 @@ export function describeError(error: unknown): string {
   return oneLine(text.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
+/** They would reorder what follows in the line, such as an amount. Letters written from right to left need none of them. */
+const BIDI_CONTROLS = /[\u202a-\u202e\u2066-\u2069]/g
+
 /** Foreign text without line breaks and control characters, which could start a header or control a terminal. */
 export function oneLine(text: string): string {
-  return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+  return text
+    .replace(BIDI_CONTROLS, '')
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
+    .trim()
 }
 
 /** The host of an address such as `Store <no-reply@store.example>`. Throws when there is none. */
@@ -63,14 +69,22 @@ export function senderNameOf(from: string): string | null {
   return name === '' ? null : name
 }
 
+export interface Sender {
+  from: string
+  /** Where answers go, if not to `from`. */
+  replyTo?: string | null
+  /** The header by which the provider knows a repeated mail; null for none. */
+  idempotencyHeader?: string | null
+}
+
 /**
- * The RFC 5322 message of a mail. The same mail results in the same bytes each time. `idempotencyHeader`: the header by which the provider
- * knows a repeated mail; null for none.
+ * The RFC 5322 message of a mail. The same mail results in the same bytes each time.
  */
-export function toMessage(mail: Mail, from: string, idempotencyHeader: string | null = null): SendMailOptions {
+export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader = null }: Sender): SendMailOptions {
   const host = hostOf(from)
   return {
     from,
+    ...(replyTo === null ? {} : { replyTo }),
     to: { name: oneLine(mail.to.name ?? ''), address: mail.to.address },
     subject: mail.subject,
     text: mail.text,

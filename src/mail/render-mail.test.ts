@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
 import { amountFormatter } from '../currency.ts'
+import { LANGUAGES } from '../language.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
 import { createTemplateReader } from './templates.ts'
@@ -118,11 +119,33 @@ test('keeps names that hold line breaks on one line', () => {
   assert.ok(mail.text.includes('× Mug Total: free:'))
 })
 
-test('renders the largest order of the data, 674 lines', () => {
-  const items = Array.from({ length: 674 }, (_, index) => makeOrderItem({ name: `Product ${index}` }))
-  const mail = render(toMailContent(makeOrderEvent({ order: { items } })), null)
-  assert.equal(mail.html.split('<tr>').length - 1, 676)
-  assert.ok(mail.text.includes('Product 673'))
+test('keeps direction controls out of every text, so that they cannot reorder an amount', () => {
+  const evil = 'Mug\u202e \u202aof\u2067 tea\u2069'
+  const items = [makeOrderItem({ name: evil })]
+  const event = makeOrderEvent({ type: 'storefront.order.shipped', order: { items, number: evil } })
+  const content = { ...toMailContent(event), reason: evil, tracking: { carrier: evil, number: evil } }
+  const adjustments = [{ label: evil, amount: 1 }]
+  const mail = render({ ...content, order: { ...content.order, adjustments }, lines: [{ name: evil, quantity: 1 }] }, evil)
+  for (const text of [mail.subject, mail.text, mail.html]) assert.doesNotMatch(text, /[\u202a-\u202e\u2066-\u2069]/)
+  assert.match(mail.text, /Hello Mug of tea,/)
+})
+
+test('lists 100 lines of the largest order, counts the others, and stays below what mail programs cut, in every language', () => {
+  const name = 'Täßchen '.repeat(12)
+  const items = Array.from({ length: 1_000 }, (_, index) => makeOrderItem({ name: `${name}${index + 1}` }))
+  const event = makeOrderEvent({ order: { items } })
+  for (const language of LANGUAGES) {
+    const mail = render(toMailContent(event), 'Ada', language)
+    for (const body of [mail.text, mail.html]) {
+      assert.ok(body.includes(`${name}100`) && !body.includes(`${name}101`))
+      assert.match(body, / 900/)
+    }
+    assert.ok(Buffer.byteLength(mail.html) < 60_000, `${Buffer.byteLength(mail.html)} bytes`)
+  }
+  const part = { ...toMailContent(event), kind: 'part_shipped', lines: items.map(({ name: line, quantity }) => ({ name: line, quantity })) }
+  assert.match(render(part, 'Ada').text, /… \+ 900\n/)
+  const few = render(toMailContent(makeOrderEvent({ order: { items: items.slice(0, 100) } })), 'Ada')
+  assert.doesNotMatch(few.text, /more/)
 })
 
 test('names no place that a mail program would load something from', () => {

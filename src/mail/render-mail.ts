@@ -68,7 +68,11 @@ const VALUES = [
   'tracking_number',
   'tracking_url',
   'without_reason',
+  'more_items',
+  'more_lines',
 ]
+/** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
+const MAX_LISTED = 100
 
 /** Whether customers get a mail about this event. */
 export function hasMail(event: OrderEvent): boolean {
@@ -201,13 +205,15 @@ function toView(content: MailContent, customerName: string | null, format: Forma
   return {
     customer: customerName === null ? '' : oneLine(customerName),
     number: oneLine(content.order.number),
-    items: content.order.items.map((item) => ({
+    items: content.order.items.slice(0, MAX_LISTED).map((item) => ({
       name: oneLine(item.name),
       quantity: item.quantity,
       total: format(item.total),
     })),
-    lines: (content.lines ?? []).map(({ name, quantity }) => ({ name: oneLine(name), quantity })),
+    lines: (content.lines ?? []).slice(0, MAX_LISTED).map(({ name, quantity }) => ({ name: oneLine(name), quantity })),
     adjustments: (content.order.adjustments ?? []).map(({ label, amount }) => ({ label: oneLine(label), amount: format(amount) })),
+    more_items: countMore(content.order.items),
+    more_lines: countMore(content.lines ?? []),
     total: format(content.order.total),
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),
@@ -217,6 +223,10 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     // The row may contain any text: a link in a mail must not run a script or hide its address.
     tracking_url: isWebAddress(url) ? new URL(url).href : '',
   }
+}
+
+function countMore(list: readonly unknown[]): string {
+  return list.length > MAX_LISTED ? String(list.length - MAX_LISTED) : ''
 }
 
 function readTemplates(readTemplate: ReadTemplate, format: 'html' | 'txt', language: Language) {

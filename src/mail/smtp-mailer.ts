@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import { OperatorError } from '../errors.ts'
-import { describeError, hostOf, type Mailer, MailRefused, toMessage } from './mailer.ts'
+import { describeError, hostOf, type Mailer, MailRefused, type Sender, toMessage } from './mailer.ts'
 
-export interface SmtpMailerOptions {
+export interface SmtpMailerOptions extends Sender {
   /** `smtp://user:password@host:587` or `smtps://…`; `?maxConnections=3` at its end changes their number. Contains a password: not for logs. */
   url: string
-  from: string
   /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
   caFile?: string | null
-  /** The header that carries the id of each mail, by which the provider drops a repeated one; null or missing for none. */
-  idempotencyHeader?: string | null
 }
 
 // A mail occupies a connection for some round trips to the server: their number bounds the mails a second. Exim's default is 20 in total.
@@ -24,8 +21,8 @@ export interface SmtpMailer extends Mailer {
 }
 
 /** Sends mails by SMTP (RFC 5321), over connections that stay open for the next mail. */
-export function createSmtpMailer({ url, from, caFile = null, idempotencyHeader = null }: SmtpMailerOptions): SmtpMailer {
-  hostOf(from)
+export function createSmtpMailer({ url, caFile = null, ...sender }: SmtpMailerOptions): SmtpMailer {
+  hostOf(sender.from)
   // The same for mails and probes.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
   const transport = createTransport({
@@ -44,7 +41,7 @@ export function createSmtpMailer({ url, from, caFile = null, idempotencyHeader =
   return {
     async send(mail) {
       try {
-        await transport.sendMail(toMessage(mail, from, idempotencyHeader))
+        await transport.sendMail(toMessage(mail, sender))
       } catch (error) {
         throw isAboutThisMail(error as NodemailerError)
           ? new MailRefused(describeError(error), { cause: error })

@@ -208,6 +208,16 @@ test('an order takes a hundred adjustments', async () => {
   assertProblem(await adjust(id, SHIPPING), 409, 'too_many_changes')
 })
 
+test('the sum of each kind of adjustment stays exact in the lake, whatever discounts lie between', async () => {
+  const { id } = await place()
+  const most = Number.MAX_SAFE_INTEGER - 2_000
+  assert.equal((await adjust(id, { ...SHIPPING, kind: 'fee', amount: EUR(most) })).status, 200)
+  assert.equal((await adjust(id, { ...DISCOUNT, amount: EUR(-most) })).status, 200)
+  assertProblem(await adjust(id, { ...SHIPPING, kind: 'fee', amount: EUR(most) }), 422, 'total_too_large')
+  assert.equal((await adjust(id, { ...SHIPPING, kind: 'fee', amount: EUR(2_000) })).status, 200)
+  assertProblem(await adjust(id, { ...DISCOUNT, amount: EUR(-2_001) }), 422, 'total_too_large')
+})
+
 test('the payment of an order follows what the provider reports, whatever the order in which messages arrive', async () => {
   const states = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded']
   const payment = { provider: 'stripe', reference: 'pi_1' }
@@ -240,6 +250,23 @@ test('the payment of an order follows what the provider reports, whatever the or
   const atOnce = await place()
   await Promise.all([...states, ...states].map((state) => pay(atOnce.id, { ...payment, state })))
   assert.equal((await read(atOnce.id)).payment.state, 'refunded')
+})
+
+test('a payment that failed may be authorized under the same id, and the other way round, once each', async () => {
+  const holdsMoney = async (id: string) =>
+    (await store.pool.query('select order_holds_money(status_history) as held from orders where id = $1', [id])).rows[0].held
+  for (const [states, last] of [
+    [['failed', 'authorized'], 'authorized'],
+    [['pending', 'failed', 'authorized', 'failed', 'pending'], 'authorized'],
+    [['authorized', 'failed'], 'failed'],
+    [['authorized', 'failed', 'authorized'], 'failed'],
+    [['failed', 'authorized', 'paid', 'authorized', 'failed'], 'paid'],
+  ] as const) {
+    const { id } = await place()
+    for (const state of states) await pay(id, { provider: 'stripe', reference: 'pi_1', state })
+    assert.equal((await read(id)).payment.state, last, states.join())
+    assert.equal(await holdsMoney(id), last !== 'failed', states.join())
+  }
 })
 
 test('of several payments the one that holds money is shown, and all are kept', async () => {

@@ -1,4 +1,4 @@
-import { type Adjustment, type HistoryEntry, PAYMENT_STATES, type Payment, type PaymentChange, type PaymentState } from './order-changes.ts'
+import type { Adjustment, HistoryEntry, Payment, PaymentChange, PaymentState } from './order-changes.ts'
 import { versionOf } from './order-status.ts'
 
 /** What is charged besides the lines and was not voided, the oldest first. Pure. */
@@ -37,15 +37,17 @@ export function isMoneyHeld(payment: Payment | null): boolean {
   return payment !== null && (payment.state === 'authorized' || HOLDING.includes(payment.state))
 }
 
-/**
- * Whether a message about a payment brings nothing new: the payment has this state, or one that comes after it. So messages may come
- * twice and in any order, and the outcome is the same. Pure.
- */
+/** A payment has several attempts: one that failed may be followed by one that is authorized, and an authorization may fail. */
+const STAGES: Readonly<Record<PaymentState, number>> = { pending: 0, authorized: 1, failed: 1, paid: 2, partially_refunded: 3, refunded: 4 }
+
+/** Whether a message about a payment brings nothing new: the payment has had this state, or one of a later stage. Pure. */
 export function isPaymentKnown(history: readonly HistoryEntry[], message: Omit<PaymentChange, 'type'>): boolean {
-  const rank = PAYMENT_STATES.indexOf(message.state)
   const key = paymentKey(message)
   return history.some(
-    ({ change }) => change?.type === 'payment' && paymentKey(change) === key && PAYMENT_STATES.indexOf(change.state) >= rank,
+    ({ change }) =>
+      change?.type === 'payment' &&
+      paymentKey(change) === key &&
+      (change.state === message.state || STAGES[change.state] > STAGES[message.state]),
   )
 }
 

@@ -2,7 +2,7 @@ import { formatMajorUnits } from '../currency.ts'
 import { AppError, notFound } from '../errors.ts'
 import { assertFewChanges } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
-import type { AdjustmentKind, OrderChange, PaymentChange } from './order-changes.ts'
+import type { Adjustment, AdjustmentKind, OrderChange, PaymentChange } from './order-changes.ts'
 import { isPaymentKnown } from './order-charges.ts'
 import type { OrderStatus } from './order-status.ts'
 
@@ -31,13 +31,24 @@ export function planCharge(order: Order, requested: RequestedCharge): OrderChang
   return change
 }
 
-function adjust({ total }: Order, { type, kind, label, amount, currency }: Extract<RequestedCharge, { type: 'adjusted' }>) {
+function adjust(order: Order, { type, kind, label, amount, currency }: Extract<RequestedCharge, { type: 'adjusted' }>) {
+  const { total, adjustments } = stateOf(order)
   if (currency !== total.currency) {
     throw new AppError('mixed_currencies', `The order is in ${total.currency}.`, {
       errors: [{ pointer: '#/amount/currency', detail: `is not ${total.currency}` }],
     })
   }
+  assertSumOfKind(adjustments, kind, amount)
   return { type, kind, label, amount }
+}
+
+/** Throws `total_too_large` when the lake could not have the exact sum of a kind, though discounts keep the total small. */
+function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKind, added: number): void {
+  const made = adjustments.filter((adjustment) => adjustment.kind === kind)
+  const sum = made.reduce((total, { amount }) => total + BigInt(amount.amount), BigInt(added))
+  if (sum > BigInt(Number.MAX_SAFE_INTEGER) || sum < BigInt(Number.MIN_SAFE_INTEGER)) {
+    throw new AppError('total_too_large', `All amounts of the kind ${kind} together are too large.`)
+  }
 }
 
 function voidAdjustment(order: Order, version: number) {

@@ -35,7 +35,7 @@ export const ShippingAddressSchema = Type.Object(
     region: optionalText(100),
     postal_code: optionalText(20),
     country: Type.String({ pattern: '^[A-Z]{2}$', 'x-must': MUST_BE_COUNTRY, description: 'ISO 3166-1 alpha-2.' }),
-    phone: optionalText(40),
+    phone: Type.Optional(Type.Union([Type.String({ minLength: 1, maxLength: 40, 'x-input': 'pasted' }), Type.Null()])),
   },
   {
     title: 'ShippingAddress',

@@ -54,12 +54,27 @@ function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
     sql`${row}.attributes <> '{}'`,
     ...[...byName].flatMap(([name, conditions]) => {
       const bounds = conditions.map((condition) => BOUND.exec(condition)).filter((bound) => bound !== null)
-      const terms = conditions.filter((condition) => !BOUND.test(condition))
+      const terms = conditions.filter((condition) => !BOUND.test(condition)).flatMap(withPlainNumber)
       // A path of JSON: a value that is no number is neither above nor below one.
       const paths = bounds.map(([, , operator, number]) => `$."${name}" ${operator} ${number}`)
       return [hasAny(terms.length > 0 ? terms : [name]), ...paths.map((path) => sql`${row}.attributes @@ ${path}::jsonpath`)]
     }),
   ]
+}
+
+const NUMBER = /^(-?)(\d{1,320})(?:\.(\d{1,320}))?(?:[eE]([+-]?\d{1,3}))?$/
+
+/** A term, and for a number in another spelling, such as `1e-7`, the term of the index besides, which has neither exponent nor end zeros. */
+function withPlainNumber(term: string): string[] {
+  const equals = term.indexOf('=') + 1
+  const [match, sign = '', whole = '', fraction = '', exponent = '0'] = NUMBER.exec(term.slice(equals)) ?? []
+  if (match === undefined) return [term]
+  const places = Math.max(0, fraction.length - Number(exponent))
+  const digits = (whole + fraction + '0'.repeat(Math.max(0, Number(exponent) - fraction.length))).padStart(places + 1, '0')
+  const integer = digits.slice(0, digits.length - places).replace(/^0+(?=\d)/, '')
+  const rest = digits.slice(digits.length - places).replace(/0+$/, '')
+  const number = rest === '' ? integer : `${integer}.${rest}`
+  return [...new Set([term, `${term.slice(0, equals)}${number === '0' ? '' : sign}${number}`])]
 }
 
 /** Whether the words of a product, also those of its translations, match: `translated_search` has both, where there are translations. */

@@ -97,6 +97,9 @@ export class BatchDecision {
     const stored = this.#state.responses.get(lockKey)
     if (stored !== undefined) {
       assertSameRequest(stored, key)
+      if (stored.json === null) {
+        throw new AppError('idempotency_key_reused', 'The order of this Idempotency-Key was deleted. Send another key to place a new one.')
+      }
       return { kind: 'placed', order: { orderId: stored.orderId, json: stored.json, isReplay: true } }
     }
     // Two requests with one key can be in one batch.

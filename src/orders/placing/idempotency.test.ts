@@ -75,6 +75,16 @@ test('refuses a key that came before with another body', async () => {
   assert.deepEqual(await read(lamp), { orders: 1, keys: 1, available: 4 })
 })
 
+test('a key whose order was deleted by hand is refused and places nothing; another key does', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  const first = await order(lamp, 'deleted')
+  await store.pool.query('delete from orders where id = $1', [first.json.id])
+  const again = assertProblem(await order(lamp, 'deleted'), 422, 'idempotency_key_reused')
+  assert.match(again.detail, /was deleted/)
+  assert.equal((await order(lamp, 'a new one')).status, 201)
+  assert.deepEqual(await store.readStock(lamp), [3])
+})
+
 test('places one order for twenty requests with the same key at once', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const key = randomUUID()

@@ -16,8 +16,8 @@ export interface IdempotencyKey {
 export interface StoredResponse {
   fingerprint: Buffer
   orderId: string
-  /** As it was sent, byte for byte. */
-  json: string
+  /** As it was sent, byte for byte; null when somebody has deleted the order by hand. */
+  json: string | null
 }
 
 const MAX_LENGTH = 255
@@ -52,19 +52,22 @@ export async function findStoredResponses(tx: Transaction, keys: readonly Idempo
     fingerprint: Buffer
     order_id: string
     response: string
-    number: number
-    items: string
+    number: number | null
+    items: string | null
   }>(
     sql`select wanted.user_id, wanted.key, fingerprint, order_id, response, orders.number, orders.items::text as items
       from unnest(${uuidArray(keys.map(({ userId }) => userId))}::uuid[], ${keys.map(({ key }) => key)}::text[]) as wanted (user_id, key)
       join idempotency_keys using (user_id, key)
-      join orders on orders.id = order_id
+      left join orders on orders.id = order_id
       where idempotency_keys.created_at > now() - make_interval(hours => ${KEY_RETENTION_HOURS})`,
   )
   return new Map(
     rows.map((row) => [
       lockKeyOfIdempotencyKey({ userId: row.user_id, key: row.key }),
-      { fingerprint: row.fingerprint, orderId: row.order_id, json: renderResponse(row.response, String(row.number), row.items) },
+      {
+        ...{ fingerprint: row.fingerprint, orderId: row.order_id },
+        json: row.items === null ? null : renderResponse(row.response, String(row.number), row.items),
+      },
     ]),
   )
 }
