@@ -11111,7 +11111,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;
@@ -11240,7 +11240,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;
