@@ -11,8 +11,12 @@ export interface StockLine {
 export interface Shortage {
   product_id: string
   requested: number
+  /** At most `MAX_SHOWN_AVAILABLE`. */
   available: number
 }
+
+/** More than a customer could mostly want: a shortage shows no more, so that a shop's stock, and what it sells in a day, cannot be read from it. */
+export const MAX_SHOWN_AVAILABLE = 20
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
@@ -31,7 +35,8 @@ export class StockLevels {
     for (const { product_id, quantity } of lines) {
       // Without an entry the product was deleted between reading and locking.
       const available = this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0
-      if (available !== null && available < quantity) shortages.push({ product_id, requested: quantity, available })
+      if (available !== null && available < quantity)
+        shortages.push({ product_id, requested: quantity, available: Math.min(available, MAX_SHOWN_AVAILABLE) })
     }
     return shortages
   }

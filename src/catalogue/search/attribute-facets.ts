@@ -22,7 +22,7 @@ export type AttributeFacets = Static<typeof AttributeFacetsSchema>
 const MAX_ATTRIBUTES = 20
 const MAX_VALUES = 20
 
-/** The attributes of the products that match, of a share of the table. Each product costs about 10 µs. */
+/** The attributes of the products that match, of a share of the table. Each attribute of a product costs about 4 µs. */
 export async function countAttributes(db: Queryable, conditions: readonly Sql[], share: number): Promise<AttributeFacets> {
   const { rows } = await db.query<{
     name: string
@@ -44,7 +44,7 @@ export async function countAttributes(db: Queryable, conditions: readonly Sql[],
       group by name
       order by count desc, name collate "C"
       limit ${MAX_ATTRIBUTES}
-    ), valued as (
+    ), valued as materialized (
       select name, text as value, count(*) as count,
         row_number() over (partition by name order by count(*) desc, text collate "C") as place
       from attribute

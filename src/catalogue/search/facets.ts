@@ -45,8 +45,10 @@ const MAX_BRANDS = 100
 const PRODUCT = sql`product`
 /** Of more matches a sample of about this size is read. */
 const MAX_READ = 50_000
-/** Those of attributes cost more each. */
-const MAX_READ_OF_ATTRIBUTES = 10_000
+/** A product has up to 50 attributes, each of which is a row: of more matches a sample with about as many attributes is read. */
+const MAX_READ_ATTRIBUTES = 60_000
+/** Products by which the number of attributes of one is estimated. */
+const MEASURED_PRODUCTS = 200
 
 /** The number of products that match the filters, by category, by brand, by price range and, if asked, by attribute. */
 export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
@@ -91,7 +93,7 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
   const { ranges, brands, sets } = rows[0] as (typeof rows)[number]
   const scaled = <T extends { count: number }>(counted: readonly T[]) =>
     counted.map((each) => ({ ...each, count: Math.round(each.count / share) }))
-  const attributeShare = estimate <= MAX_READ_OF_ATTRIBUTES ? 1 : await sampleShare(db, MAX_READ_OF_ATTRIBUTES)
+  const attributeShare = hasAttributes ? await shareWithAttributes(db, estimate) : 1
   return {
     categories: scaled(await countCategories(db, sets, filters.categoryIds)),
     brands: scaled(brands),
@@ -102,8 +104,21 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
       count,
     })),
     ...(hasAttributes ? { attributes: await countAttributes(db, conditions, attributeShare) } : {}),
-    exact: share === 1 && (!hasAttributes || attributeShare === 1),
+    exact: share === 1 && attributeShare === 1,
   }
+}
+
+/** The share of the table to read for the attributes of `matches` products. */
+async function shareWithAttributes(db: Queryable, matches: number): Promise<number> {
+  const { rows } = await db.query<{ each: number }>(
+    sql`select coalesce(avg((select count(*) from jsonb_object_keys(attributes))), 0)::float8 as each
+      from (
+        select attributes from products tablesample system (${100 * (await sampleShare(db, MEASURED_PRODUCTS))}) repeatable (1)
+        limit ${MEASURED_PRODUCTS}
+      ) as measured`,
+  )
+  const readable = MAX_READ_ATTRIBUTES / Math.max(1, rows[0]?.each ?? 1)
+  return matches <= readable ? 1 : sampleShare(db, readable)
 }
 
 /** The share of the table that has about `wanted` rows. */

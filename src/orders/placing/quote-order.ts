@@ -12,7 +12,11 @@ export const QuoteSchema = Type.Object(
     total: OrderSchema.properties.total,
     is_available: Type.Boolean({ description: 'Whether there is enough stock of every line, at this moment.' }),
     shortages: Type.Array(
-      Type.Object({ product_id: Type.String({ format: 'uuid' }), requested: Type.Integer(), available: Type.Integer() }),
+      Type.Object({
+        product_id: Type.String({ format: 'uuid' }),
+        requested: Type.Integer(),
+        available: Type.Integer({ description: 'The pieces that there are; 20 also where there are more.' }),
+      }),
     ),
   },
   { title: 'Quote', examples: [EXAMPLE_QUOTE] },
