@@ -175,6 +175,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
       366 * 86_400,
       `${PENDING_ORDER_TTL_SECONDS} (7 days)`,
     ),
+    /** The same of a guest's order. */
+    guestPendingOrderTtlSeconds: read.integerOrOff('GUEST_PENDING_ORDER_TTL', 3_600, 366 * 86_400, '3600 (an hour)'),
+    /** The share of a product's stock that pending orders of one network's guests hold at most; null for no limit. */
+    maxGuestStockPercent: read.integerOrOff('MAX_GUEST_STOCK_PERCENT', 20, 100),
     /** Pending orders of one customer; null for no limit. */
     maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
     /** Days after an order's last change for which its address and note are kept when its account is deleted. */

@@ -209,6 +209,8 @@ test('takes each setting it knows', () => {
     maxQuantityPerProductAndUser: null,
     objectStoreEnvironment: {},
     pendingOrderTtlSeconds: 604_800,
+    guestPendingOrderTtlSeconds: 3_600,
+    maxGuestStockPercent: 20,
     maxPendingOrdersPerUser: 10_000,
     retainOrderAddressDays: 2_922,
     catalogueEventDays: 90,

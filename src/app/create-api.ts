@@ -157,12 +157,12 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
     metrics,
     tracing = null,
   } = options
-  const { baseUrl, basePath, trustProxy, corsOrigins, maxQuantityPerProductAndUser, maxPendingOrdersPerUser } = config
+  const { baseUrl, basePath, trustProxy, corsOrigins, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent } = config
   const reporting = { ...(metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }), ...(tracing === null ? {} : { tracing }) }
   const { authenticate, sessionGuard } = auth
   const { admission } = catalogue
   const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
-  const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser }
+  const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent }
   const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
   const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
   const shedder = createShedder({ pool, batcher, admission })
@@ -201,7 +201,8 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       stockRoutes(scope, catalogue)
       priceRoutes(scope, catalogue)
       const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
-      const orders = { ...shared, pool, admission, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
+      const nameOf = (who: string) => auth.context.throttle.nameOf(who)
+      const orders = { ...shared, pool, admission, nameOf, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
       orderRoutes(scope, orders)
       const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       adminOrderRoutes(scope, { ...orders, findUserIds })

@@ -10,7 +10,7 @@ import type { Pool } from '../db/pool.ts'
 import { deleteOldFigures } from '../figures/delete-old-figures.ts'
 import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
 import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
-import { expireOrders } from '../orders/expire-orders.ts'
+import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
 import { deleteExpiredKeys } from '../orders/placing/idempotency.ts'
 import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
 import { eraseCopies } from './erase-copies.ts'
@@ -46,7 +46,7 @@ export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
 
 /** Everything the store deletes or cancels by the clock: one job a minute, in a process of the API, which has the settings of orders. */
 export function createHousekeeping(config: Config, { pool, jobs, logger, now }: HousekeepingOptions): Service {
-  const { pendingOrderTtlSeconds: ttlSeconds } = config
+  const { pendingOrderTtlSeconds: ttlSeconds, guestPendingOrderTtlSeconds: guestTtlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
     logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
   const eventsExamined: RemovalCursor = { product_id: null, stream: null, version: null }
@@ -55,7 +55,10 @@ export function createHousekeeping(config: Config, { pool, jobs, logger, now }: 
     {
       name: 'pending orders',
       everyMinutes: 1,
-      run: async () => ({ cancelledOrders: ttlSeconds === null ? 0 : await expireOrders(pool, ttlSeconds, now(), onFailed) }),
+      run: async () => {
+        const ofGuests = guestTtlSeconds === null ? 0 : await expireGuestOrders(pool, guestTtlSeconds, now(), onFailed)
+        return { cancelledOrders: ofGuests + (ttlSeconds === null ? 0 : await expireOrders(pool, ttlSeconds, now(), onFailed)) }
+      },
     },
     {
       name: 'addresses',

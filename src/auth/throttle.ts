@@ -265,6 +265,11 @@ export class Throttle {
     return limiter
   }
 
+  /** A name for a network or an account that shows neither. */
+  nameOf(who: string): string {
+    return this.#hash('name', who)
+  }
+
   #hash(...who: string[]): string {
     return createHmac('sha256', this.#key).update(JSON.stringify(who)).digest('base64url')
   }

@@ -47,6 +47,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   order_notes: ['select', 'insert', 'delete'],
   order_numbers: ['usage'],
   pending_order_counts: ['select', 'insert', 'update'],
+  guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
   lake_arrivals: ['select', 'insert'],

@@ -58,6 +58,10 @@ test('quotes a basket, and neither reserves nor stores anything', async () => {
   )
   const short = await quote([line(vase, 2)])
   assert.deepEqual([short.json.is_available, short.json.shortages], [false, [{ product_id: vase.id, requested: 2, available: 1 }]])
+  const many = await store.addProduct({ stock: 69 })
+  const shortages = [{ product_id: many.id, requested: 10_000, available: 20 }]
+  assert.deepEqual((await quote([line(many, 10_000)])).json.shortages, shortages)
+  assert.deepEqual(assertProblem(await order([line(many, 10_000)]), 409, 'insufficient_stock').shortages, shortages)
   assertProblem(await quote([line({ id: randomUUID() })]), 422, 'unknown_product')
   assertProblem(await quote([]), 422, 'invalid_body')
   assertProblem(await store.call('POST', '/orders/quote', { body: { items: [line(lamp)] } }), 401, 'unauthenticated')

@@ -1,5 +1,6 @@
 import { isDatabaseOutage } from '../db/failures.ts'
 import type { Pool } from '../db/pool.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { newTraceparent } from '../traceparent.ts'
 import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
@@ -17,23 +18,53 @@ type OnFailed = (orderId: string, error: unknown) => void
  * Cancels orders that have been pending for longer than `ttlSeconds`, the oldest first, and returns their stock. An order that is confirmed
  * meanwhile stays, and so does one whose payment is authorized or paid. Several processes may run it at once. Returns the number of cancelled orders.
  */
-export async function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
-  const moving = { pool, lockedRows: new LockedRows(pool) }
+export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
-  let cancelled = 0
-  let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
-  for (let seen = 0; seen < MAX_ORDERS; seen += AT_ONCE) {
-    const { rows } = await pool.query<{ id: string; created_at: Date }>(
-      `select id, created_at
+  return expire(
+    pool,
+    (after) => sql`select id, created_at
       from orders
-      where status = 'pending' and created_at < $1 and (created_at, id) > ($2, $3)
+      where status = 'pending' and created_at < ${before} and (created_at, id) > (${after.created_at}, ${after.id})
         -- One of another shop waits for that shop's payment, and is old when it is moved in. As in the index, so that others are not read.
         and status_history -> 0 -> 'imported' is null
         and (status_history -> 1 is null or not order_holds_money(status_history))
       order by created_at, id
-      limit $4`,
-      [before, after.created_at, after.id, AT_ONCE],
-    )
+      limit ${AT_ONCE}`,
+    now,
+    onFailed,
+  )
+}
+
+/** Like `expireOrders`, for orders of guests whose address no account has proven. */
+export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
+  const before = new Date(now.getTime() - ttlSeconds * 1_000)
+  return expire(
+    pool,
+    (after) => sql`select distinct orders.id, held.created_at
+      from guest_holds as held
+      join orders on orders.id = held.order_id
+      join users on users.id = orders.user_id
+      where held.created_at < ${before} and (held.created_at, held.order_id) > (${after.created_at}, ${after.id})
+        and orders.status = 'pending' and users.role = 'guest' and users.owner_id is null
+        and (status_history -> 1 is null or not order_holds_money(status_history))
+      order by held.created_at, orders.id
+      limit ${AT_ONCE}`,
+    now,
+    onFailed,
+  )
+}
+
+interface DueOrder {
+  id: string
+  created_at: Date
+}
+
+async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date, onFailed: OnFailed): Promise<number> {
+  const moving = { pool, lockedRows: new LockedRows(pool) }
+  let cancelled = 0
+  let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
+  for (let seen = 0; seen < MAX_ORDERS; seen += AT_ONCE) {
+    const { rows } = await pool.query<DueOrder>(dueAfter(after))
     const last = rows.at(-1)
     if (last === undefined) break
     const ids = rows.map(({ id }) => id)

@@ -83,6 +83,8 @@ export interface OrderRoutesOptions {
   lockedRows: LockedRows
   batcher: Pick<OrderBatcher, 'place'>
   admission: Admission
+  /** A name for a network or an account that shows neither. */
+  nameOf: (who: string) => string
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -95,7 +97,7 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, lockedRows, batcher, admission, baseUrl, now } = options
+  const { pool, lockedRows, batcher, admission, nameOf, baseUrl, now } = options
   const shared = { tags: ['orders'] }
 
   server.post(
@@ -146,6 +148,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         attributes = {},
       } = request.body
       assertDeliverable(shipping_address, '#/shipping_address')
+      const [countedFor = userId] = admission.countedFor(request)
       const placed = await batcher.place(
         {
           userId,
@@ -158,9 +161,10 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           attributes: isEmpty(attributes) ? null : attributes,
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
+          stockHolder: role === 'guest' ? nameOf(countedFor) : null,
           isOfBlockedAddress: role === 'guest' && (await admission.admit('token', request, () => isBlockedAddress(pool, userId))),
         },
-        admission.countedFor(request)[0],
+        countedFor,
       )
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply

@@ -26,7 +26,7 @@ test('counts 300,000 attributes by a sample, in time, and nearly right', async (
   }
 })
 
-test('reads each attribute of the sample once: the values are not counted anew for each name', async () => {
+test('reads each attribute of the sample once: the values are not counted again for each name', async () => {
   const plans: string[] = []
   const { countAttributes } = await import('./attribute-facets.ts')
   const { sql } = await import('../../db/sql.ts')

@@ -27,6 +27,7 @@ export type Outcome =
 export interface Draft {
   key: IdempotencyKey | null
   order: Order
+  stockHolder: string | null
   itemsJson: string
   responseTemplate: string
 }
@@ -110,21 +111,23 @@ export class BatchDecision {
   }
 
   #accept(request: OrderRequest): Draft {
-    const { userId, basket, currency, clientReference, idempotencyKey } = request
-    const { purchases, pending, prices, stock } = this.#state
+    const { userId, basket, currency, clientReference, idempotencyKey, stockHolder = null } = request
+    const { purchases, pending, guestHolds, prices, stock } = this.#state
     const reference = clientReference === null ? null : lockKeyOfReference(userId, clientReference)
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#referenceTaken(earlier)
     const { items, total } = priceBasket(basket, currency, { products: prices.products, stock })
-    assertAvailable(basket, stock, purchases?.excessOf(userId, basket.lines) ?? [])
+    const excess = [...(purchases?.excessOf(userId, basket.lines) ?? []), ...(guestHolds?.excessOf(stockHolder, basket.lines) ?? [])]
+    assertAvailable(basket, stock, excess)
     assertTotal(request.expectedTotal, items, total)
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
     pending?.add(userId)
     stock.take(basket.lines)
     purchases?.add(userId, basket.lines)
+    guestHolds?.add(stockHolder, basket.lines)
     const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#options.now })
     if (reference !== null) this.#references.set(reference, order.id)
-    const draft = { key: idempotencyKey, order, itemsJson: JSON.stringify(items), responseTemplate: responseTemplateOf(order) }
+    const draft = { key: idempotencyKey, order, stockHolder, itemsJson: JSON.stringify(items), responseTemplate: responseTemplateOf(order) }
     this.#drafts.push(draft)
     if (idempotencyKey !== null) this.#draftsByKey.set(lockKeyOfIdempotencyKey(idempotencyKey), draft)
     return draft

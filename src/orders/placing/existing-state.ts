@@ -5,6 +5,7 @@ import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { Stock } from '../basket.ts'
 import { findPendingOrders, type PendingOrders } from '../pending-orders.ts'
+import { findGuestHolds, type GuestHolds } from './guest-holds.ts'
 import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
 import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
@@ -24,6 +25,8 @@ export interface ExistingState {
   purchases: Purchases | null
   /** Null without a limit. */
   pending: PendingOrders | null
+  /** Null without a limit. */
+  guestHolds: GuestHolds | null
   prices: Prices
   stock: Stock
 }
@@ -44,6 +47,7 @@ export async function assumeState({ pool, prices }: StateSource, requests: reado
     references: new Map(),
     purchases: null,
     pending: null,
+    guestHolds: null,
     prices: known,
     stock: new AssumedStock(known.products),
   }
@@ -51,7 +55,7 @@ export async function assumeState({ pool, prices }: StateSource, requests: reado
 
 /** Reads the state of requests. Waits for stock that another transaction changes, at most `lockTimeoutMs`: then SQLSTATE 55P03. */
 export function readState(source: StateSource, requests: readonly OrderRequest[], lockTimeoutMs: number): Promise<ExistingState> {
-  const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, prices, lockedRows } = source
+  const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent = null, prices, lockedRows } = source
   return inTransaction(
     source.pool,
     async (tx) => {
@@ -74,13 +78,17 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
       const stock = await lockStock(tx, productIds)
       // After the lock: an import that changed the stock may have changed the price.
-      return { ...found, stock, prices: await prices.refresh(tx, productIds) }
+      const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
+      return { ...found, stock, guestHolds, prices: await prices.refresh(tx, productIds) }
     },
     { lockTimeoutMs },
   )
 }
 
-function needsStock(request: OrderRequest, { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock'>): boolean {
+function needsStock(
+  request: OrderRequest,
+  { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock' | 'guestHolds'>,
+): boolean {
   const { idempotencyKey } = request
   const isRetry = idempotencyKey !== null && responses.has(lockKeyOfIdempotencyKey(idempotencyKey))
   return !isRetry && !isInProgress(request) && !isBlocked(request)

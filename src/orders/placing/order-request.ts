@@ -21,6 +21,8 @@ export interface OrderRequest {
   traceparent: string
   /** Of a guest: refused when everything else is right, so that nobody learns of a block without placing orders for other addresses. */
   isOfBlockedAddress?: boolean
+  /** Guests only: whose share of a product's stock the order takes, a hash of the network or the guest. */
+  stockHolder?: string | null
 }
 
 /** The limits of a shop; null is no limit. */
@@ -29,6 +31,8 @@ export interface OrderLimits {
   maxQuantityPerProductAndUser: number | null
   /** Pending orders of one customer. */
   maxPendingOrdersPerUser: number | null
+  /** The share of a product's stock that pending orders of one network's guests hold at most. */
+  maxGuestStockPercent?: number | null
 }
 
 /** Identifies a `client_reference` of a customer. */
@@ -38,7 +42,12 @@ export function lockKeyOfReference(userId: string, clientReference: string): str
 
 /** Keys of the locks that a request needs. Each is held by at most one transaction. Products have none: their rows are locked. */
 export function lockKeysOf(
-  { userId, idempotencyKey, clientReference }: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference'>,
+  {
+    userId,
+    idempotencyKey,
+    clientReference,
+    stockHolder = null,
+  }: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference' | 'stockHolder'>,
   { maxQuantityPerProductAndUser }: OrderLimits,
 ): string[] {
   const keys: string[] = []
@@ -46,6 +55,7 @@ export function lockKeysOf(
   if (clientReference !== null) keys.push(lockKeyOfReference(userId, clientReference))
   // Orders that are placed at the same time count each other's purchases.
   if (maxQuantityPerProductAndUser !== null) keys.push(`purchases ${userId}`)
+  if (stockHolder !== null) keys.push(`guest holds ${stockHolder}`)
   return keys
 }
 

@@ -19,13 +19,13 @@ export interface StoreOptions extends OrderLimits {
  */
 export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
   if (drafts.length === 0) return []
-  const lockKeys = drafts.flatMap(({ key, order }) => lockKeysOf({ ...order, idempotencyKey: key }, options))
+  const lockKeys = drafts.flatMap(({ key, order, stockHolder }) => lockKeysOf({ ...order, idempotencyKey: key, stockHolder }, options))
   const taken = new Map<string, number>()
   for (const { order } of drafts) {
     for (const { product_id, quantity } of order.items) taken.set(product_id, (taken.get(product_id) ?? 0) + quantity)
   }
   const statement = sql`select place_orders(
-    ${JSON.stringify(drafts.map(toRecord))}::json,
+    ${JSON.stringify(drafts.map((draft) => toRecord(draft, options.maxGuestStockPercent ?? null)))}::json,
     ${textArray(drafts.map(({ itemsJson }) => itemsJson))},
     ${lockKeys}::text[],
     ${uuidArray([...taken.keys()])}::uuid[],
@@ -41,7 +41,7 @@ export async function storeOrders(options: StoreOptions, drafts: readonly Draft[
 }
 
 /** The columns of a draft in `place_orders`, without its lines. */
-function toRecord({ key, order, responseTemplate }: Draft): Record<string, unknown> {
+function toRecord({ key, order, stockHolder, responseTemplate }: Draft, maxGuestStockPercent: number | null): Record<string, unknown> {
   return {
     id: order.id,
     user_id: order.userId,
@@ -53,6 +53,7 @@ function toRecord({ key, order, responseTemplate }: Draft): Record<string, unkno
     note: order.note,
     // Without a member it is null there, and few orders have attributes.
     ...(order.attributes === null ? {} : { attributes: order.attributes }),
+    ...(stockHolder === null ? {} : { stock_holder: stockHolder, max_guest_stock_percent: maxGuestStockPercent }),
     status_history: order.statusHistory,
     traceparent: order.traceparent,
     placed_at: order.createdAt,
