@@ -7,6 +7,7 @@ import { readNats } from './config/nats.ts'
 import {
   checkLastPort,
   isOfThisMachine,
+  readAllowedHosts,
   readCorsOrigins,
   readOperations,
   readProductUrl,
@@ -144,6 +145,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     isNetworkLimited: read.isSet('RATE_LIMITS') ? isRateLimited : trustProxy !== false || !isOfThisMachine(host, new URL(baseUrl).hostname),
     /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; false for none. */
     trustProxy,
+    /** Names besides the host of `baseUrl` at which the console and the operations port answer. */
+    allowedHosts: readAllowedHosts(read),
     /** Origins whose scripts may use the API, `*` for all, null for its own only. */
     corsOrigins: readCorsOrigins(read),
     /** Providers with which customers sign in. They contain secrets: not for logs. */

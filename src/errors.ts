@@ -54,6 +54,7 @@ export type ErrorCode =
   | 'webhook_disabled'
   | 'api_key_ended'
   | 'too_many_api_keys'
+  | 'misdirected_request'
   | 'precondition_failed'
   | 'payload_too_large'
   | 'unsupported_media_type'

@@ -179,6 +179,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       shedder,
       onOverloaded: metrics?.requestShed,
     },
+    onUntrustedProxy: metrics?.untrustedProxySeen,
     ...reporting,
   })
   const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
@@ -219,7 +220,9 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       const lakeQueries = createLakeQueries(config)
       const lakeCatalogue = new Catalogue(() => openLake(config))
       scope.addHook('onClose', () => lakeCatalogue.close())
-      consoleRoutes(scope, { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, mails, lakeQueries, lakeCatalogue })
+      const { allowedHosts } = config
+      const consoleOptions = { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, allowedHosts }
+      consoleRoutes(scope, { ...consoleOptions, mails, lakeQueries, lakeCatalogue })
     },
     { prefix: basePath },
   )

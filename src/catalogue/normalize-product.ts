@@ -71,13 +71,20 @@ function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice
   return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
 }
 
+/** As browsers write it: without quotes and angle brackets, which a page that is built by hand would take for markup. */
+function normalizeUrl<T>(url: T): T {
+  return typeof url === 'string' && /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url) ? (new URL(url).href as T) : url
+}
+
 /** Each of the two follows from the other one where it is missing. */
 function normalizeImages({ image_url, images }: Pick<NewProduct, 'image_url' | 'images'>): Pick<ProductInput, 'image_url' | 'images'> {
   const listed = images ?? (typeof image_url === 'string' ? [{ url: image_url }] : [])
   const all = isList(listed)
-    ? listed.map((image) => (isObject(image) ? { ...toImage(image.url), ...image, alt: trim(image.alt ?? '') } : image))
+    ? listed.map((image) =>
+        isObject(image) ? { ...toImage(image.url), ...image, url: normalizeUrl(image.url), alt: trim(image.alt ?? '') } : image,
+      )
     : listed
-  return { image_url: image_url ?? (isList(all) ? all[0]?.url : null) ?? null, images: all as ProductInput['images'] }
+  return { image_url: normalizeUrl(image_url) ?? (isList(all) ? all[0]?.url : null) ?? null, images: all as ProductInput['images'] }
 }
 
 function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] {

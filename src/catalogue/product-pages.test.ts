@@ -51,6 +51,27 @@ test('a product without any of it has no row for its page', async () => {
   assert.equal(rows.length, 0)
 })
 
+test('addresses of images are stored as browsers write them, without characters that end an attribute of HTML', async () => {
+  for (const [given, stored] of [
+    ['https://x.example/a"onerror=alert(1)//.png', 'https://x.example/a%22onerror=alert(1)//.png'],
+    ["HTTPS://X.Example/<b>?q='1'#\"", 'https://x.example/%3Cb%3E?q=%271%27#%22'],
+    ['https://x.example', 'https://x.example/'],
+    ['https://bücher.example/größe.png', 'https://xn--bcher-kva.example/gr%C3%B6%C3%9Fe.png'],
+    // The first letter is Cyrillic.
+    ['https://аpple.com/a.png', 'https://xn--pple-43d.com/a.png'],
+    ['https://例え.テスト/?q="><script>', 'https://xn--r8jz45g.xn--zckzah/?q=%22%3E%3Cscript%3E'],
+  ] as const) {
+    const { json } = await create({ image_url: given })
+    assert.deepEqual([json.image_url, json.images[0].url], [stored, stored])
+    assert.equal((await create({ images: [{ url: given }] })).json.image_url, stored)
+    const lines = `${JSON.stringify({ sku: `IMAGE-${stored.length}`, name: 'Image', category: 'a', price: { amount: 1, currency: 'EUR' }, image_url: given })}\n`
+    const imported = await call('POST', '/admin/products/import', { raw: lines, headers: { 'content-type': 'application/x-ndjson' } })
+    assert.equal(imported.status, 200, imported.text)
+    const { rows } = await store.pool.query('select image_url from products where sku = $1', [`IMAGE-${stored.length}`])
+    assert.equal(rows[0]?.image_url, stored)
+  }
+})
+
 test('image_url and the first image are one thing', async () => {
   const { json } = await create({ images: PAGE.images })
   const same = await patch(json.id, { image_url: url('a') })
@@ -120,24 +141,6 @@ test('refuses images with hostile addresses and beyond the bounds', async () => 
   ]) {
     assertProblem(await patch(id, { images }), 422, 'invalid_body', JSON.stringify(images).slice(0, 80))
   }
-})
-
-test('addresses of images in any script stay as they are sent, look-alikes too', async () => {
-  const { id } = (await create()).json
-  // The first letter of the second one is Cyrillic.
-  const addresses = [
-    'https://bücher.example/größe.jpg',
-    'https://аpple.com/a.jpg',
-    'https://例え.テスト/?q="><script>',
-    'HTTPS://A.EXAMPLE/x',
-  ]
-  const changed = await patch(id, { images: addresses.map((address) => ({ url: address })) })
-  assert.equal(changed.status, 200, changed.text)
-  assert.deepEqual(
-    changed.json.images.map((image: { url: string }) => image.url),
-    addresses,
-  )
-  assert.equal(changed.json.image_url, addresses[0])
 })
 
 test('the price before a reduction is above the price and in its currency', async () => {

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import type { Admission } from '../http/admission.ts'
+import { withoutAdvertisingParameters } from '../http/advertising-parameters.ts'
 import { type AnswerLanguage, CacheableAnswer, type CacheLifetimes, entityTag, sendNotModified, type TagHeader } from '../http/cacheable.ts'
 import type { Shortcut } from '../http/shortcut.ts'
 import { type CatalogueVersion, inSnapshot, type Version } from './catalogue-version.ts'
@@ -150,7 +151,8 @@ async function serve(
 
 /** What the page of an address depends on: `language` is what the request's `Accept-Language` means, and not its text, so few addresses are one page. */
 function addressOf({ url = '' }: { url?: string }, language: string | null): string {
-  return language === null ? url : `${language} ${url}`
+  const address = withoutAdvertisingParameters(url)
+  return language === null ? address : `${language} ${address}`
 }
 
 /** With the time of the change: after a restored backup the same number may mean another catalogue. */

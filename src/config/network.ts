@@ -28,6 +28,19 @@ export function isOfThisMachine(...hosts: string[]): boolean {
   return hosts.every((host) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(host) || host.toLowerCase().endsWith('.localhost'))
 }
 
+/** `ALLOWED_HOSTS`: names in lower case. */
+export function readAllowedHosts({ setting }: Settings): readonly string[] {
+  const parse = (value: string) => {
+    const hosts = value.split(',').map((host) => host.trim().toLowerCase())
+    return hosts.every((host) => /^[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?$/.test(host)) ? hosts : undefined
+  }
+  return setting<readonly string[]>(
+    'ALLOWED_HOSTS',
+    { mustBe: 'names such as api-1 with commas between, without ports', parse },
+    { value: [], documented: 'none' },
+  )
+}
+
 /** `CORS_ORIGINS`. */
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {

@@ -150,3 +150,37 @@ test('is for those who may read figures, and read-only', async () => {
     (error) => error instanceof IcebergError && error.status === 405,
   )
 })
+
+test('every refusal below /iceberg is JSON with the error of the protocol, also with BASE_PATH and before a route is found', async (t) => {
+  for (const basePath of ['', '/shop']) {
+    const other = await startStore(t, { basePath, isRateLimited: true, baseUrl: `http://localhost:3000${basePath}` })
+    const { key: fit } = await makeKey(other, ['figures:read'])
+    const { key: unfit } = await makeKey(other, ['products:write'])
+    const ask = async (method: 'GET' | 'POST' | 'PUT', path: string, token?: string, payload?: string) => {
+      const headers = {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
+      }
+      const sent = payload === undefined ? {} : { payload }
+      const answer = await other.server.inject({ method, url: `${basePath}${path}`, headers, ...sent })
+      const body = answer.json()
+      assert.match(String(answer.headers['content-type']), /^application\/json/, answer.body)
+      assert.deepEqual([body.error.code, body.error.message, typeof body.error.type], [answer.statusCode, body.detail, 'string'])
+      return answer.statusCode
+    }
+    const tables = '/iceberg/v1/namespaces/storefront/tables'
+    assert.equal(await ask('GET', '/iceberg/v1/config'), 401)
+    assert.equal(await ask('GET', '/iceberg/v1/config', unfit), 403)
+    assert.equal(await ask('GET', '/iceberg/v1/nothing', fit), 404)
+    assert.equal(await ask('GET', `${tables}/nothing`, fit), 404)
+    assert.equal(await ask('GET', `/iceberg/v1/namespaces/${'x'.repeat(2_000)}`, fit), 404)
+    assert.equal(await ask('GET', '/iceberg/%', fit), 400)
+    assert.equal(await ask('GET', `${tables}/orders?snapshots=none`, fit), 400)
+    assert.equal(await ask('POST', tables, fit, '{}'), 405)
+    const statuses = new Set<number>()
+    for (let wrong = 0; wrong < 60 && !statuses.has(429); wrong++)
+      statuses.add(await ask('GET', '/iceberg/v1/config', `${fit.slice(0, -6)}aaaaaa`))
+    assert.ok(statuses.has(401) && [...statuses].every((status) => status === 401 || status === 429), [...statuses].join())
+    assert.match(String((await other.server.inject({ url: `${basePath}/nothing` })).headers['content-type']), /problem/)
+  }
+})

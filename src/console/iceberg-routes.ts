@@ -1,8 +1,8 @@
-import { Type } from 'typebox'
-import { AppError } from '../errors.ts'
+import { type TSchema, Type } from 'typebox'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { entityTag, isKnown } from '../http/cacheable.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { icebergProblemResponses, OPERATOR_ONLY } from '../http/problem.ts'
 import type { Catalogue, LoadedTable } from '../lake/iceberg/catalogue.ts'
 
 const NAMESPACE = 'storefront'
@@ -59,6 +59,10 @@ const OfTable = Type.Object({
     description: '`order_events`, `orders`, `order_lines`, `catalogue_events`, `products`, `prices` or `stock_events`.',
   }),
 })
+
+function okResponses<T extends TSchema>(schema: T, description: string, ...refusals: ErrorCode[]) {
+  return { 200: { ...schema, description }, ...icebergProblemResponses(...refusals) }
+}
 
 /** The lake's tables as a read-only catalogue. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
@@ -163,7 +167,7 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
         response: {
           200: { ...Table, description: 'The metadata.' },
           304: Type.Null({ description: 'The version with this entity tag is the newest one.' }),
-          ...problemResponses(...OPERATOR_ONLY, 'invalid_query', 'not_found'),
+          ...icebergProblemResponses(...OPERATOR_ONLY, 'invalid_query', 'not_found'),
         },
       },
     },

@@ -1,5 +1,6 @@
 import type { AuthContext } from '../auth/context.ts'
 import type { Pool } from '../db/pool.ts'
+import { findForeignHost } from '../http/host.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Catalogue } from '../lake/iceberg/catalogue.ts'
@@ -30,6 +31,7 @@ export interface ConsoleOptions extends ConsoleParts {
   now: () => Date
   baseUrl: string
   basePath: string
+  allowedHosts: readonly string[]
   mails: Omit<MailRoutesOptions, 'pool'>
   lakeQueries: LakeQueries
   lakeCatalogue: Catalogue
@@ -37,9 +39,12 @@ export interface ConsoleOptions extends ConsoleParts {
 
 /** The console: its page, its sessions, and the calls of operators that the page is made of. Those are in the API's document, for other tools. */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
-  const { pool, jobs, now, auth, baseUrl, basePath, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
-  consolePageRoutes(server)
-  consoleSessionRoutes(server, { auth, baseUrl, basePath })
+  const { pool, jobs, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
+  server.register(async (scope) => {
+    scope.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
+    consolePageRoutes(scope)
+    consoleSessionRoutes(scope, { auth, baseUrl, basePath })
+  })
   figuresRoutes(server, { pool, now })
   pipelineRoutes(server, { pipeline })
   webhookRoutes(server, { pool, jobs, baseUrl })

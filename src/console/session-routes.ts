@@ -130,7 +130,7 @@ function readCookies({ headers: { cookie = '' } }: FastifyRequest, name: string)
 
 /**
  * A page of another site cannot use the cookie: browsers send `Origin` with every POST and DELETE, and no script can change it.
- * Besides BASE_URL, the address that the request was sent to counts, such as localhost through a tunnel.
+ * Besides BASE_URL, the address that the request was sent to counts, such as localhost through a tunnel; `consoleRoutes` refuses other hosts.
  */
 function isSameOrigin({ headers: { origin, host }, protocol }: FastifyRequest, baseUrl: string): boolean {
   return origin !== undefined && (origin === new URL(baseUrl).origin || origin === `${protocol}://${host}`)

@@ -1,16 +1,108 @@
-import { isIP, isIPv4 } from 'node:net'
+import type { IncomingMessage } from 'node:http'
+import { BlockList, isIP, isIPv4 } from 'node:net'
 import type { FastifyRequest } from 'fastify'
+import { AppError } from '../errors.ts'
+import { type ForwardedHeader, forwardedAddresses } from './forwarded.ts'
 
-/** The client's IP address: the connection's, or the one that a proxy named by TRUST_PROXY reports. IPv4 is never in IPv6 form. */
-export function clientAddress(request: Pick<FastifyRequest, 'ip' | 'socket'>): string {
-  const address = plain(request.ip)
-  // A trusted proxy may still forward an invalid address.
-  return isIP(address) === 0 ? plain(request.socket.remoteAddress ?? '') : address
+declare module 'fastify' {
+  interface FastifyInstance {
+    clientAddresses: ClientAddresses
+  }
 }
 
+/** Proxies whose reports of clients are trusted: addresses and networks, or their number. */
+export type TrustedProxies = readonly string[] | number | false
+
+export interface ProxyReports {
+  /** A peer that is no trusted proxy forwards a request: all clients behind it are one. Called for each such request. */
+  onUntrusted: (peer: string) => void
+  /** A trusted proxy reports an address that cannot be read. */
+  onUnreadable: (header: ForwardedHeader, address: string) => void
+}
+
+/** Whose request it is, behind the proxies of TRUST_PROXY. */
+export class ClientAddresses {
+  readonly #isTrusted: (address: string, hop: number) => boolean
+  readonly #reports: ProxyReports
+
+  constructor(proxies: TrustedProxies, reports: ProxyReports) {
+    this.#isTrusted = trusted(proxies)
+    this.#reports = reports
+  }
+
+  /** `hop`: 0 for the peer of the connection. In the form of Fastify's `trustProxy`. */
+  isTrusted(address: string, hop: number): boolean {
+    return this.#isTrusted(plain(address), hop)
+  }
+
+  /** Reports a peer that forwards and is not trusted. */
+  watch({ headers, socket }: IncomingMessage): void {
+    if (!FORWARDING_HEADERS.some((name) => headers[name] !== undefined)) return
+    const peer = plain(socket.remoteAddress ?? '')
+    if (!this.#isTrusted(peer, 0)) this.#reports.onUntrusted(peer)
+  }
+
+  /** The address that the outermost trusted proxy reports, else the connection's. Throws `malformed_request` for one that cannot be read. */
+  find({ headers, socket }: IncomingMessage): string {
+    let address = plain(socket.remoteAddress ?? '')
+    if (!this.#isTrusted(address, 0)) return address
+    const forwarded = forwardedAddresses(headers)
+    if (forwarded === null) return address
+    const { header, addresses } = forwarded
+    if (addresses.length === 0) throw this.#refuse(header, '')
+    for (let hop = 0; hop < addresses.length && this.#isTrusted(address, hop); hop++) {
+      const reported = addresses[addresses.length - 1 - hop] ?? ''
+      const read = readAddress(reported)
+      if (read === null) throw this.#refuse(header, reported)
+      address = read
+    }
+    return address
+  }
+
+  #refuse(header: ForwardedHeader, address: string): AppError {
+    this.#reports.onUnreadable(header, address)
+    return new AppError('malformed_request', `The proxy in front of the store names no client address in ${header} that can be read.`)
+  }
+}
+
+const FORWARDING_HEADERS = ['x-forwarded-for', 'forwarded', 'x-forwarded-proto', 'x-real-ip'] as const
+
+function trusted(proxies: TrustedProxies): (address: string, hop: number) => boolean {
+  if (typeof proxies === 'number') return (_address, hop) => hop < proxies
+  const list = new BlockList()
+  for (const network of proxies === false ? [] : proxies) {
+    const [address = '', bits] = network.split('/')
+    const family = isIPv4(plain(address)) ? 'ipv4' : 'ipv6'
+    const isMapped = family === 'ipv4' && !isIPv4(address)
+    if (bits === undefined) list.addAddress(plain(address), family)
+    // A network of IPv4 in IPv6 form counts 96 bits more.
+    else list.addSubnet(plain(address), Number(bits) - (isMapped ? Math.min(96, Number(bits)) : 0), family)
+  }
+  return (address) => isIP(address) !== 0 && list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
+}
+
+/** The client's IP address: the connection's, or the one that a proxy named by TRUST_PROXY reports. IPv4 is never in IPv6 form. */
+export function clientAddress({ server, raw }: Pick<FastifyRequest, 'server' | 'raw'>): string {
+  return server.clientAddresses.find(raw)
+}
+
+// A port behind an IPv6 address without brackets is one only behind all eight groups.
+const WITH_PORT = /^(?:\[([^[\]]+)\]|([\d.]+)|((?:[\da-f]{1,4}:){7}[\da-f]{1,4}))(?::(?:\d{1,5}|_[\w.-]+))?$/i
+
+/** The address in a form that proxies write: with quotes, brackets, a port, a zone id. Null for any other text. */
+export function readAddress(text: string): string | null {
+  const unquoted = text.replace(/^"(.*)"$/, '$1')
+  const [, bracketed, v4, v6] = WITH_PORT.exec(unquoted) ?? []
+  const address = plain((bracketed ?? v4 ?? v6 ?? unquoted).replace(/%[\w.~-]+$/, ''))
+  return isIP(address) === 0 ? null : address
+}
+
+/** An IPv4 address in IPv6 form, such as `::ffff:192.0.2.7` or `::ffff:c000:207`, as IPv4. */
 function plain(address: string): string {
-  const mapped = /^::ffff:([\d.]+)$/i.exec(address)?.[1]
-  return mapped !== undefined && isIPv4(mapped) ? mapped : address
+  if (!/^[0:]+:ffff:/i.test(address) || isIP(address) !== 6) return address
+  const [, high, low] = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/i.exec(new URL(`http://[${address}]`).hostname.slice(1, -1)) ?? []
+  if (high === undefined || low === undefined) return address
+  return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
 }
 
 /** The network of one subscriber line: an IPv4 address, or the /64 of an IPv6 address, whose other bits the subscriber chooses. */

@@ -3,6 +3,7 @@ import { after, test } from 'node:test'
 import { assertProblem } from '../../test/problem.ts'
 import { sendRaw } from '../../test/raw-http.ts'
 import { startStore } from '../../test/store.ts'
+import { isOwnHost } from './host.ts'
 
 const store = await startStore({ after })
 await store.addProduct()
@@ -52,4 +53,51 @@ test('accepts a target in absolute form when it names the same host, and refuses
     }
   }
   assertProblem(await sendTwice('http://shop.example', ['Host: shop.example']), 404, 'not_found')
+})
+
+const OWN = [
+  'localhost',
+  'LOCALHOST:3000',
+  'shop.localhost:3000',
+  'localhost.',
+  '127.0.0.1',
+  '10.1.2.3:81',
+  '[::1]:3000',
+  '[fd00::1]',
+  'store.example',
+]
+const FOREIGN = [
+  'evil.example',
+  'evil.example:3000',
+  'localhost.evil.example',
+  '127.0.0.1.nip.io',
+  'xlocalhost',
+  'store.example.evil.example',
+  'api-1',
+  '1',
+  '',
+]
+
+test('knows the hosts of the store from those of other sites', () => {
+  const own = { baseUrl: 'https://store.example/v1', allowedHosts: ['api-2'] }
+  for (const host of [...OWN, 'API-2:9464', 'store.example:8443', undefined]) assert.equal(isOwnHost(host, own), true, String(host))
+  for (const host of FOREIGN) assert.equal(isOwnHost(host, own), false, host)
+})
+
+test('the console and its session answer only at hosts of the store, the API at every name that leads to it', async (t) => {
+  const shop = await startStore(t, { baseUrl: 'https://store.example', allowedHosts: ['api-2'] })
+  const call = (method: string, path: string, host: string) => shop.call(method, path, { headers: { host, origin: `http://${host}` } })
+  for (const host of FOREIGN.filter((name) => name !== '')) {
+    for (const path of ['/console', '/console/', '/console/main.ts'])
+      assertProblem(await call('GET', path, host), 421, 'misdirected_request', host)
+    for (const path of ['/console/session', '/console/session/refresh', '/console/session/second-factor', '/console/session/passkey'])
+      assertProblem(await call('POST', path, host), 421, 'misdirected_request', `${path} ${host}`)
+    assertProblem(await call('DELETE', '/console/session', host), 421, 'misdirected_request', host)
+    for (const path of ['/products', '/livez', '/openapi.json', '/docs']) assert.equal((await call('GET', path, host)).status, 200, path)
+    assertProblem(await call('GET', '/admin/orders', host), 401, 'unauthenticated', host)
+  }
+  for (const host of [...OWN, 'api-2:3000']) {
+    assert.equal((await call('GET', '/console', host)).status, 200, host)
+    assert.equal((await call('POST', '/console/session/refresh', host.toLowerCase())).status, 204, host)
+  }
 })

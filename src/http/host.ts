@@ -1,10 +1,36 @@
 import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
 import { AppError } from '../errors.ts'
 
 // RFC 3986 §3.2.2 and §3.2.3: a name, an IPv4 address or an IPv6 address in brackets, and a port. Empty where the target has no authority.
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]*)(?::\d*)?$/
 // RFC 9112 §3.2.2: scheme and authority, up to the path.
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i
+
+/** The hosts at which pages for operators answer: a site can point a name of its own at this machine (DNS rebinding). */
+export interface OwnHosts {
+  baseUrl: string
+  /** Further names, in lower case, without a port. */
+  allowedHosts: readonly string[]
+}
+
+/** Whether the value of `Host` is that of BASE_URL, a loopback name, an address or an allowed name; the port does not matter. */
+export function isOwnHost(host: string | undefined, { baseUrl, allowedHosts }: OwnHosts): boolean {
+  // HTTP/1.0, which no browser speaks.
+  if (host === undefined) return true
+  const name = host.toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
+  if (isIP(name) !== 0 || /^\[[0-9a-f:.]+\]$/.test(name)) return true
+  return name === 'localhost' || name.endsWith('.localhost') || name === new URL(baseUrl).hostname || allowedHosts.includes(name)
+}
+
+/** The refusal of a request to another host than those of the store. */
+export function findForeignHost({ headers: { host } }: Pick<IncomingMessage, 'headers'>, own: OwnHosts): AppError | null {
+  if (isOwnHost(host, own)) return null
+  return new AppError(
+    'misdirected_request',
+    `This part of the store answers at the host of BASE_URL, and not at another name. Use that address, let the proxy pass on Host, or name the host in ALLOWED_HOSTS.`,
+  )
+}
 
 /** The number of headers with this name, in lower case. Of `host` and `authorization` Node.js keeps the first and silently drops the others. */
 export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): number {

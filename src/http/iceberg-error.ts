@@ -1,4 +1,7 @@
-const PATH = '/iceberg/'
+/** Whether clients of the Iceberg REST catalogue ask, which read `application/json` only. */
+export function isIcebergCall(url: string, basePath: string): boolean {
+  return url.startsWith(`${basePath}/iceberg/`)
+}
 
 /** Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the message. */
 const TYPES: Readonly<Record<number, string>> = {
@@ -11,9 +14,9 @@ const TYPES: Readonly<Record<number, string>> = {
 }
 
 /**
- * The member `error` (`ErrorModel` of Iceberg's REST catalogue) of a refusal below `/iceberg/`, whose clients read no problem details; of
- * others no member. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
+ * The member `error` (`ErrorModel` of Iceberg's REST catalogue) of a refusal below `/iceberg/`.
+ * https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
  */
-export function icebergErrorOf(url: string, status: number, message: string) {
-  return url.startsWith(PATH) ? { error: { message, type: TYPES[status] ?? 'RESTException', code: status } } : {}
+export function icebergErrorOf(status: number, message: string) {
+  return { error: { message, type: TYPES[status] ?? 'RESTException', code: status } }
 }

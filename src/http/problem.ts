@@ -5,7 +5,7 @@ import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { type Language, preferredLanguage } from '../language.ts'
-import { icebergErrorOf } from './iceberg-error.ts'
+import { icebergErrorOf, isIcebergCall } from './iceberg-error.ts'
 import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
 import { PROBLEM_MEMBERS } from './problem-members.ts'
@@ -66,6 +66,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   webhook_disabled: { status: 409, title: 'The webhook is disabled' },
   api_key_ended: { status: 409, title: 'The API key has ended' },
   too_many_api_keys: { status: 409, title: 'There are too many API keys' },
+  misdirected_request: { status: 421, title: 'The store has another address' },
   precondition_failed: { status: 412, title: 'The state is no longer the expected one' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: { status: 415, title: 'The media type of the body is not the one of this call' },
@@ -161,13 +162,22 @@ const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
 /** Response schemas of a route's refusals, and of those that every route has, for the OpenAPI document. */
 export function problemResponses(...codes: ErrorCode[]) {
+  return responsesOf('application/problem+json', codes)
+}
+
+/** Like `problemResponses`, below `/iceberg/`. */
+export function icebergProblemResponses(...codes: ErrorCode[]) {
+  return responsesOf('application/json', codes)
+}
+
+function responsesOf(mediaType: string, codes: readonly ErrorCode[]) {
   const byStatus = Map.groupBy(new Set([...codes, ...ANY_ROUTE]), (code) => PROBLEMS[code].status)
   const responses: Record<number, unknown> = {}
   for (const [status, group] of byStatus) {
     responses[status] = {
       description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
       content: {
-        'application/problem+json': {
+        [mediaType]: {
           schema: { $ref: 'Problem#' },
           examples: Object.fromEntries(group.map((code) => [code, { $ref: `#/components/examples/${code}` }])),
         },
@@ -192,7 +202,7 @@ export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
       // Of no call in the document.
-      if (code === 'method_not_allowed') return []
+      if (code === 'method_not_allowed' || code === 'misdirected_request') return []
       const value = {
         type: `${EXAMPLE_BASE_URL}/problems/${code}`,
         title,
@@ -228,6 +238,7 @@ export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>
 /** What problems are made with. `baseUrl` is where their pages are. */
 export interface ProblemContext {
   baseUrl: string
+  basePath: string
   refusals: RefusalLog
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
@@ -237,7 +248,7 @@ export function sendError(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-  { baseUrl, refusals, onOverloaded }: ProblemContext,
+  { baseUrl, basePath, refusals, onOverloaded }: ProblemContext,
 ): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
   const { status } = PROBLEMS[known.code]
@@ -247,6 +258,7 @@ export function sendError(
   else if (status >= 500) request.log.error({ trace_id: traceId, err: loggableError(error), code: known.code }, 'request failed')
   if (known.code === 'overloaded') onOverloaded?.(loadClassOf(request))
   const { errors, members, headers } = known.details
+  const isIceberg = isIcebergCall(request.url, basePath)
   const problem = {
     type: `${baseUrl}/problems/${known.code}`,
     title: titleOf(known.code, language),
@@ -256,7 +268,7 @@ export function sendError(
     request_id: request.id,
     trace_id: traceId,
     ...(errors === undefined ? {} : { errors }),
-    ...icebergErrorOf(request.url, status, known.message),
+    ...(isIceberg ? icebergErrorOf(status, known.message) : {}),
     ...members,
   }
   if (status === 401) reply.header('www-authenticate', known.code === 'invalid_token' ? `${REALM}, error="invalid_token"` : REALM)
@@ -266,7 +278,7 @@ export function sendError(
   return reply
     .code(status)
     .headers({ 'cache-control': 'no-store', 'content-language': language, vary: addTo(reply.getHeader('vary'), 'Accept-Language') })
-    .type('application/problem+json')
+    .type(isIceberg ? 'application/json' : 'application/problem+json')
     .serializer((payload: unknown) => payload as string)
     .send(JSON.stringify(problem))
 }

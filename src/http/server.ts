@@ -7,7 +7,9 @@ import { Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { enforceAccess } from './access.ts'
 import type { Admission } from './admission.ts'
+import { dropAdvertisingParameters } from './advertising-parameters.ts'
 import type { Authenticate } from './caller.ts'
+import { ClientAddresses, type ProxyReports, type TrustedProxies } from './client-address.ts'
 import { compilersWhenUsed } from './compile-when-used.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
 import { findHostFault, toOriginForm } from './host.ts'
@@ -31,8 +33,10 @@ export interface HttpServerOptions {
   baseUrl: string
   /** The prefix of every route, none by default: `baseUrl` is its public address. */
   basePath?: string
-  /** Proxies whose X-Forwarded-For is trusted: addresses and networks, or their number; none by default. */
-  trustProxy?: readonly string[] | number | false
+  /** None by default. */
+  trustProxy?: TrustedProxies
+  /** Called for each request that a proxy forwards which `trustProxy` does not name. */
+  onUntrustedProxy?: (() => void) | undefined
   /** Null, the default: browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
   /** Authenticates the caller of a route that is not public. */
@@ -72,14 +76,16 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   const cors = createCors(options.corsOrigins ?? null)
   const problems = {
     baseUrl: options.baseUrl,
+    basePath: options.basePath ?? '',
     refusals: new RefusalLog(options.logger as FastifyBaseLogger),
     onOverloaded: options.onOverloaded,
   }
+  const clientAddresses = new ClientAddresses(options.trustProxy ?? false, reportProxies(options))
   const server: HttpServer = Fastify({
     loggerInstance: options.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     bodyLimit: BODY_LIMIT_BYTES,
-    trustProxy: trustedProxies(options.trustProxy ?? false),
+    trustProxy: (address, hop) => clientAddresses.isTrusted(address, hop),
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionTimeout: IDLE_TIMEOUT_MS,
@@ -100,6 +106,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     },
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
+  server.decorate('clientAddresses', clientAddresses)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
@@ -119,6 +126,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   if (options.tracing !== undefined) addTracing(server, options.tracing)
   server.addHook('onRequest', (request, reply, done) => {
     cors.allow(request, identify(request, reply))
+    clientAddresses.watch(request.raw)
     if (cors.answerPreflight(request, reply)) return
     // In this hook: a handler runs only after the body was read and validated.
     if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
@@ -133,6 +141,9 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   let checkNoMembers: ReturnType<typeof compileValidator> | undefined
   server.addHook('preValidation', (request, _reply, done) => {
     const { body: schema, consumes } = request.routeOptions.schema ?? {}
+    // Links to public pages are advertised and mailed; elsewhere an unknown parameter is a mistake.
+    if ((request.method === 'GET' || request.method === 'HEAD') && request.routeOptions.config.access === 'public')
+      dropAdvertisingParameters(request.query as never)
     // Of a call without a body, one with members means something that would be dropped silently. Some clients send `{}` with every POST.
     if (schema === undefined && consumes === undefined && request.body !== undefined) {
       checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
@@ -194,11 +205,32 @@ function refuseAddress(allowed: readonly string[]): AppError {
   return new AppError('method_not_allowed', `Allowed here: ${allow}.`, { headers: { allow } })
 }
 
-/** Fastify's setting. Fastify ignores a bare number, because a client that bypasses the proxies could then name any address. */
-function trustedProxies(proxies: readonly string[] | number | false) {
-  if (typeof proxies === 'number') return (_address: string, hop: number) => hop < proxies
-  return proxies === false ? false : [...proxies]
+/** Warns once of each: with such a proxy all clients share one rate limit, or all are refused. */
+function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
+  let hasUntrusted = false
+  let hasUnreadable = false
+  return {
+    onUntrusted(peer) {
+      onUntrustedProxy?.()
+      if (hasUntrusted) return
+      hasUntrusted = true
+      logger.warn(
+        { peer },
+        'a proxy forwards the requests of clients, and TRUST_PROXY does not name it: all clients behind it share one rate limit; set TRUST_PROXY to the addresses of the proxies, or to their number',
+      )
+    },
+    onUnreadable(header, address) {
+      if (hasUnreadable) return
+      hasUnreadable = true
+      logger.warn(
+        { header, address: address.slice(0, MAX_LOGGED_ADDRESS) },
+        'a trusted proxy names no client address that can be read: requests that need one are refused; make it send X-Forwarded-For or Forwarded with the address of the client',
+      )
+    },
+  }
 }
+
+const MAX_LOGGED_ADDRESS = 60
 
 /** The client's request id if it has a plain form, else a new one. */
 export function requestId(request: { headers: Record<string, unknown> }): string {

@@ -36,6 +36,7 @@ export class Metrics {
   )
   readonly #shed = this.#counter('requests_shed_total', 'Requests refused because the process was overloaded, by their class.', ['class'])
   readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed because there were too many.')
+  readonly #untrusted = this.#counter('untrusted_proxy_requests_total', 'Requests that a proxy forwarded which TRUST_PROXY does not name.')
   readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
   readonly #cataloguePublished = this.#counter(
     'catalogue_events_published_total',
@@ -101,6 +102,7 @@ export class Metrics {
   readonly requestShed = (loadClass: string): void => this.#shed.inc({ class: loadClass })
 
   readonly connectionDropped = (): void => this.#dropped.inc()
+  readonly untrustedProxySeen = (): void => this.#untrusted.inc()
 
   readonly eventsPublished = (events: number): void => this.#published.inc(events)
 

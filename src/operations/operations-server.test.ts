@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { get } from 'node:http'
 import { test } from 'node:test'
 import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
@@ -11,6 +12,7 @@ const common = {
   isRequired: true,
   metrics: new Metrics(pino({ level: 'silent' })),
   logger: pino({ level: 'silent' }),
+  isOwnHost: (host?: string) => host !== 'evil.example',
 }
 
 test('is ready only between the start and the stop of everything else, and alive all the time', async (t) => {
@@ -45,4 +47,17 @@ test('a check that fails is answered and logged, and does not end the process', 
   assert.equal((await fetch(`http://127.0.0.1:${server.port}/readyz`)).status, 500)
   assert.match(lines.join(), /no such luck/)
   assert.equal((await fetch(`http://127.0.0.1:${server.port}/livez`)).status, 200)
+})
+
+test('answers no request to the name of another site', async (t) => {
+  const server = new OperationsServer({ ...common, check: async () => [] })
+  onCleanup(t, () => server.stop())
+  await server.start()
+  for (const path of ['/livez', '/readyz', '/metrics', '/nope']) {
+    const status = await new Promise((resolve, reject) => {
+      const asked = { port: server.port, host: '127.0.0.1', path, headers: { host: 'evil.example' } }
+      get(asked, (answer) => resolve(answer.resume().statusCode)).on('error', reject)
+    })
+    assert.equal(status, 421, path)
+  }
 })

@@ -11,6 +11,8 @@ export interface OperationsServerOptions {
   /** What is not ready, with a reason; empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string }[]>
   logger: Logger
+  /** Whether the port answers at this value of `Host`. */
+  isOwnHost: (host: string | undefined) => boolean
 }
 
 /** `/metrics`, `/livez` and `/readyz` of a process, whatever its roles, where customers cannot reach it. */
@@ -67,6 +69,10 @@ export class OperationsServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = request.url?.split('?', 1)[0] ?? ''
     response.setHeader('cache-control', 'no-store')
+    if (!this.#options.isOwnHost(request.headers.host))
+      return sendJson(response, 421, {
+        status: 'this port answers at addresses, localhost, the host of BASE_URL and the names in ALLOWED_HOSTS',
+      })
     if (!PATHS.includes(path)) return sendJson(response, 404, { status: 'there is nothing at this address', paths: PATHS })
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD')

@@ -86,7 +86,8 @@ function examineProcess(host: string, port: number, timeoutMs: number): Promise<
     const start = 'start it (storefront serve), or run this where it runs, with its settings'
     if (response === null) return [warning('process', `${NOBODY} ${place}`, start)]
     const body = (await response.json().catch(() => null)) as { status?: string; failing?: { name: string; reason: string }[] } | null
-    if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`)]
+    const proxies = await findUntrustedProxy(place, signal)
+    if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`), ...proxies]
     const failing = body?.failing ?? []
     if (failing.length === 0)
       return [warning('process', `what answers at ${place} is no process of the store`, 'set OPS_PORT to that of the store')]
@@ -94,4 +95,13 @@ function examineProcess(host: string, port: number, timeoutMs: number): Promise<
       problem('process', `${name} at ${place}: ${reason}`, 'see Is it healthy?, in docs/operations.md'),
     )
   })
+}
+
+/** Only the process knows that a proxy forwards to it. */
+async function findUntrustedProxy(place: string, signal: AbortSignal): Promise<Finding[]> {
+  const metrics = await (await fetch(`http://${place}/metrics`, { signal })).text()
+  const forwarded = Number(/^storefront_untrusted_proxy_requests_total (\d+)/m.exec(metrics)?.[1] ?? 0)
+  if (forwarded === 0) return []
+  const found = `a proxy that TRUST_PROXY does not name has forwarded ${forwarded} requests to the process at ${place}: all clients behind it share one rate limit`
+  return [warning('proxies', found, 'set TRUST_PROXY to the addresses of the proxies, or to their number')]
 }

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, test } from 'node:test'
+import { assertProblem } from '../../test/problem.ts'
+import { startStore } from '../../test/store.ts'
+import { ADVERTISING_PARAMETERS, withoutAdvertisingParameters } from './advertising-parameters.ts'
+
+const NAMES = ADVERTISING_PARAMETERS.replace('utm_[^=&]*', 'utm_source|utm_medium|utm_id|utm_').split('|')
+const store = await startStore({ after }, { shopProductUrl: 'https://shop.example/{slug}' })
+const lamp = await store.addProduct()
+await store.addProduct()
+const ada = await store.register()
+
+test('the address without what advertisers add is the one that the page was linked by', () => {
+  for (const name of NAMES) {
+    for (const [with_, without] of [
+      [`/products?${name}=a.B-1%20`, '/products'],
+      [`/products?${name}`, '/products'],
+      [`/products?limit=1&${name}=x`, '/products?limit=1'],
+      [`/products?${name}=x&limit=1`, '/products?limit=1'],
+      [`/products?utm_source=a&limit=1&${name}=x&${name}=y&q=${name}`, `/products?limit=1&q=${name}`],
+    ] as const) {
+      assert.equal(withoutAdvertisingParameters(with_), without)
+    }
+  }
+  for (const other of ['/products?xgclid=1&gclidx=gclid', '/gclid=1?gclid%3D=1', '/products?utm=1', '/utm_source=1'])
+    assert.equal(withoutAdvertisingParameters(other), other)
+})
+
+test('public reads ignore them, in the answer, its links and the cache of pages', async () => {
+  const plain = await store.call('GET', '/products?limit=1')
+  for (const name of NAMES) {
+    const answer = await store.call('GET', `/products?${name}=A1&limit=1&${name}=A2`)
+    assert.deepEqual([answer.status, answer.text, answer.headers.etag], [200, plain.text, plain.headers.etag], name)
+    assert.equal(answer.headers.link, plain.headers.link)
+    for (const path of [
+      '/products/facets',
+      '/categories',
+      `/products/${lamp.id}`,
+      '/feeds/products.xml',
+      '/feeds/products.ndjson',
+      '/openapi.json',
+    ])
+      assert.equal((await store.call('GET', `${path}?${name}=A1`)).status, 200, `${path} ${name}`)
+  }
+})
+
+test('other unknown parameters stay errors, and so do these where no page is linked to', async () => {
+  for (const name of ['utmsource', 'gclidx', 'xgclid', 'page', 'GCLID', 'ga'])
+    assertProblem(await store.call('GET', `/products?${name}=1`), 400, 'invalid_query', name)
+  assertProblem(await store.call('GET', '/orders?utm_source=mail', { token: ada.token }), 400, 'invalid_query')
+})
+
+test('Varnish drops the same ones', () => {
+  const vcl = readFileSync(new URL('../../deploy/varnish/default.vcl', import.meta.url), 'utf8')
+  assert.ok(vcl.includes(`(?<=[?&])(?:${ADVERTISING_PARAMETERS})(?:=[^&]*)?(?:&|$)`))
+})
