@@ -35,8 +35,8 @@ import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
-import { isOwnHost } from './http/host.ts'
 import type { ReadinessCheck } from './http/health.ts'
+import { isOwnHost } from './http/host.ts'
 import type { HttpServer } from './http/http-server.ts'
 import { createJobQueue } from './jobs/job-queue.ts'
 import { queueAccountMail } from './mail/account-mail.ts'
@@ -135,7 +135,10 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     const check: ReadinessCheck = async () => (isStopping ? [{ name: 'process', reason: 'the process is stopping' }] : canWork())
     if (secretWatch !== null) metrics.watchSecret(secretWatch)
     const checkAll = checkEveryRole(check, watched, hasEmail || hasWebhook ? secretWatch : null)
-    const operations = config.operations === null ? null : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger, isOwnHost: (host) => isOwnHost(host, config) })
+    const operations =
+      config.operations === null
+        ? null
+        : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger, isOwnHost: (host) => isOwnHost(host, config) })
     if (operations !== null) metrics.collectProcess()
     const services: Service[] =
       operations === null || config.operations === null

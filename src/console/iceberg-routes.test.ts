@@ -5,7 +5,6 @@ import { IcebergError, IcebergRestCatalog } from 'iceberg-js'
 import { makeKey } from '../../test/api-keys.ts'
 import { writeCatalogue } from '../../test/catalogue-lake.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
-import { assertProblem } from '../../test/problem.ts'
 import { startS3Server } from '../../test/s3-server.ts'
 import { startStore } from '../../test/store.ts'
 import { openLake } from '../app/open-lake.ts'
@@ -109,7 +108,7 @@ test('answers 404 for what is not there, as the protocol says', async () => {
   const missing = (error: unknown) => error instanceof IcebergError && error.status === 404
   await assert.rejects(catalogue.loadTable({ namespace: ['storefront'], name: 'returns' }), missing)
   const answer = await store.call('GET', '/iceberg/v1/namespaces/other/tables', { token: key })
-  assertProblem(answer, 404, 'not_found')
+  assert.deepEqual([answer.status, answer.json.code], [404, 'not_found'])
   assert.deepEqual(answer.json.error, { message: 'There is no such namespace.', type: 'NoSuchNamespaceException', code: 404 })
 })
 
@@ -118,7 +117,7 @@ test('lists the namespaces of the top level for an empty parent, and refuses an 
   assert.deepEqual((await ask('')).json, { namespaces: [['storefront']] })
   assert.deepEqual((await ask('storefront')).json, { namespaces: [] })
   const unknown = await ask('other')
-  assertProblem(unknown, 404, 'not_found')
+  assert.deepEqual([unknown.status, unknown.json.code], [404, 'not_found'])
   assert.equal(unknown.json.error.type, 'NoSuchNamespaceException')
 })
 
