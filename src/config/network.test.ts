@@ -47,8 +47,9 @@ test('limits by network do not apply where only this machine reaches the store, 
 
 test('takes origins as browsers send them, all, or none', () => {
   assert.deepEqual([readConfig({}).corsOrigins, readConfig({ CORS_ORIGINS: '*' }).corsOrigins], [null, '*'])
+  assert.deepEqual(readConfig({ CORS_ORIGINS: 'https://shop.example/' }).corsOrigins, ['https://shop.example'], 'as copied from a browser')
   for (const origin of [
-    ...['https://shop.example/', 'https://shop.example/a', 'HTTPS://shop.example', 'https://Shop.example', 'https://shop.example:443'],
+    ...['https://shop.example//', 'https://shop.example/a', 'HTTPS://shop.example', 'https://Shop.example', 'https://shop.example:443'],
     ...[
       'shop.example',
       'null',

@@ -45,7 +45,8 @@ export function readAllowedHosts({ setting }: Settings): readonly string[] {
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {
     if (value === '*') return value
-    const origins = value.split(',').map((origin) => origin.trim())
+    // The address bar of a browser shows a slash behind the host.
+    const origins = value.split(',').map((origin) => origin.trim().replace(/(?<=[^/])\/$/, ''))
     return origins.every(isOrigin) ? origins : undefined
   }
   const mustBe = '*, or origins such as https://shop.example with commas between'
