@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { UnsuitableBucket } from '../src/lake/lake-store.ts'
+import { eventually } from './eventually.ts'
+import { startS3Server } from './s3-server.ts'
+import { startSecondProcess, startStore } from './store.ts'
+import { insertOrders } from './stream-harness.ts'
+
+test('a bucket that is unavailable when the stream starts stops no event of a known database, and every event of another one', async (t) => {
+  const server = await startS3Server(t)
+  Object.assign(process.env, server.env)
+  let isUnavailable = true
+  server.fault = () => (isUnavailable ? { status: 403 } : undefined)
+  const store = await startStore(t)
+  const { pool } = store
+  const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
+  const operations = { host: '127.0.0.1', port: 0, isRequired: true }
+  const start = () => startSecondProcess(t, store, { roles: ['api', 'stream'], lakeBucket, operations })
+  const published = async () => Number((await pool.query<{ count: string }>('select count(*) from topic_messages')).rows[0]?.count)
+  const readiness = async (port: number | null) => {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`)
+    return { status: answer.status, text: await answer.text() }
+  }
+
+  const known = await start()
+  await insertOrders(pool, 3)
+  await eventually(async () => (await published()) === 3, { what: 'the events of the known database' })
+  await eventually(async () => (await readiness(known.app.operationsPort)).status === 200, { what: 'a process that is ready' })
+  await known.app.stop()
+
+  // As after a restore: without the lake nobody knows which numbers are used.
+  await pool.query(`update database_incarnations set identity = 'another database'`)
+  const another = await start()
+  await insertOrders(pool, 2)
+  const { text } = await eventually(async () => {
+    const answer = await readiness(another.app.operationsPort)
+    return answer.status === 503 && answer
+  })
+  assert.match(text, /change_stream.*the bucket s3:\/\/test-bucket\/lake\/: AccessDenied/)
+  assert.equal(await published(), 3)
+  isUnavailable = false
+  await eventually(async () => (await published()) === 5, { what: 'the events after the bucket is back' })
+  await another.app.stop()
+})
+
+for (const conditions of ['ignored', 'refused'] as const) {
+  test(`a process with the role lake does not start with a bucket whose conditions are ${conditions}`, async (t) => {
+    const server = await startS3Server(t, { conditions })
+    Object.assign(process.env, server.env)
+    const store = await startStore(t)
+    const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
+    await assert.rejects(startSecondProcess(t, store, { roles: ['api', 'lake'], lakeBucket }), UnsuitableBucket)
+  })
+}
