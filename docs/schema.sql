@@ -1016,6 +1016,8 @@ declare
   buyers uuid[];
   keys_in_use bigint;
   sold_out uuid[];
+  guest_orders uuid[];
+  max_percent integer;
 begin
   perform set_config('lock_timeout', lock_timeout_ms::text, true);
   perform abort_unless(coalesce(bool_and(pg_try_advisory_xact_lock(hashtextextended(lock_key, 0))), true))
@@ -1027,11 +1029,11 @@ begin
       json_to_recordset(batch) as (
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
-        response_template text, attributes json
+        response_template text, attributes json, stock_holder text, max_guest_stock_percent integer
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
-      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, items)
+      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
       attributes, status_history, traceparent, created_at, updated_at)
@@ -1039,6 +1041,12 @@ begin
       attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
+  ), held as (
+    insert into guest_holds (order_id, product_id, holder, quantity, created_at)
+    select id, (item ->> 'product_id')::uuid, stock_holder, (item ->> 'quantity')::bigint, placed_at
+    from draft
+    cross join json_array_elements(items::json) as item
+    where stock_holder is not null
   ), kept as (
     insert into idempotency_keys (user_id, key, fingerprint, order_id, response)
     select user_id, idempotency_key, fingerprint, id, response_template from draft where idempotency_key is not null
@@ -1050,8 +1058,10 @@ begin
   select
     (select array_agg(number order by number) from placed),
     (select array_agg(distinct user_id) from placed),
-    (select count(idempotency_key) from draft) - (select count(*) from kept)
-  into numbers, buyers, keys_in_use;
+    (select count(idempotency_key) from draft) - (select count(*) from kept),
+    (select array_agg(id) from draft where stock_holder is not null),
+    (select min(max_guest_stock_percent) from draft)
+  into numbers, buyers, keys_in_use, guest_orders, max_percent;
   perform abort_unless(keys_in_use = 0);
 
   -- The trigger of the insert has locked these counts.
@@ -1065,6 +1075,18 @@ begin
   -- By a select, because an update locks in the order of its plan.
   perform abort_unless(count(*) = cardinality(taken_product_ids))
   from (select from inventory where product_id = any(taken_product_ids) order by product_id for update) as locked;
+  -- What a guest's network may hold of a product. Its orders have an advisory lock in common, so none of another transaction is missed.
+  if guest_orders is not null and max_percent is not null then
+    perform abort_unless(false)
+    from (
+      select product_id, sum(quantity) as quantity, coalesce(sum(quantity) filter (where order_id <> all (guest_orders)), 0) as earlier
+      from guest_holds
+      where (product_id, holder) in (select product_id, holder from guest_holds where order_id = any (guest_orders))
+      group by product_id, holder
+    ) as held
+    join inventory using (product_id)
+    where inventory.available is not null and held.quantity > greatest(10, (inventory.available + held.earlier) * max_percent / 100);
+  end if;
   -- After the lock: an import that changed the stock may have changed the price.
   perform abort_unless(
     prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
@@ -1693,6 +1715,20 @@ $$;
 
 
 --
+-- Name: release_guest_holds(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.release_guest_holds() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  delete from guest_holds using after where guest_holds.order_id = after.id and after.status <> 'pending';
+  return null;
+end
+$$;
+
+
+--
 -- Name: remove_old_product_events(timestamp with time zone, uuid, text, bigint, integer); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -2295,6 +2331,20 @@ CREATE TABLE public.figure_progress (
     order_number bigint DEFAULT 0 NOT NULL,
     collected_at timestamp(3) with time zone,
     CONSTRAINT figure_progress_is_only CHECK (is_only)
+);
+
+
+--
+-- Name: guest_holds; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.guest_holds (
+    order_id uuid NOT NULL,
+    product_id uuid NOT NULL,
+    holder text NOT NULL,
+    quantity bigint NOT NULL,
+    created_at timestamp(3) with time zone NOT NULL,
+    CONSTRAINT guest_holds_quantity_positive CHECK ((quantity > 0))
 );
 
 
@@ -3272,6 +3322,14 @@ ALTER TABLE ONLY public.figure_progress
 
 
 --
+-- Name: guest_holds guest_holds_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.guest_holds
+    ADD CONSTRAINT guest_holds_pkey PRIMARY KEY (order_id, product_id);
+
+
+--
 -- Name: idempotency_keys idempotency_keys_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3903,6 +3961,20 @@ CREATE INDEX email_deliveries_user_id_send_after_idx ON public.email_deliveries 
 
 
 --
+-- Name: guest_holds_created_at_order_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX guest_holds_created_at_order_id_idx ON public.guest_holds USING btree (created_at, order_id);
+
+
+--
+-- Name: guest_holds_product_id_holder_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX guest_holds_product_id_holder_idx ON public.guest_holds USING btree (product_id, holder);
+
+
+--
 -- Name: idempotency_keys_created_at_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4447,6 +4519,13 @@ CREATE TRIGGER orders_history_is_whole BEFORE INSERT OR UPDATE OF status, versio
 --
 
 CREATE TRIGGER orders_lines_add_up BEFORE INSERT OR UPDATE OF items, total_amount, currency ON public.orders FOR EACH ROW WHEN ((public.order_lines_add_up(new.items, new.total_amount, new.currency) IS NOT TRUE)) EXECUTE FUNCTION public.refuse_row();
+
+
+--
+-- Name: orders orders_release_guest_holds; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER orders_release_guest_holds AFTER UPDATE ON public.orders REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.release_guest_holds();
 
 
 --
