@@ -3,11 +3,13 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { after, test } from 'node:test'
+import fc from 'fast-check'
 import { eventually, promptly } from '../../../test/eventually.ts'
 import { freePort } from '../../../test/free-port.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
 import { startVarnish, varnishMissing } from '../../../test/varnish.ts'
 import type { Pool } from '../../db/pool.ts'
+import { ADVERTISING_PARAMETERS } from '../../http/advertising-parameters.ts'
 import { PROBLEMS } from '../../http/problem.ts'
 import { productTag } from '../events.ts'
 
@@ -146,12 +148,63 @@ test('keeps a page once for each language of the catalogue, whatever headers cli
     [`${'nl,'.repeat(160)}de`, 'Ein Stuhl'],
     [`${'nl,'.repeat(2_000)}de`, 'A chair'],
     [`${', '.repeat(240)}de`, 'Ein Stuhl'],
+    ['en;q=0.1,de', 'Ein Stuhl'],
+    ['en;q=0.85,fr;q=0.9,de;q=0.89', 'Une chaise'],
+    ['en;q=0.3, de;q=0.301, fr;q=0.3', 'Ein Stuhl'],
+    ['fr;q=0.5,de;q=0.5,en;q=0.50', 'Une chaise'],
+    ['en;q=0.001,de;q=0,fr;q=2', 'A chair'],
+    ['de-AT;q=0.2 , fr-CH ; Q=1.000', 'Une chaise'],
+    ['de;q=1.5,en;q=0.1', 'A chair'],
+    ['de;level=1,fr;q=0.1', 'Une chaise'],
     ['-;q=,,;;=', 'A chair'],
     ['d'.repeat(5_000), 'A chair'],
   ] as const) {
     assert.equal(await read(accept ?? ''), name, accept?.slice(0, 40))
   }
   assert.equal(countAsked(), before)
+})
+
+test('chooses the language that the store itself would', options, async () => {
+  const { store, varnish } = setup()
+  const chair = await store.addProduct({ name: 'A stool' })
+  await store.pool.query('update products set translations = $2 where id = $1', [
+    chair.id,
+    { de: { name: 'Hocker' }, fr: { name: 'Tabouret' } },
+  ])
+  const read = async (origin: string, accept: string) => {
+    const answer = await fetch(`${origin}/products/${chair.id}`, { headers: { 'accept-language': accept } })
+    return ((await answer.json()) as { name?: string }).name
+  }
+  const direct = `http://127.0.0.1:${store.config.port}`
+  await eventually(async () => (await read(direct, 'fr')) === 'Tabouret' && (await read(varnish.url, 'de')) === 'Hocker')
+  await bothPurgesOf(store.pool)
+  const tag = fc.constantFrom('en', 'de', 'fr', 'de-AT', 'FR-ca', 'nl', 'zh-Hant', '*')
+  const quality = fc.constantFrom('', ';q=1', ';q=0.9', '; q=0.85', ';q=0.8', ';q=0.801', ';q=0.1', ';q=0.05', ';q=1.0')
+  const header = fc
+    .uniqueArray(fc.tuple(tag, quality), { minLength: 1, maxLength: 6, selector: ([name]) => name.slice(0, 2).toLowerCase() })
+    .map((ranges) => ranges.map((range) => range.join('')).join(', '))
+  await fc.assert(
+    fc.asyncProperty(header, async (accept) => assert.equal(await read(varnish.url, accept), await read(direct, accept), accept)),
+    { numRuns: 300 },
+  )
+})
+
+test('keeps a page once, whatever advertisers have added to its address', options, async () => {
+  const { varnish, lamp, asked } = setup()
+  const path = `/products?ids=${lamp.id}&limit=11`
+  const first = await (await fetch(varnish.url + path)).text()
+  const before = asked.length
+  for (const name of ADVERTISING_PARAMETERS.replace('utm_[^=&]*', 'utm_source|utm_x').split('|')) {
+    for (const added of [`${path}&${name}=1`, `/products?${name}=2&ids=${lamp.id}&${name}&limit=11`]) {
+      const answer = await fetch(varnish.url + added)
+      assert.deepEqual([answer.headers.get('x-cache'), await answer.text()], ['hit', first], added)
+    }
+  }
+  assert.equal((await fetch(`${varnish.url}${path}&xgclid=1`)).status, 400)
+  assert.deepEqual(
+    asked.slice(before).filter((url) => url.includes('utm_')),
+    [],
+  )
 })
 
 test('refuses to ban except by tags', options, async () => {
