@@ -25,6 +25,7 @@ export const SUITE: readonly Benchmark[] = [
 /** Benchmarks that run only by name: they print more about one subject. */
 export const OTHERS: readonly string[] = [
   'capacity',
+  'greedy',
   'import-beside-orders',
   'large-catalogue',
   'login-timing',
