@@ -16,7 +16,7 @@ export interface Shortage {
 }
 
 /** More than a customer could mostly want: a shortage shows no more, so that a shop's stock, and what it sells in a day, cannot be read from it. */
-export const MAX_SHOWN_AVAILABLE = 20
+const MAX_SHOWN_AVAILABLE = 20
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
