@@ -196,7 +196,7 @@ test('the wrong file is recognised before anything is sent', { skip: NO_CHROMIUM
     ['empty.csv', Buffer.alloc(0), 'empty.csv is empty.'],
     ['letter.txt', Buffer.from('Dear Ada,\n\nthank you.'), 'letter.txt is no catalogue: its first line is neither'],
     ['array.json', Buffer.from('[\n  {"sku": "A"}\n]'), 'array.json is one JSON array.'],
-    ['utf16.csv', Buffer.from('sku,name,category,price\n', 'utf16le'), 'utf16.csv is no text in UTF-8'],
+    ['latin.csv', Buffer.from('sku;name;category;price\nA;Größe;C;1\n', 'latin1'), 'latin.csv is no text in UTF-8'],
   ] as const) {
     const mimeType = name.endsWith('.png') ? 'image/png' : 'text/plain'
     await page.getByLabel('File').setInputFiles({ name, mimeType, buffer })

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { createReadStream, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createReadStream, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readImportLines } from '../src/catalogue/import/import-lines.ts'
+import { magentoCsv, medusaProduct, shopifyJsonl, wooProduct } from '../src/move-in/convert/sample-exports.ts'
 import { readCustomer } from '../src/move-in/customer-line.ts'
 import { readOrder } from '../src/move-in/order-line.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -22,7 +23,6 @@ const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
 function makeExports(t: Cleanup) {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-converters-'))
   onCleanup(t, () => rmSync(folder, { recursive: true, force: true }))
-  symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'))
   const write = (name: string, value: unknown) => writeFileSync(join(folder, name), `${JSON.stringify(value)}\n`)
   for (const [shop, { files }] of [
     ['shopify', writeShopifyExport(folder, 20)],
@@ -30,18 +30,18 @@ function makeExports(t: Cleanup) {
   ] as const)
     for (const [name, path = ''] of Object.entries(files))
       renameSync(path, join(dirname(path), `${shop}-${name}.${shop === 'shopify' ? 'jsonl' : 'json'}`))
-  const variant = { id: 'gid://shopify/ProductVariant/1', sku: 'MUG-1', price: '8.50', inventoryQuantity: 3, selectedOptions: [] }
-  const product = { id: 'gid://shopify/Product/1', title: 'Mug', descriptionHtml: '<p>A mug</p>', productType: 'kitchen' }
-  writeFileSync(
-    join(folder, 'shopify-products.jsonl'),
-    `${JSON.stringify(product)}\n${JSON.stringify({ ...variant, __parentId: product.id })}\n`,
-  )
-  write('woocommerce-products.json', [{ id: 1, sku: 'MUG-1', name: 'Mug', price: '8.50', categories: [{ slug: 'kitchen' }], images: [] }])
+  const samples = { 'shopify-products.jsonl': shopifyJsonl, 'woocommerce-products.json': wooProduct, 'medusa-products.json': medusaProduct }
+  for (const [name, make] of Object.entries({ ...samples, 'magento-products.csv': magentoCsv })) writeFileSync(join(folder, name), make({}))
   write('medusa-customers.json', MEDUSA_CUSTOMERS)
   write('medusa-orders.json', { orders: [MEDUSA_ORDER] })
   writeFileSync(join(folder, 'medusa-hashes.jsonl'), `${JSON.stringify({ email: 'ada@example.com', password: BCRYPT })}\n`)
   writeFileSync(join(folder, 'orders.csv'), 'Name,Email,Total\n"#1001",ada@example.com,12.50\n')
-  const sh = (command: string) => spawnSync('sh', ['-c', command], { cwd: folder, encoding: 'utf8' })
+  // The command of the document, on this copy of the program.
+  const sh = (command: string) =>
+    spawnSync('sh', ['-c', command.replace(/^\.\/storefront/, `'${process.execPath}' '${join(ROOT, 'bin/storefront.mjs')}'`)], {
+      cwd: folder,
+      encoding: 'utf8',
+    })
   const linesOf = (name: string) => readFileSync(join(folder, name), 'utf8').trim().split('\n')
   return { folder, sh, linesOf }
 }
@@ -58,13 +58,16 @@ test('the sample lines of the document are imported', async (t) => {
 test('the commands for each shop convert its exports into lines that the import accepts, customers and guests in one file', async (t) => {
   const { folder, sh, linesOf } = makeExports(t)
   const now = new Date()
-  for (const shop of ['shopify', 'woocommerce', 'medusa']) {
-    const commands = [...DOCUMENT.matchAll(new RegExp(`^node examples/move-in/${shop}\\.mjs .*>.*$`, 'gm'))].map(([line]) => line)
-    assert.equal(commands.length, shop === 'medusa' ? 2 : 4)
+  for (const [shop, count] of Object.entries({ shopify: 4, woocommerce: 4, medusa: 3, magento: 1 })) {
+    const commands = [...DOCUMENT.matchAll(new RegExp(`^\\./storefront convert ${shop} .*>.*$`, 'gm'))].map(([line]) => line)
+    assert.equal(commands.length, count)
     for (const command of commands) {
       const { status, stderr } = sh(command)
       assert.deepEqual([status, stderr], [0, ''], command)
     }
+    const lines = readImportLines(createReadStream(join(folder, 'products.ndjson')), { fileName: 'products.ndjson', currency: 'EUR' })
+    for await (const line of lines) assert.ok('product' in line, JSON.stringify(line))
+    if (shop === 'magento') continue
     for (const what of ['customers', 'orders']) {
       assert.ok(DOCUMENT.includes(`./storefront import ${what} ${what}.ndjson --source ${shop}\n`))
       const read = what === 'customers' ? (line: unknown) => readCustomer(line, now, false) : (line: unknown) => readOrder(line, now)
@@ -72,30 +75,31 @@ test('the commands for each shop convert its exports into lines that the import 
     }
     const customers = linesOf('customers.ndjson').map((line) => JSON.parse(line))
     assert.ok(customers.some(({ guest }) => guest === true) && customers.some(({ guest }) => guest !== true))
-    if (shop === 'medusa') continue
-    const lines = readImportLines(createReadStream(join(folder, 'products.ndjson')), { fileName: 'products.ndjson', currency: 'EUR' })
-    for await (const line of lines) assert.ok('product' in line, JSON.stringify(line))
   }
 })
 
 test('a converter refuses a wrong file or a missing argument in one line that says what it expects, with status 2', (t) => {
   const { sh } = makeExports(t)
   const refusals: [string, RegExp][] = [
-    ['shopify.mjs orders orders.csv', /^orders\.csv is no JSON; expected the JSONL of a bulk operation on orders.*no CSV/],
-    ['shopify.mjs guests shopify-customers.jsonl', /^shopify-customers\.jsonl: .*lacks .*currencyCode.*bulk operation on orders/],
-    ['shopify.mjs customers shopify-orders.jsonl', /lacks firstName.*bulk operation on customers/],
-    ['shopify.mjs products shopify-products.jsonl', /the currency of the prices is missing.*usage: shopify\.mjs products FILE CURRENCY/],
-    ['shopify.mjs orders nowhere.jsonl', /^nowhere\.jsonl cannot be read/],
-    ['woocommerce.mjs guests woocommerce-customers.json', /lacks .*billing.*pages of \/wp-json\/wc\/v3\/orders/],
-    ['woocommerce.mjs customers woocommerce-orders.json', /lacks email/],
-    ['woocommerce.mjs customers woocommerce-customers.json woocommerce-orders.json', /lacks ID, user_pass.*wp user list/],
-    ['woocommerce.mjs products woocommerce-products.json', /the currency of the prices is missing/],
-    ['medusa.mjs orders medusa-customers.json', /lacks .*display_id, items, currency_code.*\/admin\/orders/],
-    ['medusa.mjs orders', /the file is missing.*usage: medusa\.mjs orders FILE/],
-    ['medusa.mjs guests medusa-orders.json', /^"guests" is none of customers, orders; usage:/],
+    ['shopify orders orders.csv', /orders\.csv is no JSON; expected the JSONL of a bulk operation on orders/],
+    [
+      'shopify products orders.csv --currency EUR',
+      /orders\.csv lacks the columns handle, .*expected the product export of the Shopify admin/,
+    ],
+    ['shopify guests shopify-customers.jsonl', /shopify-customers\.jsonl: .*lacks .*currencyCode.*bulk operation on orders/],
+    ['shopify customers shopify-orders.jsonl', /lacks firstName.*bulk operation on customers/],
+    ['shopify products shopify-products.jsonl', /the currency of the prices is missing.*--currency EUR/],
+    ['shopify orders nowhere.jsonl', /nowhere\.jsonl cannot be read/],
+    ['woocommerce guests woocommerce-customers.json', /lacks .*billing.*pages of \/wp-json\/wc\/v3\/orders/],
+    ['woocommerce customers woocommerce-orders.json', /lacks email/],
+    ['woocommerce customers woocommerce-customers.json --passwords woocommerce-orders.json', /lacks ID, user_pass.*wp user list/],
+    ['woocommerce products nowhere.json --currency EUR', /nowhere\.json cannot be read/],
+    ['medusa orders medusa-customers.json', /lacks .*display_id, items, currency_code.*\/admin\/orders/],
+    ['medusa guests medusa-orders.json', /"guests" of medusa is none of products, customers, orders/],
+    ['oscommerce products medusa-orders.json', /"oscommerce" is none of shopify, woocommerce, medusa, magento/],
   ]
   for (const [command, message] of refusals) {
-    const { status, stdout, stderr } = sh(`node examples/move-in/${command}`)
+    const { status, stdout, stderr } = sh(`./storefront convert ${command}`)
     assert.deepEqual([status, stdout], [2, ''], `${command}: ${stderr}`)
     assert.match(stderr, message)
     assert.equal(stderr.trim().split('\n').length, 1, stderr)

@@ -21,15 +21,15 @@ test('the exports of Medusa become lines that the import accepts', (t) => {
     return join(folder, name)
   }
   const convert = (...args: string[]): unknown[] => {
-    const script = fileURLToPath(new URL('../examples/move-in/medusa.mjs', import.meta.url))
-    const text = execFileSync(process.execPath, [script, ...args], { encoding: 'utf8' })
+    const script = fileURLToPath(new URL('../bin/storefront.mjs', import.meta.url))
+    const text = execFileSync(process.execPath, [script, 'convert', 'medusa', ...args], { encoding: 'utf8' })
     return text
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line))
   }
   const hashes = write('hashes.jsonl', `${JSON.stringify({ email: 'ada@example.com', password: SCRYPT })}\n`)
-  const customers = convert('customers', write('customers.json', JSON.stringify(CUSTOMERS, null, 2)), hashes).map((line) =>
+  const customers = convert('customers', write('customers.json', JSON.stringify(CUSTOMERS, null, 2)), '--passwords', hashes).map((line) =>
     readCustomer(line, now, false),
   )
   assert.deepEqual(

@@ -15,9 +15,9 @@ const ORDERS = 700
 const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
 const PHPASS = '$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0'
 
-const convert = (script: string, to: string, ...args: string[]) => {
-  const path = fileURLToPath(new URL(`../examples/move-in/${script}`, import.meta.url))
-  writeFileSync(to, execFileSync(process.execPath, [path, ...args], { maxBuffer: 1e9, encoding: 'utf8' }))
+const convert = (shop: string, to: string, ...args: string[]) => {
+  const path = fileURLToPath(new URL('../bin/storefront.mjs', import.meta.url))
+  writeFileSync(to, execFileSync(process.execPath, [path, 'convert', shop, ...args], { maxBuffer: 1e9, encoding: 'utf8' }))
   return to
 }
 
@@ -39,14 +39,14 @@ test('a year of two peers moves in from their exports: killed once, run twice, s
       join(folder, `${name}-c.ndjson`),
       'customers',
       exported.customers ?? '',
-      ...(exported.hashes ? [exported.hashes] : []),
+      ...(exported.hashes ? ['--passwords', exported.hashes] : []),
     ),
     guests: convert(script, join(folder, `${name}-g.ndjson`), 'guests', exported.orders ?? ''),
     orders: convert(script, join(folder, `${name}-o.ndjson`), 'orders', exported.orders ?? ''),
   })
   const peers = [
-    { name: 'shopify', peer: shopify, files: files('shopify', 'shopify.mjs', shopify) },
-    { name: 'woo', peer: woo, files: files('woo', 'woocommerce.mjs', woo) },
+    { name: 'shopify', peer: shopify, files: files('shopify', 'shopify', shopify) },
+    { name: 'woo', peer: woo, files: files('woo', 'woocommerce', woo) },
   ]
   for (const { name, peer, files } of peers) {
     let created = 0

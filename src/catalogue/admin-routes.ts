@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
+import { isEncoding } from '../encoding.ts'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
@@ -20,6 +21,8 @@ import type { CatalogueContext } from './serve-catalogue.ts'
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: "The product's ETag, or `*`; without it the answer is 428." })),
 })
+/** Less than the server's limit for a request, so that the answer can say how far the import came. */
+const IMPORT_TIMEOUT_MS = 25_000
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
 /** As a line of an import. Enough for all translations and the description in their full length, each character escaped, and 20 images. */
 const PRODUCT_LIMIT_BYTES = 1_048_576
@@ -152,7 +155,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
           ...shared,
           summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
           description:
-            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, and the line of a record is its first.',
+            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
           consumes: IMPORT_TYPES,
           response: {
             200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
@@ -164,8 +167,9 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
         if (request.body === undefined) throw new AppError('unsupported_media_type', `Send the products as ${IMPORT_TYPES.join(' or ')}.`)
         const onEnd = async () => void (await version.refresh())
         const results = importStream(pool, request.body as IncomingMessage, {
-          format: readFormat(request.headers['content-type']),
+          ...readFormat(request.headers['content-type']),
           currency,
+          remainingMs: IMPORT_TIMEOUT_MS - reply.elapsedTime,
           logger: request.log,
           isBrokenOff: (error) => isBrokenOff(error, request),
           onEnd,
@@ -177,16 +181,17 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   })
 }
 
-/** Of a media type that Fastify has accepted: names are case-insensitive (RFC 9110, 8.3.1). Throws `unsupported_media_type` unless it is UTF-8. */
-function readFormat(contentType = ''): ImportFormat {
+/** Of a media type that Fastify has accepted: names are case-insensitive (RFC 9110, 8.3.1). JSON is UTF-8; CSV has the encoding of its charset. */
+function readFormat(contentType = ''): { format: ImportFormat; encoding: string | undefined } {
   const [type = '', ...parameters] = contentType
     .toLowerCase()
     .split(';')
     .map((part) => part.trim())
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice('charset='.length)
+  const label = charset?.replace(/^"(.*)"$/, '$1')
   // US-ASCII is a part of UTF-8.
-  if (charset !== undefined && !/^"?(?:utf-?8|us-ascii)"?$/.test(charset)) {
-    throw new AppError('unsupported_media_type', 'Send the products as UTF-8.')
-  }
-  return type === 'text/csv' ? 'csv' : 'ndjson'
+  const encoding = label === undefined || /^(?:utf-?8|us-ascii)$/.test(label) ? undefined : label
+  if (type === 'text/csv' && (encoding === undefined || isEncoding(encoding))) return { format: 'csv', encoding }
+  if (encoding !== undefined) throw new AppError('unsupported_media_type', 'Send the products as UTF-8.')
+  return { format: 'ndjson', encoding }
 }

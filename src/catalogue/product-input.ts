@@ -20,13 +20,15 @@ const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
 /** The Braille blank shows nothing either. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
+/** In UTF-8: a list may have a hundred of them, and an event has one. */
+export const MAX_DESCRIPTION_BYTES = 65_536
 const OPTION_NAME = 'the name of an option'
 const MAX_LENGTHS = {
   ...{
     slug: MAX_SLUG_LENGTH,
     sku: 64,
     name: 300,
-    description: 10_000,
+    description: MAX_DESCRIPTION_BYTES,
     category: 100,
     brand: 100,
     image_url: 2_000,
@@ -54,7 +56,8 @@ export const CATEGORIES_RULE = `a list of 1 to ${MAX_PRODUCT_CATEGORIES} categor
 /** The refusal of a text that is too long or blank. */
 export function describeLength(name: TextName): string {
   const least = ['description', 'image_url', 'alt of an image'].includes(name) ? 'at most' : '1 to'
-  return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} characters`
+  const unit = name === 'description' ? 'bytes in UTF-8' : 'characters'
+  return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} ${unit}`
 }
 
 /** `schema` with a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
@@ -132,8 +135,9 @@ const Price = Type.Object(
   },
   strict,
 )
-const description = withRule(Type.String({ maxLength: MAX_LENGTHS.description, 'x-input': 'verbatim' }), (text) =>
-  findFaultInText('description', text),
+const description = withRule(
+  Type.String({ maxLength: MAX_LENGTHS.description, 'x-input': 'verbatim', description: `At most ${MAX_DESCRIPTION_BYTES.toLocaleString('en')} bytes in UTF-8.` }),
+  (text) => (Buffer.byteLength(text) > MAX_DESCRIPTION_BYTES ? describeLength('description') : findFaultInText('description', text)),
 )
 const Translated = withRule(
   Type.Record(

@@ -12,7 +12,7 @@ import { createProgress } from './progress.ts'
 export async function importFile(
   { pool, config, terminal }: Contexts['database'],
   file: string,
-  format: ImportFormat | undefined,
+  { format, encoding }: { format: ImportFormat | undefined; encoding: string | undefined },
 ): Promise<number> {
   // Without these a long import takes a hundred megabytes more, and the same time: V8 collects the many short-lived lines too late.
   setFlagsFromString('--optimize-for-size')
@@ -22,7 +22,8 @@ export async function importFile(
   source.on('error', (error: NodeJS.ErrnoException) => {
     error.path ??= file
   })
-  const lines = readImportLines(source, { format, fileName: file === '-' ? undefined : file, currency: config.currency })
+  const fileName = file === '-' ? undefined : file
+  const lines = readImportLines(source, { format, fileName, currency: config.currency, encoding })
   const progress = createProgress()
   const onError = (line: number, reason: string) => {
     progress.clear()
@@ -37,9 +38,13 @@ export async function importFile(
 }
 
 /** Writes the catalogue to standard output, in the form that the import reads. */
-export async function exportProducts({ pool }: Contexts['database'], format: ImportFormat, withStock: boolean): Promise<number> {
+export async function exportProducts(
+  { pool }: Contexts['database'],
+  format: ImportFormat,
+  content: { withStock: boolean; forSpreadsheets: boolean },
+): Promise<number> {
   try {
-    await pipeline(exportCatalogue(pool, format, { withStock }), process.stdout, { end: false })
+    await pipeline(exportCatalogue(pool, format, content), process.stdout, { end: false })
     return 0
   } catch (error) {
     // A reader such as `head` has closed the pipe.

@@ -3,11 +3,13 @@ import { OPERATOR_ROLES } from '../http/scopes.ts'
 import { type Command, defineCommand, UsageError } from './command.ts'
 import {
   count,
+  currency,
   DEFAULT_LIMIT,
   DEFAULT_SOURCE,
   databaseUrl,
   day,
   dryRun,
+  encoding,
   expiresInDays,
   flag,
   json,
@@ -84,18 +86,38 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'catalogue import',
     arguments: [{ name: 'FILE|-' }],
-    options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it") },
+    options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it"), encoding },
     help: 'adds and updates products by sku, from NDJSON or CSV, at half speed while orders come in; exit status 1 when a line was refused',
-    run: async (context, { format }, file = '') => (await import('./catalogue-commands.ts')).importFile(context, file, format),
+    run: async (context, { format, encoding }, file = '') =>
+      (await import('./catalogue-commands.ts')).importFile(context, file, { format, encoding }),
   }),
   defineCommand({
     name: 'catalogue export',
     options: {
       format: oneOf(FORMATS, 'ndjson unless given'),
       stock: flag('with the stock of each product'),
+      'for-spreadsheets': flag('with an apostrophe in front of texts that a spreadsheet would run as formulas; only with --format csv'),
     },
+    findContradiction: ({ format, 'for-spreadsheets': isGuarded }) =>
+      isGuarded && format !== 'csv' ? '--for-spreadsheets needs --format csv' : null,
     help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
-    run: async (context, { format = 'ndjson', stock }) => (await import('./catalogue-commands.ts')).exportProducts(context, format, stock),
+    run: async (context, { format = 'ndjson', stock: withStock, 'for-spreadsheets': forSpreadsheets }) =>
+      (await import('./catalogue-commands.ts')).exportProducts(context, format, { withStock, forSpreadsheets }),
+  }),
+  defineCommand({
+    name: 'convert',
+    arguments: [{ name: 'SHOP' }, { name: 'WHAT' }, { name: 'FILE' }],
+    options: {
+      currency,
+      encoding,
+      passwords: text('FILE', 'the password hashes of the customers'),
+      variations: text('FILE', 'the variations of the products of WooCommerce'),
+      'images-below': text('URL', 'the folder of the images of Magento'),
+    },
+    help: 'writes an export of `shopify`, `woocommerce`, `medusa` or `magento` (`products`, `customers`, `guests`, `orders`) as lines for the imports, without what is not for sale there; exit status 1 when a record was refused',
+    needs: 'nothing',
+    run: async ({ terminal }, { 'images-below': imagesBelow, ...options }, shop = '', what = '', file = '') =>
+      (await import('./convert-command.ts')).convertFile(terminal, [shop, what, file], { imagesBelow, ...options }),
   }),
   defineCommand({
     name: 'import customers',
@@ -116,10 +138,10 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'import products',
     arguments: [{ name: 'FILE' }],
-    options: { 'dry-run': dryRun, json },
+    options: { encoding, 'dry-run': dryRun, json },
     help: 'adds and updates products as `catalogue import` does, and compares their number and prices with the file',
-    run: async (context, { 'dry-run': isDryRun, json }, file = '') =>
-      (await import('./import-commands.ts')).moveProductsIn(context, file, { isDryRun, json }),
+    run: async (context, { encoding, 'dry-run': isDryRun, json }, file = '') =>
+      (await import('./import-commands.ts')).moveProductsIn(context, file, { encoding, isDryRun, json }),
   }),
   defineCommand({
     name: 'import orders',

@@ -57,10 +57,10 @@ export async function moveOrdersIn(
 export async function moveProductsIn(
   { pool, config, terminal }: Contexts['database'],
   file: string,
-  values: Omit<ImportValues, 'source'>,
+  { encoding, ...values }: Omit<ImportValues, 'source'> & { encoding: string | undefined },
 ): Promise<number> {
   return report(terminal, 'products', { ...values, source: 'products' }, file, (options) =>
-    importProducts(pool, readImportLines(open(file), { fileName: file, currency: config.currency }), options),
+    importProducts(pool, readImportLines(open(file), { fileName: file, currency: config.currency, encoding }), options),
   )
 }
 

@@ -1,3 +1,5 @@
+import { isCurrency } from '../currency.ts'
+import { isEncoding } from '../encoding.ts'
 import { KEY_SCOPES, type Scope } from '../http/scopes.ts'
 import type { Flag, Option } from './command.ts'
 
@@ -127,6 +129,20 @@ export const source: Option<string> = {
   help: `the shop that the ids in the file are of; ${DEFAULT_SOURCE} by default`,
   must: 'have 1 to 40 small letters, digits and hyphens',
   read: (given) => (/^[a-z0-9][a-z0-9-]{0,39}$/.test(given) ? given : undefined),
+}
+
+export const currency: Option<string> = {
+  value: 'EUR',
+  help: 'the currency of the prices in the file',
+  must: 'be an ISO 4217 code such as EUR',
+  read: (given) => (isCurrency(given) ? given : undefined),
+}
+
+export const encoding: Option<string> = {
+  value: 'NAME',
+  help: "the file's encoding, such as windows-1252, where it is neither UTF-8 nor UTF-16",
+  must: 'be the name of an encoding, such as windows-1252',
+  read: (given) => (isEncoding(given) ? given : undefined),
 }
 
 export const dryRun: Flag = flag('checks the file against the store and stores nothing')

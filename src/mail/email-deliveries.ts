@@ -101,7 +101,7 @@ function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
 
 /** What a mail is sent from. */
 export interface MailToSend {
-  /** Null when the account was deleted. */
+  /** Null when the account was deleted, and for a guest without an address. */
   address: string | null
   /** Null also while the address is not verified: a stranger may have chosen the account's name. */
   name: string | null
@@ -114,7 +114,9 @@ export interface MailToSend {
 export async function readMailsToSend(pool: Pool, jobs: readonly MailJob[]): Promise<(MailToSend | null)[]> {
   const { rows } = await pool.query<MailToSend & { id: string }>(
     // After a guest's address was proven its mails go to the account, whose address may be another one by now.
-    sql`select mail.event_id || '#' || mail.job_number as id, reader.email as address,
+    sql`select mail.event_id || '#' || mail.job_number as id,
+      -- Of guests who ordered by phone (move-in/customer-line.ts).
+      case when reader.email not like '%@no-address.invalid' then reader.email end as address,
       case when reader.email_verified_at is not null then reader.name end as name, reader.language, mail.content
     from email_deliveries as mail
     left join users as buyer on buyer.id = mail.user_id

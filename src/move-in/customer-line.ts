@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { parseEmail } from '../auth/email-address.ts'
@@ -14,7 +15,7 @@ export const ExternalId = Type.String({ minLength: 1, maxLength: 200 })
 const CustomerLine = Type.Object(
   {
     external_id: ExternalId,
-    email: Type.String({ minLength: 1, maxLength: 320 }),
+    email: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
     name: Type.Optional(Type.Union([Type.String({ maxLength: 200 }), Type.Null()])),
     created_at: Type.Optional(Type.String({ maxLength: 40 })),
     address_proven: Type.Optional(Type.Boolean()),
@@ -51,13 +52,19 @@ export function readCustomer(value: unknown, now: Date, dropsUnusableHashes: boo
   if (isGuest && line.password) throw new InvalidLine('a guest has no password')
   return {
     externalId: line.external_id,
-    email: readEmail(line.email),
+    email: line.email === undefined ? placeholderOf(line.external_id, isGuest) : readEmail(line.email),
     name,
     createdAt: line.created_at === undefined ? now : readTime(line.created_at, 'created_at', now),
     isAddressProven: line.address_proven === true && !isGuest,
     passwordHash: readHash(line.password ?? null, dropsUnusableHashes),
     isGuest,
   }
+}
+
+/** An address at which nobody can be (RFC 2606), for a guest who ordered by phone. */
+function placeholderOf(externalId: string, isGuest: boolean): string {
+  if (!isGuest) throw new InvalidLine('email is missing; only a guest has none')
+  return `${hash('sha256', externalId).slice(0, 32)}@no-address.invalid`
 }
 
 /** The canonical form. Throws InvalidLine. */

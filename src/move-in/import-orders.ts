@@ -105,7 +105,7 @@ type Seen = Record<'ids' | 'numbers' | 'references', SeenSkus>
 function findDouble(seen: Seen, { externalId, number, reference, customer }: ImportedOrder, line: number): string | null {
   const withId = seen.ids.add(externalId, line)
   if (withId !== undefined) return `external_id was already on line ${withId}`
-  const withNumber = seen.numbers.add(String(number), line)
+  const withNumber = number === null ? undefined : seen.numbers.add(String(number), line)
   if (withNumber !== undefined) return `number ${number} was already on line ${withNumber}`
   if (reference === null) return null
   const withReference = seen.references.add(JSON.stringify([customer.externalId ?? customer.email, reference]), line)

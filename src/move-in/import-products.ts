@@ -1,6 +1,7 @@
 import { doingOfCommand } from '../activity/record-activity.ts'
 import { importBatches } from '../catalogue/import/import-catalogue.ts'
 import type { ImportLine } from '../catalogue/import/imported-product.ts'
+import { readMajorUnits } from '../currency.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type MoveInOptions, type MoveInResult, noOutcomes } from './move-in.ts'
@@ -45,8 +46,10 @@ export async function importProducts(
 
 async function* countSource(lines: AsyncIterable<ImportLine>, source: Tally): AsyncGenerator<ImportLine> {
   for await (const read of lines) {
-    if ('product' in read) source.add(`${read.product.price.currency} products`, BigInt(read.product.price.amount))
-    else source.add('unreadable')
+    if ('product' in read) {
+      const { price, source_price: text } = read.product
+      source.add(`${price.currency} products`, (text === undefined ? null : readMajorUnits(text, price.currency)) ?? BigInt(price.amount))
+    } else source.add('unreadable')
     yield read
   }
 }

@@ -1,11 +1,13 @@
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'
+import { readMajorUnits } from '../currency.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '../orders/order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from '../orders/order-status.ts'
 import { type ShippingAddress, ShippingAddressSchema } from '../orders/postal-address.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracking.ts'
+import { findOtherAmount } from '../source-amounts.ts'
 import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
 
@@ -58,6 +60,7 @@ const OrderLine = Type.Object(
       ),
     ),
     total: Amount,
+    source_total: Type.Optional(Type.String({ minLength: 1, maxLength: 60 })),
     shipping_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
     note: orNull(text(1_000)),
     history: Type.Array(
@@ -105,7 +108,8 @@ export interface ImportedChange {
 /** An order of another shop. Amounts are minor units of its currency. */
 export interface ImportedOrder {
   externalId: string
-  number: number
+  /** Null: it gets the next number of the store. */
+  number: number | null
   /** The number as the other shop writes it, where that is more than the digits. */
   reference: string | null
   customer: { externalId: string | null; email: string | null }
@@ -148,17 +152,23 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
   }
   assertHistory(order.history)
   assertTotal(order)
+  const other =
+    line.source_total === undefined ? null : findOtherAmount('total', line.source_total, { amount: order.total, currency: order.currency })
+  if (other !== null) throw new InvalidLine(other)
   return order
 }
 
 const NUMBER = /^\D{0,20}?(\d{1,15})$/
 
-/** `#1001` is 1001. The digits alone are what the store counts on with; the text stays as the order's reference. */
-function readNumber(given: number | string): { number: number; text: string | null } {
+/**
+ * `#1001` is 1001. The digits alone are what the store counts on with; the text stays as the order's reference. `#1002-A` and `INV-2025-7` have no
+ * digits that are theirs alone: such orders get a number here.
+ */
+function readNumber(given: number | string): { number: number | null; text: string | null } {
   if (typeof given === 'number') return { number: given, text: null }
   const number = Number(NUMBER.exec(given)?.[1] ?? 0)
   if (number >= 1) return { number, text: String(number) === given ? null : given }
-  throw new InvalidLine('number must be a whole number, with text before it at most, such as #1001; write other text into reference')
+  return { number: null, text: given }
 }
 
 function assertHistory(history: readonly ImportedChange[]): void {
@@ -194,9 +204,11 @@ function assertTotal({ lines, adjustments, total, currency }: ImportedOrder): vo
 
 /** What a refused line would have counted, as far as it can be read: the report must show what is missing. Pure. */
 export function groupOf(value: unknown): { group: string; amount: bigint } {
-  const { currency, total, history } = (value ?? {}) as { currency?: unknown; total?: unknown; history?: unknown }
+  const { currency, total, source_total: text, history } = (value ?? {}) as Record<string, unknown>
   const last = Array.isArray(history) ? (history.at(-1) as { status?: unknown } | null) : null
   const isKnown = typeof currency === 'string' && /^[A-Z]{3}$/.test(currency) && ORDER_STATUSES.some((status) => status === last?.status)
   if (!isKnown || !Number.isSafeInteger(total)) return { group: 'unreadable', amount: 0n }
-  return { group: `${currency} ${last?.status}`, amount: BigInt(total as number) }
+  // What the other shop has written counts, because the converter that made the line may be wrong.
+  const amount = typeof text === 'string' ? (readMajorUnits(text, currency) ?? BigInt(total as number)) : BigInt(total as number)
+  return { group: `${currency} ${last?.status}`, amount }
 }

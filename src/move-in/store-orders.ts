@@ -45,7 +45,8 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
   const outcomes = batch.map((numbered): LineOutcome | Refusal => {
     const present = imported.get(numbered.id)
     if (present !== undefined) return isSame(numbered, present) ? 'unchanged' : 'changed'
-    if (takenNumbers.has(numbered.order.number)) return { refusal: `number ${numbered.order.number} belongs to another order of the store` }
+    if (numbered.order.number !== null && takenNumbers.has(numbered.order.number))
+      return { refusal: `number ${numbered.order.number} belongs to another order of the store` }
     const customer = customers.get(numbered.id) ?? { refusal: 'there is no such customer' }
     if ('refusal' in customer) return customer
     return takenReferences.has(numbered.id) ? { refusal: 'reference belongs to another order of the customer' } : 'created'
@@ -53,10 +54,15 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
   const created = batch.filter((_, index) => outcomes[index] === 'created')
   if (isDryRun || created.length === 0) return { outcomes, position: null }
   const productIds = await findProducts(tx, created)
+  const drawn = await drawNumbers(tx, created.filter(({ order }) => order.number === null).length)
   const rows = created.map(({ id, order }) => {
     const customer = customers.get(id)
     if (customer === undefined || 'refusal' in customer) throw new Error('an accepted order has no customer')
-    return toRow(id, order, customer.userId, (line) => productIds.get(line.sku) ?? idOfSource(source, 'product', line.sku || line.name))
+    return toRow(
+      { id, order, number: order.number ?? drawn.pop() ?? 0 },
+      customer.userId,
+      (line) => productIds.get(line.sku) ?? idOfSource(source, 'product', line.sku || line.name),
+    )
   })
   await insertOrders(tx, rows)
   const { rows: inserted } = await tx.query<{ position: string }>(sql`with known as (
@@ -90,9 +96,18 @@ function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
 
 async function findNumbers(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Set<number>> {
   const { rows } = await tx.query<{ number: number }>(
-    sql`select number from orders where number = any(${batch.map(({ order }) => order.number)}::bigint[])`,
+    sql`select number from orders where number = any(${batch.flatMap(({ order }) => order.number ?? [])}::bigint[])`,
   )
   return new Set(rows.map(({ number }) => number))
+}
+
+/** New numbers, the least one last. */
+async function drawNumbers(tx: Transaction, count: number): Promise<number[]> {
+  if (count === 0) return []
+  const { rows } = await tx.query<{ number: number }>(
+    sql`select nextval('order_numbers') as number from generate_series(1, ${count}::integer)`,
+  )
+  return rows.map(({ number }) => number).reverse()
 }
 
 /** The ids of orders whose reference another order of their customer has. */
@@ -138,7 +153,11 @@ interface OrderRow {
   updated_at: string
 }
 
-function toRow(id: string, order: ImportedOrder, userId: string, productIdOf: (line: ImportedOrder['lines'][number]) => string): OrderRow {
+function toRow(
+  { id, order, number }: { id: string; order: ImportedOrder; number: number },
+  userId: string,
+  productIdOf: (line: ImportedOrder['lines'][number]) => string,
+): OrderRow {
   const { currency } = order
   const items = order.lines.map((line): OrderItem => {
     const { sku, name, category, unit_price, quantity } = line
@@ -166,7 +185,7 @@ function toRow(id: string, order: ImportedOrder, userId: string, productIdOf: (l
   const last = history.at(-1) ?? placed
   return {
     id,
-    number: order.number,
+    number,
     user_id: userId,
     status: last.status,
     items,

@@ -104,7 +104,7 @@ function* worstLines(): Generator<WorstBody> {
   yield body('10,000 moves of one order', () => JSON.stringify({ order_id: ID, to: 'confirmed' }), 10_000)
   yield body('10,000 long lines', (index) => JSON.stringify({ order_id: ID, to: 'confirmed', reason: 'a'.repeat(700), index }), 10_000)
   yield body('products', (index) => product(`stall-${index}`, ''), 3_000)
-  yield body('products with long descriptions', (index) => product(`stall-long-${index}`, 'é'.repeat(10_000)), 500)
+  yield body('products with long descriptions', (index) => product(`stall-long-${index}`, 'é'.repeat(32_768)), 150)
   yield body('long texts', () => product('a', 'a'.repeat(LINE_BYTES - 200)), 8)
   for (const [name, text] of worstJson(LINE_BYTES - 200)) yield body(`lines: ${name}`, () => text, 3)
 }

@@ -61,8 +61,8 @@ export function decode(bytes: Buffer | null): string {
   return bytes.toString('utf8')
 }
 
-export function assertUtf8(bytes: Buffer): void {
-  if (!isUtf8(bytes)) throw new InvalidLine('the line is not valid UTF-8')
+export function assertUtf8(bytes: Buffer, remedy = ''): void {
+  if (!isUtf8(bytes)) throw new InvalidLine(`the line is not valid UTF-8${remedy}`)
 }
 
 /** Whether the line has only blanks, or nothing. */

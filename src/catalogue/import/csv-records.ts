@@ -3,11 +3,14 @@ import { parse } from 'csv-parse/sync'
 import { TimeSlice } from '../../time-slice.ts'
 import { assertUtf8, type ByteLine, isBlank, LINE_TOO_LONG, MAX_LINE_BYTES } from './byte-lines.ts'
 import { InvalidLine } from './imported-product.ts'
+import { SAVE_AS_UTF8 } from './spreadsheet-bytes.ts'
 
 export interface CsvRecord {
   line: number
   lastLine: number
   fields: string[]
+  /** Between the fields: a comma, or what the spreadsheets of a country write. */
+  delimiter: string
 }
 export interface Unreadable {
   line: number
@@ -16,12 +19,17 @@ export interface Unreadable {
 
 class BrokenQuote extends InvalidLine {}
 
+const DELIMITERS = [',', ';', '\t', '|']
+/** A line by which Excel names the delimiter. */
+const NAMED_DELIMITER = /^"?sep=(.)"?\r?$/i
+
 /**
  * Joins lines to records and parses those one at a time. Over a whole file csv-parse would stop at a long record, lose the good lines after a
- * stray quote, and count a quoted CRLF as two lines.
+ * stray quote, and count a quoted CRLF as two lines. The first record decides which delimiter the file has.
  */
 export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenerator<CsvRecord | Unreadable> {
   const waiting: ByteLine[] = []
+  let delimiter: string | undefined
   const slice = new TimeSlice()
   const take = async (): Promise<ByteLine | undefined> => {
     // Lines that wait come without a pause, and there can be a hundred thousand of them.
@@ -31,11 +39,20 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
   try {
     for (let first = await take(); first !== undefined; first = await take()) {
       if (isBlank(first)) continue
+      const [, named] = (delimiter === undefined && NAMED_DELIMITER.exec(first.bytes?.toString('utf8') ?? '')) || []
+      if (named !== undefined) {
+        delimiter = named
+        continue
+      }
       const record = await takeRecord(first, take)
       const lastLine = first.line + record.length - 1
       try {
-        const fields = parseRecord(record)
-        yield { line: first.line, lastLine, fields }
+        const text = textOf(record)
+        delimiter ??= findDelimiter(text)
+        const fields = parseFields(text, delimiter)
+        // After parsing: an error of quotes decides which lines belong to the record.
+        for (const { bytes } of record) if (bytes !== null) assertUtf8(bytes, SAVE_AS_UTF8)
+        yield { line: first.line, lastLine, fields, delimiter }
       } catch (error) {
         if (!(error instanceof InvalidLine)) throw error
         if (error instanceof BrokenQuote) {
@@ -78,20 +95,32 @@ function hasOddQuotes({ bytes }: ByteLine): boolean {
   return isOdd
 }
 
-function parseRecord(record: readonly ByteLine[]): string[] {
+function textOf(record: readonly ByteLine[]): string {
   const [first] = record
   if (first?.bytes === null) throw new InvalidLine(LINE_TOO_LONG)
   const parts = record.map(({ bytes }) => bytes)
   if (!parts.every((bytes) => bytes !== null)) throw new BrokenQuote(QUOTE_NOT_CLOSED)
-  const fields = parseFields(parts.map((bytes) => bytes.toString('utf8')).join('\n'))
-  // After parsing: an error of quotes decides which lines belong to the record.
-  parts.forEach(assertUtf8)
-  return fields
+  return parts.map((bytes) => bytes.toString('utf8')).join('\n')
 }
 
-function parseFields(text: string): string[] {
+/** The one that divides a header into most fields. */
+function findDelimiter(header: string): string {
+  const counted = DELIMITERS.map((delimiter) => ({ delimiter, fields: countFields(header, delimiter) }))
+  return counted.reduce((best, one) => (one.fields > best.fields ? one : best)).delimiter
+}
+
+function countFields(header: string, delimiter: string): number {
   try {
-    const [fields = []] = parse(text.endsWith('\r') ? text.slice(0, -1) : text, { record_delimiter: ['\r\n', '\n'] })
+    return parseFields(header, delimiter).length
+  } catch (error) {
+    if (error instanceof BrokenQuote) return 0
+    throw error
+  }
+}
+
+function parseFields(text: string, delimiter: string): string[] {
+  try {
+    const [fields = []] = parse(text.endsWith('\r') ? text.slice(0, -1) : text, { delimiter, record_delimiter: ['\r\n', '\n'] })
     return fields
   } catch (error) {
     if (error instanceof CsvError) throw new BrokenQuote(QUOTE_FAULTS[error.code] ?? `the record is not valid CSV (${error.code})`)
@@ -102,6 +131,6 @@ function parseFields(text: string): string[] {
 const QUOTE_NOT_CLOSED = 'a quote is opened and not closed, at least not within 1 MiB'
 const QUOTE_FAULTS: Readonly<Record<string, string>> = {
   INVALID_OPENING_QUOTE: 'a quote stands inside a field that is not quoted',
-  CSV_INVALID_CLOSING_QUOTE: 'after the quote that closes a field comes neither a comma nor the end of the line',
+  CSV_INVALID_CLOSING_QUOTE: 'after the quote that closes a field comes neither a delimiter nor the end of the line',
   CSV_QUOTE_NOT_CLOSED: QUOTE_NOT_CLOSED,
 }

@@ -1,6 +1,7 @@
 import { formatMajorUnits } from '../../currency.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
+import { withGuard } from '../../spreadsheet-guard.ts'
 import { CATEGORY_IDS, readNames } from '../categories/category.ts'
 import { fromStoredPrices, type StoredPrices } from '../offered-prices.ts'
 import { type Image, imagesOf, storedImages } from '../product-details.ts'
@@ -30,6 +31,8 @@ export interface ExportContent {
   /** Those of any product: files of shops without translations, or prices in other currencies, do not name them, and importing one changes none. */
   languages: readonly string[]
   currencies: readonly string[]
+  /** Puts an apostrophe in front of what a spreadsheet would run as a formula. */
+  forSpreadsheets: boolean
 }
 
 /** An exported product has a slug, images unless `image_url` is all there is, and categories unless `category` is, at the top and alone with its name. */
@@ -42,13 +45,13 @@ type ExportedProduct = Omit<ImportedProduct, 'images'> & Partial<Pick<ImportedPr
 export async function* exportCatalogue(
   pool: Pool,
   format: ImportFormat,
-  { withStock = false }: { withStock?: boolean } = {},
+  { withStock = false, forSpreadsheets = false }: Partial<Pick<ExportContent, 'withStock' | 'forSpreadsheets'>> = {},
 ): AsyncGenerator<string> {
   const tx = await pool.connect()
   let isOpen = true
   try {
     await tx.query('begin isolation level repeatable read read only')
-    const content = { withStock, languages: await findLanguages(tx), currencies: await findCurrencies(tx) }
+    const content = { withStock, forSpreadsheets, languages: await findLanguages(tx), currencies: await findCurrencies(tx) }
     const names = await readNames(tx)
     const isNested = new Set([...names.values()].filter(({ length }) => length > 1).map((path) => path.at(-1)))
     const header = exportHeader(format, content)
@@ -173,7 +176,7 @@ function toCsv(product: ExportedProduct, content: ExportContent): string {
   ])
   const all = new Map([...Object.entries(cells), ...translated, ...priced])
   return columns(content)
-    .map((column) => quoted(all.get(column) ?? ''))
+    .map((column) => quoted(withGuard(all.get(column) ?? '', content.forSpreadsheets)))
     .join(',')
 }
 

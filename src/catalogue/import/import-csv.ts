@@ -1,11 +1,14 @@
 import { isCurrency, minorDigits, parseMajorUnits } from '../../currency.ts'
 import type { Money } from '../../money.ts'
+import { withoutGuard } from '../../spreadsheet-guard.ts'
 import type { OfferedPrice } from '../offered-prices.ts'
 import { MAX_STOCK } from '../product-input.ts'
 import { TRANSLATED_TEXTS, type Translations } from '../translations.ts'
 import type { ByteLine } from './byte-lines.ts'
 import { type CsvRecord, readRecords, type Unreadable, withSpan } from './csv-records.ts'
+import { describeForeignExport } from './foreign-exports.ts'
 import { type ImportedProduct, type ImportLine, InvalidLine, importLine, quote, readProduct } from './imported-product.ts'
+import { assertNotLost, assertNotShortened, readDecimal } from './spreadsheet-cells.ts'
 
 const COLUMNS = [
   'sku',
@@ -39,13 +42,16 @@ const MAX_COLUMNS = 1_000
 
 type Column = (typeof COLUMNS)[number]
 
+/** Texts may be anything, also what a spreadsheet shows for a fault. */
+const TEXTS = /^(?:seo_)?description\b|^seo_title\b|^availability_text\b/
+
 /** A price in a currency, such as `price:USD`, or the one before its reduction. */
 const PRICE_COLUMN = /^(price|compare_at_price):([A-Z]{3})$/
 /** A text in a language, such as `name:de`. */
 const TRANSLATED_COLUMN = new RegExp(`^(${TRANSLATED_TEXTS.join('|')}):([A-Za-z0-9-]{1,35})$`)
 
 /**
- * Reads comma-separated values (RFC 4180) under a header of COLUMNS in any order, of translated texts such as `name:de`, and of prices such as `price:USD`. `price` is in major units of `currency`, by default
+ * Reads comma-separated values (RFC 4180), also as spreadsheets of other countries write them, under a header of COLUMNS in any order and case, of translated texts such as `name:de`, and of prices such as `price:USD`. `price` is in major units of `currency`, by default
  * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them, `categories` a list of slugs and paths of names. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking. What no column names stays, and an empty cell clears.
  * The line of a record is its first.
  */
@@ -63,9 +69,9 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
       header = read
     } else if ('error' in record) {
       yield record
-    } else {
+    } else if (record.fields.some((field) => field.trim() !== '')) {
       const names = header
-      const read = importLine(line, () => readRow(names, record.fields, defaultCurrency))
+      const read = importLine(line, () => readRow(names, record, defaultCurrency))
       yield 'error' in read ? { line, error: withSpan(read.error, line, record.lastLine) } : read
     }
   }
@@ -84,7 +90,7 @@ interface Header {
 function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   const { line } = record
   if ('error' in record) return record
-  const columns = record.fields.map((field) => field.trim())
+  const columns = withoutEmptyEnd(record.fields.map((field) => toColumn(field.trim())))
   if (columns.length > MAX_COLUMNS) {
     return { line, error: `the header has ${columns.length} columns; at most ${MAX_COLUMNS.toLocaleString('en')} are read` }
   }
@@ -94,7 +100,9 @@ function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   if (unknown !== undefined)
     return {
       line,
-      error: `the header has the unknown column ${quote(unknown)}; known are ${COLUMNS.join(', ')}, translated texts such as name:de, and prices such as price:USD`,
+      error:
+        describeForeignExport(columns) ??
+        `the header has the unknown column ${quote(unknown)}; known are ${COLUMNS.join(', ')}, translated texts such as name:de, and prices such as price:USD`,
     }
   const places = new Map(columns.map((column, place) => [column, place]))
   const twice = columns.find((column, place) => places.get(column) !== place)
@@ -117,12 +125,30 @@ function readHeader(record: CsvRecord | Unreadable): Header | Unreadable {
   }
 }
 
-function readRow(header: Header, fields: readonly string[], defaultCurrency: string): ImportedProduct {
+/** Spreadsheets capitalize headers, and write blanks. Currencies are in capitals; the name of a language stays. */
+function toColumn(written: string): string {
+  const [name = '', ...rest] = written.split(':')
+  const known = name.toLowerCase().replace(/[\s-]+/g, '_')
+  const suffix = /^(compare_at_)?price$/.test(known) ? rest.map((part) => part.toUpperCase()) : rest
+  return [known, ...suffix].join(':')
+}
+
+/** A spreadsheet writes every column that anything was ever in. */
+function withoutEmptyEnd(fields: readonly string[]): string[] {
+  return fields.slice(0, fields.findLastIndex((field) => field.trim() !== '') + 1)
+}
+
+function readRow(header: Header, record: CsvRecord, defaultCurrency: string): ImportedProduct {
   const { places } = header
+  const { delimiter } = record
+  const filled = withoutEmptyEnd(record.fields).length
+  const fields = record.fields.slice(0, Math.max(places.size, filled)).map(withoutGuard)
   if (fields.length !== places.size) {
     throw new InvalidLine(`the record has ${fields.length} fields where the header has ${places.size}`)
   }
+  for (const [column, place] of places) if (!TEXTS.test(column)) assertNotLost(column, fields[place] ?? '')
   const cell = (column: Column) => fields[places.get(column) ?? -1] ?? ''
+  assertNotShortened('sku', cell('sku'))
   const trimmed = (column: Column) => cell(column).trim()
   const currency = trimmed('currency') || defaultCurrency
   if (!isCurrency(currency)) throw new InvalidLine('currency must be an ISO 4217 code such as EUR')
@@ -145,12 +171,13 @@ function readRow(header: Header, fields: readonly string[], defaultCurrency: str
     group: orNull('group'),
     options: readJson('options', trimmed('options') || '{}', 'object such as {"size": "M"}'),
     attributes: readJson('attributes', trimmed('attributes') || '{}', 'object such as {"material": "wool"}'),
-    price: readPrice('price', trimmed('price'), currency),
-    compare_at_price: trimmed('compare_at_price') === '' ? null : readPrice('compare_at_price', trimmed('compare_at_price'), currency),
+    price: readPrice('price', trimmed('price'), currency, delimiter),
+    compare_at_price:
+      trimmed('compare_at_price') === '' ? null : readPrice('compare_at_price', trimmed('compare_at_price'), currency, delimiter),
     seo: { title: orNull('seo_title'), description: orNull('seo_description') },
     availability_text: orNull('availability_text'),
     ...readTranslations(header, fields),
-    ...readPrices(header, fields),
+    ...readPrices(header, fields, delimiter),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
   })
@@ -167,11 +194,12 @@ function readTranslations({ translated }: Header, fields: readonly string[]): { 
 }
 
 /** Without a column of a price in a currency these prices stay. */
-function readPrices({ priced }: Header, fields: readonly string[]): { prices?: OfferedPrice[] } {
+function readPrices({ priced }: Header, fields: readonly string[], delimiter: string): { prices?: OfferedPrice[] } {
   const amounts = new Map<string, Map<string, number>>()
   for (const { place, column, kind, currency } of priced) {
     const text = (fields[place] ?? '').trim()
-    if (text !== '') amounts.set(currency, (amounts.get(currency) ?? new Map()).set(kind, readPrice(column, text, currency).amount))
+    if (text !== '')
+      amounts.set(currency, (amounts.get(currency) ?? new Map()).set(kind, readPrice(column, text, currency, delimiter).amount))
   }
   const prices = [...amounts].map(([currency, of]) => {
     const amount = of.get('price')
@@ -184,7 +212,7 @@ function readPrices({ priced }: Header, fields: readonly string[]): { prices?: O
 function readStock(stock: string, delta: string): { stock?: number | null; stock_delta?: number } {
   const isNotTracked = stock === NOT_TRACKED
   if (!isNotTracked && !/^\d{0,16}$/.test(stock)) {
-    throw new InvalidLine(`stock must be empty, ${NOT_TRACKED} or a whole number from 0 to ${MAX_STOCK}`)
+    throw new InvalidLine(`stock must be empty, ${NOT_TRACKED} or a whole number from 0 to ${MAX_STOCK}, without separators`)
   }
   if (!/^([+-]?\d{1,16})?$/.test(delta)) throw new InvalidLine('stock_delta must be empty or a whole number such as 12 or -3')
   return {
@@ -193,11 +221,11 @@ function readStock(stock: string, delta: string): { stock?: number | null; stock
   }
 }
 
-function readPrice(column: string, text: string, currency: string): Money {
-  const amount = parseMajorUnits(text, currency)
+function readPrice(column: string, text: string, currency: string, delimiter: string): Money {
+  const amount = parseMajorUnits(readDecimal(column, text, delimiter) ?? '', currency)
   if (amount !== null) return { amount, currency }
   const limits = `at most ${minorDigits(currency)} decimals for ${currency}, not negative, below 2^53 minor units`
-  throw new InvalidLine(`${column} must be a number such as 12.50 (${limits})`)
+  throw new InvalidLine(`${column} must be a number such as 12.50, without a currency (${limits})`)
 }
 
 function readJson(column: Column, text: string, example: string): unknown {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { inPieces } from '../../../test/in-pieces.ts'
 import { INVISIBLE, MAX_STOCK } from '../product-input.ts'
 import { exportHeader, exportLine } from './export-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
@@ -10,14 +11,7 @@ const CONTENT = { withStock: true, languages: ['de', 'zh-Hant'], currencies: ['C
 const HEADER = 'sku,name,description,category,image_url,price,currency,stock'
 
 async function read(bytes: Uint8Array, format: ImportFormat | undefined, sizes: readonly number[]): Promise<ImportLine[]> {
-  async function* inPieces() {
-    for (let start = 0, turn = 0; start < bytes.length; turn++) {
-      const end = start + (sizes[turn % sizes.length] ?? bytes.length)
-      yield bytes.subarray(start, end)
-      start = end
-    }
-  }
-  return Array.fromAsync(readImportLines(inPieces(), { format, currency: 'EUR' }))
+  return Array.fromAsync(readImportLines(inPieces(bytes, sizes), { format, currency: 'EUR' }))
 }
 
 const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
@@ -25,7 +19,7 @@ const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\u2800${INVISIBLE}]`, 'u')
 const label = (max: number) =>
   fc
     .string({
-      unit: fc.oneof(fc.constantFrom(...'", ;é🫖{'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })),
+      unit: fc.oneof(fc.constantFrom(...`", ;é🫖{='@-`), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 })),
       minLength: 1,
       maxLength: 12,
     })
@@ -109,10 +103,11 @@ function withoutColumns({ columns: _, ...product }: ImportedProduct): ImportedPr
 
 test('reads every valid product as it was written, in both formats, wherever the bytes are split', async () => {
   await fc.assert(
-    fc.asyncProperty(products, pieces, async (all, sizes) => {
+    fc.asyncProperty(products, pieces, fc.boolean(), async (all, sizes, forSpreadsheets) => {
+      const content = { ...CONTENT, forSpreadsheets }
       const files = {
-        ndjson: all.map((each) => exportLine(each, 'ndjson', CONTENT)).join('\n'),
-        csv: [exportHeader('csv', CONTENT), ...all.map((each) => exportLine(each, 'csv', CONTENT))].join('\n'),
+        ndjson: all.map((each) => exportLine(each, 'ndjson', content)).join('\n'),
+        csv: [exportHeader('csv', content), ...all.map((each) => exportLine(each, 'csv', content))].join('\n'),
       }
       for (const format of ['ndjson', 'csv'] as const) {
         const lines = await read(Buffer.from(files[format]), format, sizes)
@@ -131,6 +126,7 @@ test('reads any bytes as lines, the same wherever they are split', async () => {
     HEADER,
     '\n',
     '\r\n',
+    '\r',
     '"',
     ',',
     '{"sku":"A","name":"Mug","category":"K","price":{"amount":1,"currency":"EUR"}}',

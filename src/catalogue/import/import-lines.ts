@@ -4,6 +4,7 @@ import { type ByteLine, decode, isBlank, splitLines } from './byte-lines.ts'
 import { readCsv } from './import-csv.ts'
 import { type ImportLine, InvalidLine, importLine, readProduct } from './imported-product.ts'
 import { SeenSkus } from './seen-skus.ts'
+import { toUtf8Lines } from './spreadsheet-bytes.ts'
 
 export type ImportFormat = 'ndjson' | 'csv'
 
@@ -13,17 +14,20 @@ export interface ImportOptions {
   fileName?: string | undefined
   /** ISO 4217. For CSV records without a currency. */
   currency: string
+  /** Of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
+  encoding?: string | undefined
 }
 
-const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv' }
+const FORMATS: Readonly<Record<string, ImportFormat>> = { '.ndjson': 'ndjson', '.jsonl': 'ndjson', '.csv': 'csv', '.tsv': 'csv' }
 
 /**
- * Reads a catalogue file (UTF-8) line by line. Every line that is not blank becomes a product or one reason why not; a repeated sku is an
+ * Reads a catalogue file line by line. Every line that is not blank becomes a product or one reason why not; a repeated sku is an
  * error of its line. Throws only errors of `source`. Memory: one line, and a digest of each sku.
  */
 export async function* readImportLines(source: AsyncIterable<Uint8Array>, options: ImportOptions): AsyncGenerator<ImportLine> {
   const seen = new SeenSkus()
-  for await (const read of readLines(splitLines(source, { skipsBlank: options.format === 'ndjson' }), options)) {
+  const text = toUtf8Lines(source, options.encoding)
+  for await (const read of readLines(splitLines(text, { skipsBlank: options.format === 'ndjson' }), options)) {
     const earlier = 'product' in read ? seen.add(read.product.sku, read.line) : undefined
     if ('product' in read && earlier !== undefined) {
       yield { line: read.line, error: `sku ${read.product.sku} was already on line ${earlier}` }
@@ -34,6 +38,15 @@ export async function* readImportLines(source: AsyncIterable<Uint8Array>, option
 }
 
 async function* readLines(lines: AsyncGenerator<ByteLine>, options: ImportOptions): AsyncGenerator<ImportLine> {
+  try {
+    yield* readText(lines, options)
+  } catch (error) {
+    if (!(error instanceof InvalidLine)) throw error
+    yield { line: 1, error: error.message }
+  }
+}
+
+async function* readText(lines: AsyncGenerator<ByteLine>, options: ImportOptions): AsyncGenerator<ImportLine> {
   let { value: first, done } = await lines.next()
   while (!done && isBlank(first)) ({ value: first, done } = await lines.next())
   if (done) return

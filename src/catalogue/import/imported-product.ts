@@ -2,6 +2,7 @@ import { Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
+import { findOtherAmount } from '../../source-amounts.ts'
 import { findContradiction, normalizeProduct, trim } from '../normalize-product.ts'
 import {
   CATEGORIES_RULE,
@@ -23,6 +24,8 @@ export type ImportedProduct = ProductInput & {
   stock_delta?: number
   /** With `stock_delta`: identifies the movement, which is booked once for each product. */
   reference?: string
+  /** The price as another shop has written it, in major units; only compared with `price`. */
+  source_price?: string
   /** Of a file with a header: a product that is there keeps what these do not name. */
   columns?: ReadonlySet<string>
 }
@@ -51,10 +54,13 @@ const LineSchema = withRule(
       ...NewProductBody.properties,
       stock_delta: Type.Optional(Type.Integer({ minimum: -MAX_STOCK, maximum: MAX_STOCK })),
       reference: Type.Optional(identifier('reference')),
+      source_price: Type.Optional(Type.String({ minLength: 1, maxLength: 60 })),
     },
     { ...NAMES_CATEGORY, additionalProperties: false },
   ),
-  ({ stock, stock_delta, reference }) => {
+  ({ stock, stock_delta, reference, price, source_price }) => {
+    const faultInPrice = source_price === undefined ? null : findOtherAmount('price', source_price, price)
+    if (faultInPrice !== null) return faultInPrice
     if (stock_delta !== undefined && stock !== undefined) return 'stock and stock_delta must not both be given'
     return stock_delta === undefined && reference !== undefined ? 'reference must come with a stock_delta' : null
   },
@@ -70,6 +76,7 @@ export function readProduct(value: unknown): ImportedProduct {
   const product = normalizeProduct(value as unknown as ImportedProduct)
   if (product.stock_delta === null) delete product.stock_delta
   if (product.reference === null) delete product.reference
+  if (product.source_price === null) delete product.source_price
   if (product.reference !== undefined) product.reference = trim(product.reference)
   if (lineCheck.Check(product)) {
     const contradiction = findContradiction(product)

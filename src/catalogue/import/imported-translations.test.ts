@@ -87,7 +87,7 @@ test('explains what a file may not have', async () => {
     [{ de: { seo_title: 'x'.repeat(201) } }, 'seo.title must have 1 to 200 characters'],
     [{ de: { seo_description: 'x'.repeat(501) } }, 'seo.description must have 1 to 500 characters'],
     [{ de: { availability_text: 'x'.repeat(201) } }, 'availability_text must have 1 to 200 characters'],
-    [{ de: { description: 'x'.repeat(10_001) } }, 'description must have at most 10,000 characters'],
+    [{ de: { description: 'x'.repeat(65_537) } }, 'description must have at most 65,536 bytes in UTF-8'],
     [{ de: { name: 'a\nb' } }, 'name must have no control characters and no line breaks'],
     [{ de: { description: '\ud800' } }, 'description has half of a surrogate pair, which is no character'],
   ]
@@ -176,7 +176,7 @@ test('reads prices of columns in major units of their currency, and explains wha
   }
   for (const cell of ['-1', '1.234', 'x', '90071992547409.92'])
     assert.match((await importCsv('price:USD', cell))[0], /^price:USD must be a number such as 12.50/)
-  assert.match((await importCsv('price:usd', '1'))[0], /^the header has the unknown column "price:usd"/)
+  assert.match((await importCsv('price:us', '1'))[0], /^the header has the unknown column "price:US"/)
   assert.deepEqual(await importLines({ sku: 'C-1', prices: [{ amount: 1.5, currency: 'USD' }] }), [
     'prices must be a list of at most 50 objects with amount in minor units, currency and, if reduced, compare_at',
   ])

@@ -1,3 +1,5 @@
+import { withGuard } from '#spreadsheet-guard'
+
 export interface Column {
   name: string
   /** DuckDB's name of the type. */
@@ -11,12 +13,8 @@ export function isNumeric({ type }: Column): boolean {
   return NUMBER.test(type) && !type.endsWith(']')
 }
 
-/** What a spreadsheet runs, also in its full width and after spaces that no one sees. */
-const FORMULA = /^(?:[\t\r]|[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])/u
-
 /**
- * The rows as CSV (RFC 4180), text in quotes, because a spreadsheet may separate cells by semicolons. Text that a spreadsheet would run as a formula begins with an apostrophe
- * (https://owasp.org/www-community/attacks/CSV_Injection); a number such as -5 stays one.
+ * The rows as CSV (RFC 4180), text in quotes, because a spreadsheet may separate cells by semicolons, and guarded; a number such as -5 stays one.
  */
 export function toCsv(columns: readonly Column[], rows: readonly (readonly unknown[])[]): string {
   const texts = rows.map((row) => row.map((cell, index) => writeCell(cell, isNumeric(columns[index] ?? { name: '', type: '' }))))
@@ -27,7 +25,7 @@ function writeCell(cell: unknown, isNumber: boolean): string {
   if (cell === null || cell === undefined) return ''
   const text = String(cell)
   if (isNumber || typeof cell !== 'string') return /[",\r\n]/.test(text) ? quote(text) : text
-  return quote(FORMULA.test(text) ? `'${text}` : text)
+  return quote(withGuard(text, true))
 }
 
 function quote(text: string): string {

@@ -1,7 +1,6 @@
 /** A request has 30 seconds, and its results are in memory on both sides; `storefront catalogue import` takes any size. */
 const MAX_BYTES = 32 * 1_048_576
 const FIRST_BYTES = 65_536
-const CSV_COLUMNS = ['sku', 'name', 'category', 'price']
 
 export interface CatalogueFile {
   file: File
@@ -20,30 +19,43 @@ export async function readCatalogueFile(file: File): Promise<CatalogueFile> {
   if (first.startsWith('{')) return { file, contentType: 'application/x-ndjson' }
   if (first.startsWith('['))
     throw new Error(`${name} is one JSON array. The file needs one product a line (NDJSON), without brackets around them.`)
-  const columns = first.split(',').map((column) => column.trim().replace(/^"(.*)"$/, '$1'))
-  if (CSV_COLUMNS.every((column) => columns.includes(column))) return { file, contentType: 'text/csv' }
-  throw new Error(
-    `${name} is no catalogue: its first line is neither a product as JSON nor the header of a CSV with the columns ${CSV_COLUMNS.join(', ')}. Nothing was sent.`,
-  )
+  // The store knows the columns, and says what is wrong with a header.
+  if (/\bsku\b|^"?sep=/i.test(first)) return { file, contentType: 'text/csv' }
+  throw new Error(`${name} is no catalogue: its first line is neither a product as JSON nor the header of a table. Nothing was sent.`)
+}
+
+/** The text of a file as the store reads it; in another encoding than UTF-8 and UTF-16 only an approximation. */
+export async function readText(file: Blob): Promise<string> {
+  const text = new TextDecoder(encodingOf(new Uint8Array(await file.slice(0, 4).arrayBuffer()))).decode(await file.arrayBuffer())
+  return text.includes('\n') ? text : text.replaceAll('\r', '\n')
+}
+
+function encodingOf([a, b, c, d]: Uint8Array): string {
+  const isBigEndian = (a === 0xfe && b === 0xff) || (a === 0 && b !== 0 && c === 0)
+  const isLittleEndian = (a === 0xff && b === 0xfe) || (a !== 0 && b === 0 && d === 0)
+  return isBigEndian ? 'utf-16be' : isLittleEndian ? 'utf-16le' : 'utf-8'
 }
 
 async function readBeginning(file: File): Promise<string> {
   const bytes = await file.slice(0, FIRST_BYTES).arrayBuffer()
   try {
     // A character at the end may be cut.
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: file.size > FIRST_BYTES })
+    const encoding = encodingOf(new Uint8Array(bytes.slice(0, 4)))
+    const text = new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: file.size > FIRST_BYTES })
     if (!text.includes('\0')) return text
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
   }
   const what = file.type === '' ? '' : ` (${file.type})`
-  throw new Error(`${file.name} is no text in UTF-8${what}. A catalogue is a file of lines: NDJSON or CSV. Nothing was sent.`)
+  throw new Error(
+    `${file.name} is no text in UTF-8${what}. A catalogue is a file of lines: NDJSON or CSV. In a spreadsheet, save it as "CSV UTF-8". Nothing was sent.`,
+  )
 }
 
 function firstLine(text: string): string {
   return (
     text
-      .split('\n')
+      .split(/[\r\n]/)
       .map((line) => line.trim())
       .find((line) => line !== '') ?? ''
   )
@@ -90,6 +102,8 @@ export function refusedText(text: string, { lines }: ImportOutcome, { contentTyp
     const end = contentType === 'text/csv' ? (starts[index + 1] ?? all.length + 1) : entry.line + 1
     return all.slice(entry.line - 1, end - 1).filter((line, offset) => offset === 0 || line.trim() !== '')
   })
-  const header = all.find((line) => line.trim() !== '') ?? ''
-  return `${(contentType === 'text/csv' && refused[0] !== header ? [header, ...refused] : refused).join('\n')}\n`
+  const top = all.filter((line) => line.trim() !== '').slice(0, 2)
+  // A first line may name the delimiter.
+  const header = top.slice(0, /^"?sep=/i.test(top[0] ?? '') ? 2 : 1).join('\n')
+  return `${(contentType === 'text/csv' && !header.endsWith(refused[0] ?? '') ? [header, ...refused] : refused).join('\n')}\n`
 }

@@ -1,6 +1,6 @@
 import { create, download, replaceChildren, table } from './dom.ts'
 import { field, sendForm } from './form.ts'
-import { type CatalogueFile, type ImportOutcome, readCatalogueFile, readOutcome, refusedText, sizeText } from './import-file.ts'
+import { type CatalogueFile, type ImportOutcome, readCatalogueFile, readOutcome, readText, refusedText, sizeText } from './import-file.ts'
 import type { ScreenContext } from './screen.ts'
 import { upload } from './upload.ts'
 
@@ -9,7 +9,7 @@ const SHOWN_LINES = 500
 
 /** Imports a catalogue file: its products are created and changed by their SKU, line by line. */
 export function showImport(root: HTMLElement, { signal, tell }: ScreenContext): void {
-  const input = create('input', { type: 'file', name: 'file', required: true, accept: '.ndjson,.jsonl,.csv' })
+  const input = create('input', { type: 'file', name: 'file', required: true, accept: '.ndjson,.jsonl,.csv,.tsv,.txt' })
   const progress = create('progress', { max: 1, value: 0, hidden: true, attributes: { 'aria-label': 'Sent' } })
   const state = create('p', { attributes: { role: 'status' } })
   const results = create('div')
@@ -54,7 +54,7 @@ export function showImport(root: HTMLElement, { signal, tell }: ScreenContext): 
     const downloadButton = create('button', { type: 'button' }, 'Download the refused lines')
     downloadButton.addEventListener('click', async () => {
       const { file, contentType } = catalogue
-      download(`refused-${file.name}`, new Blob([refusedText(await file.text(), outcome, catalogue)], { type: contentType }))
+      download(`refused-${file.name}`, new Blob([refusedText(await readText(file), outcome, catalogue)], { type: contentType }))
     })
     replaceChildren(
       results,

@@ -58,7 +58,7 @@ export function productFields(texts: ProductTexts): ProductFields {
     price: Object.assign(input('price', 21), { inputMode: 'decimal' }),
     currency: Object.assign(input('currency', 3), { pattern: '[A-Z]{3}', title: 'Three capital letters, such as EUR' }),
     compare_at_price: Object.assign(optional('compare_at_price', 21), { inputMode: 'decimal' }),
-    description: create('textarea', { name: 'description', maxLength: 10_000, rows: 5, value: texts.description }),
+    description: create('textarea', { name: 'description', maxLength: 65_536, rows: 5, value: texts.description }),
     availability_text: optional('availability_text', 200),
     images: area('images', 3),
     slug: optional('slug', 100),

@@ -7,7 +7,7 @@ type Translations = Record<string, Texts>
 
 const CONTROLS = [
   { name: 'name', label: 'Name', maxLength: 300 },
-  { name: 'description', label: 'Description', maxLength: 10_000 },
+  { name: 'description', label: 'Description', maxLength: 65_536 },
   { name: 'availability_text', label: 'Availability', maxLength: 200 },
   { name: 'seo_title', label: 'SEO title', maxLength: 200 },
   { name: 'seo_description', label: 'SEO text', maxLength: 500 },

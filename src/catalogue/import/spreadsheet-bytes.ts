@@ -1,0 +1,94 @@
+import { InvalidLine } from './imported-product.ts'
+
+/** A header is far shorter. */
+const MAX_HEAD_BYTES = 65_536
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+const QUOTE = 0x22
+const BRACE = 0x7b
+
+/** What to do with a file that is no text in UTF-8, for its author. */
+export const SAVE_AS_UTF8 =
+  ': save the file as "CSV UTF-8", or name its encoding, such as --encoding windows-1252 (over HTTP: charset=windows-1252)'
+
+/**
+ * `source` in UTF-8 and with line feeds: Excel writes UTF-16 ("Unicode text") and, on a Mac, carriage returns. A byte order mark decides
+ * before `encoding`. Throws InvalidLine for a file that is no text. Buffers as far as the first line feed.
+ */
+export async function* toUtf8Lines(source: AsyncIterable<Uint8Array>, encoding?: string): AsyncGenerator<Uint8Array> {
+  yield* withLineFeeds(toUtf8(source, encoding))
+}
+
+async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): AsyncGenerator<Uint8Array> {
+  let decoder: TextDecoder | null | undefined
+  for await (const chunk of withHead(source, (head) => head.length >= 4)) {
+    if (decoder === undefined) {
+      assertNoOtherFile(chunk)
+      const label = findMarkedEncoding(chunk) ?? encoding
+      // Lines tell by themselves that they are no UTF-8.
+      decoder = new TextDecoder(label).encoding === 'utf-8' ? null : new TextDecoder(label)
+    }
+    yield decoder === null ? chunk : Buffer.from(decoder.decode(chunk, { stream: true }))
+  }
+  const rest = decoder?.decode() ?? ''
+  if (rest !== '') yield Buffer.from(rest)
+}
+
+/** Joins chunks until `isEnough`, so that the beginning can be judged. */
+async function* withHead(source: AsyncIterable<Uint8Array>, isEnough: (head: Buffer) => boolean): AsyncGenerator<Buffer> {
+  let head: Buffer | null = Buffer.alloc(0)
+  for await (const chunk of source) {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    if (head === null) yield bytes
+    else {
+      head = head.length === 0 ? bytes : Buffer.concat([head, bytes])
+      if (!isEnough(head)) continue
+      yield head
+      head = null
+    }
+  }
+  if (head !== null && head.length > 0) yield head
+}
+
+const OTHER_FILES: readonly [signature: string, what: string][] = [
+  ['504b0304', 'a workbook of Excel, LibreOffice or Numbers, or another archive; save the sheet as "CSV UTF-8" first'],
+  ['d0cf11e0', 'a workbook of Excel; save the sheet as "CSV UTF-8" first'],
+  ['1f8b', 'a compressed file; unpack it first'],
+  ['25504446', 'a PDF'],
+]
+
+function assertNoOtherFile(head: Buffer): void {
+  const hex = head.toString('hex', 0, 4)
+  const [, what] = OTHER_FILES.find(([signature]) => hex.startsWith(signature)) ?? []
+  if (what !== undefined) throw new InvalidLine(`the file is ${what}`)
+}
+
+/** By its byte order mark; UTF-16 also by the NUL of every ASCII character. */
+function findMarkedEncoding(head: Buffer): string | null {
+  const [a, b, c, d] = head
+  if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8'
+  if (a === 0xff && b === 0xfe) return 'utf-16le'
+  if (a === 0xfe && b === 0xff) return 'utf-16be'
+  if (a !== 0 && b === 0 && c !== 0 && d === 0) return 'utf-16le'
+  return a === 0 && b !== 0 && c === 0 && d !== 0 ? 'utf-16be' : null
+}
+
+async function* withLineFeeds(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let endsWithReturns: boolean | undefined
+  for await (const chunk of withHead(source, (head) => head.length >= MAX_HEAD_BYTES || hasReturnsOnly(head) !== undefined)) {
+    endsWithReturns ??= hasReturnsOnly(chunk) ?? false
+    yield endsWithReturns ? chunk.map((byte) => (byte === CARRIAGE_RETURN ? LINE_FEED : byte)) : chunk
+  }
+}
+
+/** Whether the first line of a table ends with a carriage return alone; undefined: `head` does not tell. */
+function hasReturnsOnly(head: Buffer): boolean | undefined {
+  let isQuoted = false
+  for (const [at, byte] of head.subarray(0, MAX_HEAD_BYTES).entries()) {
+    if (byte === QUOTE) isQuoted = !isQuoted
+    if (isQuoted) continue
+    if (byte === BRACE || byte === LINE_FEED) return false
+    if (byte === CARRIAGE_RETURN) return head[at + 1] === undefined ? undefined : head[at + 1] !== LINE_FEED
+  }
+  return undefined
+}

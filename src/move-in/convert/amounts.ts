@@ -1,0 +1,22 @@
+import { minorDigits, parseMajorUnits, readMajorUnits } from '../../currency.ts'
+import { unmappable } from './conversion.ts'
+
+/** An amount of an export: a decimal text or number of major units. */
+export type Decimal = string | number
+
+const DECIMAL = /^(-?)(\d+)(?:\.(\d*?)0*)?$/
+
+/** `12.5` EUR is 1250, exactly. Throws Unmappable when the amount has more decimals than the currency. */
+export function toMinor(amount: Decimal, currency: string): number {
+  const [, sign = '', whole = '', decimals = ''] = DECIMAL.exec(String(amount).trim()) ?? unmappable(`${amount} is no amount`)
+  const minor = parseMajorUnits(decimals === '' ? whole : `${whole}.${decimals}`, currency)
+  if (minor === null) return unmappable(`${amount} ${currency} has more than ${minorDigits(currency)} decimals, or is too large`)
+  return sign === '-' ? 0 - minor : minor
+}
+
+/** Like `toMinor`, for shops that do not round what they store: half a minor unit and more is one. */
+export function roundToMinor(amount: Decimal, currency: string): number {
+  // JSON has tiny numbers with an exponent.
+  const text = typeof amount === 'number' && /e-/.test(String(amount)) ? amount.toFixed(20) : String(amount).trim()
+  return Number(readMajorUnits(text, currency) ?? unmappable(`${amount} is no amount`))
+}

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { MEDUSA_ORDER } from '../../../test/medusa-export.ts'
+import { readCustomer } from '../customer-line.ts'
+import { type ImportedOrder, readOrder } from '../order-line.ts'
+import { Conversion } from './conversion.ts'
+import { findConverter } from './convert.ts'
+
+const now = new Date()
+
+async function convert(t: TestContext, shop: string, what: string, records: readonly object[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-convert-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'export.json')
+  writeFileSync(file, records.map((record) => `${JSON.stringify(record)}\n`).join(''))
+  const reports: string[] = []
+  const conversion = new Conversion((line) => reports.push(line))
+  const text = (await Array.fromAsync(findConverter(shop, what)(file, conversion, { now }))).join('')
+  return {
+    reports,
+    lines: text
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line)),
+  }
+}
+
+type Changes = Record<string, unknown> & { total?: string; currency?: string }
+const item = (price: string, changes = {}) => ({ sku: 'A', name: 'Ham', quantity: 1, subtotal: price, total: price, ...changes })
+
+const SHOPS: Record<
+  string,
+  (
+    changes: Changes & {
+      prices?: string[]
+      quantity?: number
+      email?: string
+      number?: string
+      note?: string
+      tax?: string
+      fee?: string
+      name?: string
+    },
+  ) => object[]
+> = {
+  woocommerce: ({
+    prices = ['12.50'],
+    quantity = 1,
+    total = '12.50',
+    currency = 'EUR',
+    email = '',
+    number = '1001',
+    note = '',
+    tax = '0',
+    fee,
+    name = 'Ham',
+  }) => [
+    {
+      ...{ id: 7, number, status: 'completed', currency, customer_id: 0, customer_note: note, total, total_tax: tax },
+      ...{ date_created_gmt: '2025-01-01T10:00:00', date_modified_gmt: '2025-01-02T10:00:00', billing: { email, first_name: 'Ada' } },
+      ...{ line_items: prices.map((price) => item(price, { quantity, name })), shipping_lines: [], coupon_lines: [] },
+      fee_lines: fee === undefined ? [] : [{ name: 'Repair', total: fee }],
+    },
+  ],
+  shopify: ({
+    prices = ['12.50'],
+    quantity = 1,
+    total = '12.50',
+    currency = 'EUR',
+    email = '',
+    number = '#1001',
+    note = '',
+    tax = '0',
+    fee = '0',
+    name = 'Ham',
+  }) => {
+    const money = (amount: string) => ({ shopMoney: { amount } })
+    const id = 'gid://shopify/Order/7'
+    return [
+      {
+        ...{
+          id,
+          name: number,
+          createdAt: '2025-01-01T10:00:00Z',
+          updatedAt: '2025-01-02T10:00:00Z',
+          currencyCode: currency,
+          taxesIncluded: false,
+        },
+        ...{ displayFinancialStatus: 'PAID', displayFulfillmentStatus: 'FULFILLED', customer: null, email: email || null, note },
+        ...{ totalPriceSet: money(total), totalTaxSet: money(tax), totalTipReceivedSet: money(fee) },
+      },
+      ...prices.map((price, at) => ({
+        ...item(price, { quantity, name }),
+        id: `gid://shopify/LineItem/${at}`,
+        originalUnitPriceSet: money(price),
+        __parentId: id,
+      })),
+    ]
+  },
+  medusa: ({
+    prices = ['12.50'],
+    quantity = 1,
+    total = '12.50',
+    currency = 'EUR',
+    number = '1001',
+    tax = '0',
+    fee = '0',
+    name = 'Ham',
+  }) => [
+    {
+      ...MEDUSA_ORDER,
+      ...{
+        display_id: Number(number),
+        currency_code: currency,
+        total: Number(total),
+        tax_total: Number(tax),
+        discount_total: 0,
+        discount_subtotal: 0,
+      },
+      ...{ original_shipping_total: Number(fee), original_shipping_subtotal: Number(fee) },
+      items: prices.map((price) => ({ product_title: name, quantity, unit_price: Number(price), is_tax_inclusive: false })),
+    },
+  ],
+}
+
+const sumOf = ({ lines, adjustments }: ImportedOrder) =>
+  [...lines.map(({ unit_price, quantity }) => unit_price * quantity), ...adjustments.map(({ amount }) => amount)].reduce((a, b) => a + b, 0)
+
+for (const [shop, make] of Object.entries(SHOPS)) {
+  const read = async (t: TestContext, changes: Parameters<typeof make>[0]) => {
+    const { lines, reports } = await convert(t, shop, 'orders', make(changes))
+    return { reports, order: lines.length === 0 ? undefined : readOrder(lines[0], now), line: lines[0] }
+  }
+
+  test(`${shop}: tax that is rounded for the whole order leaves a cent, which is said; more is refused`, async (t) => {
+    const { order } = await read(t, { prices: ['54.17', '41.67'], tax: '19.17', total: '115.00' })
+    assert.ok(order !== undefined)
+    assert.deepEqual([order.total, sumOf(order)], [11_500, 11_500])
+    assert.deepEqual(order.adjustments.at(-1), { kind: 'discount', label: 'rounding', amount: -1 })
+    await assert.rejects(read(t, { prices: ['54.17', '41.67'], tax: '19.17', total: '114.00' }), /add up to 11501/)
+  })
+
+  test(`${shop}: amounts of currencies without decimals and with three, with the shop's own text beside them`, async (t) => {
+    for (const [currency, text, amount] of [
+      ['PYG', '150000', 150_000],
+      ['UGX', '50000', 50_000],
+      ['JPY', '1200', 1_200],
+      ['KWD', '1.299', 1_299],
+      ['EUR', '12.5', 1_250],
+    ] as const) {
+      const { order, line } = await read(t, { prices: [text], total: text, currency })
+      assert.deepEqual([order?.total, line.source_total], [amount, text])
+    }
+  })
+
+  test(`${shop}: half a piece is refused with the line`, async (t) => {
+    const { order, reports } = await read(t, { quantity: 0.5, total: '6.25' })
+    assert.equal(order, undefined)
+    assert.match(reports.join(), /^refused: .*line 1 "Ham" has 0\.5 pieces/)
+  })
+
+  test(`${shop}: an order of a fee alone has it as its line, and one of nothing is refused`, async (t) => {
+    const { order } = await read(t, { prices: [], fee: '30.00', total: '30.00' })
+    assert.deepEqual(
+      order?.lines.map(({ unit_price, quantity }) => [unit_price, quantity]),
+      [[3_000, 1]],
+    )
+    const { reports } = await read(t, { prices: [], total: '0' })
+    assert.match(reports.join(), /neither lines nor charges/)
+  })
+
+  test(`${shop}: names of lines are text`, async (t) => {
+    const { order } = await read(t, { name: 'H&amp;M &#8211; Caf&eacute;<style>p{}</style>' })
+    assert.equal(order?.lines[0]?.name, 'H&M – Café')
+  })
+}
+
+for (const shop of ['woocommerce', 'shopify']) {
+  const make = SHOPS[shop] ?? assert.fail()
+  test(`${shop}: numbers with other text, a long note, which is cut, and an order by phone without an address`, async (t) => {
+    for (const number of ['#1002-A', 'INV-2025-1009', '1011-A']) {
+      const { lines, reports } = await convert(t, shop, 'orders', make({ number, note: 'x'.repeat(1_200) }))
+      const order = readOrder(lines[0], now)
+      assert.deepEqual([order.number, order.reference, order.note?.length], [null, number, 1_000])
+      assert.match(reports.join(), /its note is cut to 1000 characters/)
+      const guests = await convert(t, shop, 'guests', make({ number }))
+      const guest = readCustomer(guests.lines[0], now, false)
+      assert.deepEqual([guest.isGuest, guest.externalId, guests.lines[0].email], [true, order.customer.externalId, undefined])
+    }
+  })
+}

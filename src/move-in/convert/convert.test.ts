@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { inPieces } from '../../../test/in-pieces.ts'
+import { readImportLines } from '../../catalogue/import/import-lines.ts'
+import { Conversion } from './conversion.ts'
+import { type ConvertOptions, findConverter } from './convert.ts'
+import { magentoCsv, medusaProduct, shopifyCsv, shopifyJsonl, wooCsv, wooProduct } from './sample-exports.ts'
+
+const NOW = new Date('2026-03-01T12:00:00Z')
+
+async function convert(
+  t: TestContext,
+  shop: string,
+  what: string,
+  content: string,
+  options: Partial<ConvertOptions & { variationText: string }> = {},
+) {
+  const folder = mkdtempSync(join(tmpdir(), 'storefront-convert-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const write = (name: string, text: string) => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const reports: string[] = []
+  const conversion = new Conversion((line) => reports.push(line))
+  const { variationText, ...others } = options
+  const variations = variationText === undefined ? undefined : write('variations.json', variationText)
+  const file = write('export', content)
+  const settings = { currency: 'EUR', now: NOW, variations, ...others }
+  const text = (await Array.fromAsync(findConverter(shop, what)(file, conversion, settings))).join('')
+  return { reports, refused: conversion.refused, leftOut: conversion.leftOut, text }
+}
+
+/** The products that the import reads from what a converter writes, and what the converter says. */
+async function productsOf(
+  t: TestContext,
+  ...args: Parameters<typeof convert> extends [unknown, string, string, ...infer R] ? [shop: string, ...R] : never
+) {
+  const [shop, content, options] = args
+  const { text, reports, ...counts } = await convert(t, shop, 'products', content, options)
+  const lines = await Array.fromAsync(readImportLines(inPieces(Buffer.from(text), []), { format: 'ndjson', currency: 'EUR' }))
+  return { ...counts, reports, products: lines.map((line) => ('product' in line ? line.product : assert.fail(line.error))) }
+}
+
+const [jsonShops, csvShops] = [
+  { shopify: shopifyJsonl, woocommerce: wooProduct, medusa: medusaProduct },
+  { shopify: shopifyCsv, woocommerce: wooCsv, magento: magentoCsv },
+]
+type Make = (changes: Record<string, unknown>) => string
+const formats: [shop: string, format: string, make: Make][] = [
+  ...Object.entries(jsonShops).map(([shop, make]) => [shop, 'JSON', make] as [string, string, Make]),
+  ...Object.entries(csvShops).map(([shop, make]) => [shop, 'CSV', make] as [string, string, Make]),
+]
+const each = (shop: string, format: string) => `${shop} ${format}`
+
+for (const [shop, format, make] of formats) {
+  test(`${each(shop, format)}: texts, images, address, brand, price and reduced price come along, entities decoded, styles dropped`, async (t) => {
+    const { products, reports } = await productsOf(t, shop, make({}), { imagesBelow: 'https://images.example/media' })
+    assert.deepEqual(reports, [])
+    const [product] = products
+    assert.ok(product !== undefined && products.length === 1)
+    assert.deepEqual(
+      [product.sku, product.name, product.price, product.stock],
+      ['MUG-1', 'H&M – Café', { amount: 850, currency: 'EUR' }, 3],
+    )
+    assert.equal(product.description, 'A & B C\nmore')
+    assert.deepEqual(
+      product.images.map(({ url }) => url),
+      ['https://images.example/media/mug.jpg'],
+    )
+    if (shop !== 'medusa') assert.deepEqual(product.compare_at_price, { amount: 1_000, currency: 'EUR' })
+    if (shop !== 'medusa') assert.equal(product.brand, 'Potter & Sons')
+    // The exporter of WooCommerce has no slug.
+    assert.equal(product.slug, each(shop, format) === 'woocommerce CSV' ? undefined : 'mug')
+  })
+
+  test(`${each(shop, format)}: a price of a currency without decimals stays, and its own text comes along`, async (t) => {
+    const { products } = await productsOf(t, shop, make({ price: '150000', before: '' }), {
+      currency: 'PYG',
+      imagesBelow: 'https://images.example/media',
+    })
+    assert.deepEqual([products[0]?.price, products[0]?.source_price], [{ amount: 150_000, currency: 'PYG' }, '150000'])
+  })
+}
+
+const NOT_SOLD: readonly (readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp])[] = [
+  ...['DRAFT', 'ARCHIVED', 'UNLISTED'].map((status) => ['shopify', 'JSON', { status }, new RegExp(status, 'i')] as const),
+  ['shopify', 'JSON', { publishedAt: null }, /not published/],
+  ['shopify', 'JSON', { publishedAt: '2027-01-01T00:00:00Z' }, /2027/],
+  ['shopify', 'CSV', { status: 'draft' }, /draft/],
+  ['shopify', 'CSV', { status: 'archived' }, /archived/],
+  ['shopify', 'CSV', { published: 'false' }, /not published/],
+  ...['draft', 'pending', 'private', 'trash', 'future', 'auto-draft'].map(
+    (status) => ['woocommerce', 'JSON', { status }, /its status is|published later/] as const,
+  ),
+  ['woocommerce', 'JSON', { type: 'external' }, /external/],
+  ['woocommerce', 'JSON', { type: 'grouped' }, /grouped/],
+  ['woocommerce', 'JSON', { catalog_visibility: 'hidden' }, /hidden/],
+  ['woocommerce', 'JSON', { post_password: 'x' }, /password/],
+  ['woocommerce', 'JSON', { purchasable: false }, /cannot be bought/],
+  ['woocommerce', 'JSON', { price: '' }, /no price/],
+  ['woocommerce', 'CSV', { published: '0' }, /private/],
+  ['woocommerce', 'CSV', { published: '-1' }, /draft/],
+  ['woocommerce', 'CSV', { type: 'external' }, /external/],
+  ['woocommerce', 'CSV', { visibility: 'hidden' }, /hidden/],
+  ...['draft', 'proposed', 'rejected'].map((status) => ['medusa', 'JSON', { status }, /its status/] as const),
+  ['medusa', 'JSON', { currency: 'usd' }, /no price/],
+  ['magento', 'CSV', { online: '2' }, /disabled/],
+  ['magento', 'CSV', { visibility: 'Not Visible Individually' }, /not visible/],
+  ['magento', 'CSV', { type: 'grouped' }, /grouped/],
+]
+for (const [shop, format, change, reason] of NOT_SOLD) {
+  test(`${each(shop, format)}: with ${JSON.stringify(change)} nothing is for sale, and it is said`, async (t) => {
+    const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
+    const { products, reports, leftOut, refused } = await productsOf(t, shop, make(change))
+    assert.deepEqual([products.length, leftOut, refused], [0, 1, 0], reports.join())
+    assert.match(reports.join(), reason)
+    assert.match(reports.join(), /^left out: MUG-1 /)
+  })
+}
+
+const REFUSED: readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp][] = [
+  ['shopify', 'JSON', { isGiftCard: true }, /gift cards/],
+  ['shopify', 'JSON', { requiresSellingPlan: true }, /subscriptions/],
+  ['shopify', 'JSON', { quantity: null }, /no whole quantity/],
+  ['shopify', 'JSON', { price: '8.505' }, /8\.505 EUR has more than 2 decimals/],
+  ['shopify', 'CSV', { quantity: '' }, /no whole quantity/],
+  ['shopify', 'CSV', { price: '1,299' }, /thousands or decimals\?/],
+  ['woocommerce', 'JSON', { type: 'subscription' }, /type subscription cannot be sold here/],
+  ['woocommerce', 'JSON', { type: 'bundle' }, /type bundle/],
+  ['woocommerce', 'JSON', { manage_stock: false, stock_status: 'unknown' }, /stock_status is unknown/],
+  ['woocommerce', 'JSON', { type: 'variable', variations: [71] }, /it is not in the file of --variations/],
+  ['woocommerce', 'CSV', { type: 'booking' }, /type booking/],
+  ['medusa', 'JSON', { is_giftcard: true }, /gift cards/],
+  ['medusa', 'JSON', { quantity: null }, /no inventory_quantity/],
+  ['magento', 'CSV', { type: 'bundle' }, /type bundle/],
+  ['magento', 'CSV', { type: 'giftcard' }, /type giftcard/],
+]
+for (const [shop, format, change, reason] of REFUSED) {
+  test(`${each(shop, format)}: refuses by name what cannot be mapped: ${JSON.stringify(change)}`, async (t) => {
+    const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
+    const { products, reports, leftOut, refused } = await productsOf(t, shop, make(change))
+    assert.deepEqual([products.length, leftOut, refused], [0, 0, 1], reports.join())
+    assert.match(reports.join(), reason)
+  })
+}
+
+const STOCK: readonly [shop: string, format: string, change: Record<string, unknown>, stock: number | null][] = [
+  ['shopify', 'JSON', { quantity: -2 }, 0],
+  ['shopify', 'JSON', { policy: 'CONTINUE' }, null],
+  ['shopify', 'JSON', { tracked: false, quantity: null }, null],
+  ['shopify', 'CSV', { quantity: '-2' }, 0],
+  ['shopify', 'CSV', { policy: 'continue' }, null],
+  ['shopify', 'CSV', { tracker: '', quantity: '' }, null],
+  ['woocommerce', 'JSON', { manage_stock: false, stock_quantity: null, stock_status: 'outofstock' }, 0],
+  ['woocommerce', 'JSON', { manage_stock: false, stock_quantity: null, stock_status: 'instock' }, null],
+  ['woocommerce', 'JSON', { manage_stock: false, stock_quantity: null, stock_status: 'onbackorder' }, null],
+  ['woocommerce', 'JSON', { backorders: 'notify', stock_quantity: -3 }, null],
+  ['woocommerce', 'JSON', { stock_quantity: null }, 0],
+  ['woocommerce', 'JSON', { stock_quantity: -3 }, 0],
+  ['woocommerce', 'CSV', { stock: '', inStock: '0' }, 0],
+  ['woocommerce', 'CSV', { stock: '', inStock: '1' }, null],
+  ['woocommerce', 'CSV', { stock: '', inStock: 'backorder' }, null],
+  ['woocommerce', 'CSV', { backorders: '1' }, null],
+  ['medusa', 'JSON', { manage_inventory: false, quantity: null }, null],
+  ['medusa', 'JSON', { allow_backorder: true }, null],
+  ['medusa', 'JSON', { quantity: 0 }, 0],
+  ['magento', 'CSV', { inStock: '0', qty: '7' }, 0],
+  ['magento', 'CSV', { qty: '7.0000' }, 7],
+  ['magento', 'CSV', { manageStock: '0' }, null],
+  ['magento', 'CSV', { backorders: '1' }, null],
+]
+for (const [shop, format, change, stock] of STOCK) {
+  test(`${each(shop, format)}: the stock with ${JSON.stringify(change)} is ${stock ?? 'not tracked'}`, async (t) => {
+    const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
+    const { products, reports } = await productsOf(t, shop, make(change))
+    assert.equal(products[0]?.stock, stock, reports.join())
+  })
+}
+
+test('variable products become variants of one group, those that are not for sale left out', async (t) => {
+  const variation = (id: number, size: string, changes = {}) => ({
+    ...{ id, sku: `SHIRT-${size}`, price: '20.00', regular_price: '20.00', status: 'publish', stock_status: 'instock', manage_stock: true },
+    ...{
+      stock_quantity: id - 70,
+      attributes: [{ name: 'Size', option: size }],
+      image: { src: `https://i.example/${size}.jpg` },
+      ...changes,
+    },
+  })
+  const variations = [
+    variation(71, 'S'),
+    variation(72, 'M'),
+    variation(73, 'L', { status: 'private' }),
+    variation(74, '', { sku: 'SHIRT-ANY' }),
+  ]
+  const parent = wooProduct({ type: 'variable', variations: [71, 72, 73, 74], attributes: [{ name: 'Size', variation: true }] })
+  const { products, reports } = await productsOf(t, 'woocommerce', parent, { variationText: JSON.stringify(variations) })
+  assert.deepEqual(
+    products.map(({ sku, group, options, stock, slug, images }) => [sku, group, options, stock, slug, images[0]?.url]),
+    [
+      ['SHIRT-S', 'mug', { Size: 'S' }, 1, 'mug', 'https://i.example/S.jpg'],
+      ['SHIRT-M', 'mug', { Size: 'M' }, 2, undefined, 'https://i.example/M.jpg'],
+    ],
+  )
+  assert.match(reports[0] ?? '', /^left out: SHIRT-L .*private/)
+  assert.match(reports[1] ?? '', /^refused: SHIRT-ANY .*any Size/)
+  const shared = variations.slice(0, 2).map((one) => ({ ...one, manage_stock: 'parent' }))
+  const refused = await productsOf(t, 'woocommerce', parent.replace('[71,72,73,74]', '[71,72]'), { variationText: JSON.stringify(shared) })
+  assert.deepEqual([refused.products, refused.refused], [[], 2])
+  assert.match(refused.reports[0] ?? '', /share one stock/)
+})
+
+test('variants in the CSV of each shop become a group, too', async (t) => {
+  const csv = { shopify: shopifyCsv({ sizes: true }), woocommerce: wooCsv({ sizes: true }), magento: magentoCsv({ sizes: true }) }
+  for (const [shop, text] of Object.entries(csv)) {
+    const { products, reports } = await productsOf(t, shop, text, { imagesBelow: 'https://images.example/media' })
+    assert.deepEqual(reports, [], shop)
+    assert.deepEqual(
+      products.map(({ sku, options, stock }) => [sku, options, stock]),
+      [
+        ['MUG-S', { Size: 'S' }, 1],
+        ['MUG-M', { Size: 'M' }, 2],
+      ],
+      shop,
+    )
+    assert.equal(new Set(products.map(({ group }) => group)).size, 1)
+  }
+})
+
+test('CSV exports are read as spreadsheets save them', async (t) => {
+  for (const text of [`\ufeff${shopifyCsv({})}`, shopifyCsv({ price: '8,50', before: '10,00' }, ';'), shopifyCsv({}, '\t')]) {
+    const { products, reports } = await productsOf(t, 'shopify', text)
+    assert.deepEqual([products[0]?.price.amount, products[0]?.compare_at_price?.amount, reports], [850, 1_000, []])
+  }
+})
+
+test('a description longer than the store keeps is cut, and it is said', async (t) => {
+  const { products, reports } = await productsOf(t, 'shopify', shopifyJsonl({ descriptionHtml: `<p>${'x'.repeat(70_000)}</p>` }))
+  assert.equal(products[0]?.description.length, 65_536)
+  assert.match(reports.join(), /description is cut to 65536/)
+})

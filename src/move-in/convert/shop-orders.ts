@@ -1,0 +1,174 @@
+import type { AdjustmentKind } from '../../orders/order-changes.ts'
+import type { OrderStatus } from '../../orders/order-status.ts'
+import type { Decimal } from './amounts.ts'
+import { type Conversion, unmappable } from './conversion.ts'
+import { htmlToLine, htmlToText } from './html-text.ts'
+
+const MAX_NOTE = 1_000
+
+/** An order as every converter describes it. Amounts are minor units unless they are `Decimal`. */
+export interface ShopOrder {
+  id: string
+  /** As customers see it. */
+  number: string | number
+  customerId: string
+  currency: string
+  lines: { sku?: string | null | undefined; name: string; quantity: number; total: number }[]
+  charges: { kind: AdjustmentKind; label?: string | null | undefined; amount: number }[]
+  /** As the export has it, and in minor units. */
+  total: { text: Decimal; amount: number }
+  address: ShopAddress | null
+  note?: string | null | undefined
+  history: object[]
+}
+
+/** A line of the import's format. Throws Unmappable. */
+export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
+  const { id, number, customerId, currency, charges, total, address } = order
+  const { lines, others } = withoutEmptyLines(order.lines, charges)
+  const written = lines.map(toLine)
+  const adjustments = toAdjustments(others)
+  const ofLines = written.reduce((sum, { unit_price, quantity }) => sum + unit_price * quantity, 0)
+  const rounding = total.amount - adjustments.reduce((sum, { amount }) => sum + amount, ofLines)
+  // Shops that round the tax of the whole order are half a minor unit away for each amount that they show.
+  const mostRounding = Math.max(1, Math.ceil((written.length + adjustments.length) / 2))
+  return {
+    external_id: id,
+    number,
+    customer: { external_id: customerId },
+    currency,
+    lines: written,
+    adjustments: [
+      ...adjustments,
+      ...(Math.abs(rounding) <= mostRounding ? toAdjustments([{ kind: 'fee', label: 'rounding', amount: rounding }]) : []),
+    ],
+    total: total.amount,
+    source_total: String(total.text),
+    shipping_address: address === null ? null : toAddress(address),
+    note: cutNote(order.note, () => conversion.note(`order ${number}`, `its note is cut to ${MAX_NOTE} characters`)),
+    history: order.history,
+  }
+}
+
+/** An order of charges alone, such as a fee that was agreed by phone, has these as its lines. */
+function withoutEmptyLines(
+  lines: ShopOrder['lines'],
+  charges: ShopOrder['charges'],
+): { lines: ShopOrder['lines']; others: ShopOrder['charges'] } {
+  if (lines.length > 0) return { lines, others: charges }
+  const isLine = ({ kind, amount }: ShopOrder['charges'][number]) => kind !== 'tax' && amount > 0
+  const made = charges.filter(isLine).map(({ kind, label, amount }) => ({ name: label || kind, quantity: 1, total: amount }))
+  if (made.length === 0) unmappable('it has neither lines nor charges')
+  return { lines: made, others: charges.filter((charge) => !isLine(charge)) }
+}
+
+/** A line, also where the price of a piece is no whole number of minor units: then one of all pieces. */
+function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][number], index: number) {
+  const name = htmlToLine(written) || sku || '-'
+  if (!Number.isSafeInteger(quantity) || quantity < 1)
+    unmappable(`line ${index + 1} "${name}" has ${quantity} pieces; orders have whole quantities here`)
+  const isWhole = total % quantity === 0
+  return {
+    ...(sku ? { sku } : {}),
+    name: (isWhole ? name : `${quantity} × ${name}`).slice(0, 500),
+    unit_price: isWhole ? total / quantity : total,
+    quantity: isWhole ? quantity : 1,
+  }
+}
+
+/** A charge below 0, such as a fee by which plugins of WooCommerce take something off, is a discount. */
+function toAdjustments(charges: ShopOrder['charges']) {
+  return charges
+    .filter(({ amount }) => amount !== 0)
+    .map(({ kind, label, amount }) => ({
+      kind: amount < 0 ? ('discount' as const) : kind,
+      label: (htmlToLine(label ?? '') || kind).slice(0, 200),
+      amount,
+    }))
+}
+
+function cutNote(note: string | null | undefined, onCut: () => void): string | null {
+  const text = [...htmlToText(note ?? '')]
+  if (text.length <= MAX_NOTE) return text.join('') || null
+  onCut()
+  return `${text.slice(0, MAX_NOTE - 1).join('')}…`
+}
+
+const PATHS = {
+  pending: ['pending'],
+  confirmed: ['pending', 'confirmed'],
+  shipped: ['pending', 'confirmed', 'shipped'],
+  delivered: ['pending', 'confirmed', 'shipped', 'delivered'],
+  cancelled: ['pending', 'cancelled'],
+  returned: ['pending', 'confirmed', 'shipped', 'returned'],
+} as const satisfies Partial<Record<OrderStatus, readonly OrderStatus[]>>
+export type ShopStatus = keyof typeof PATHS
+type Times = { pending: string } & Partial<Record<ShopStatus, string | null | undefined>>
+
+/** The history that leads to `status`. A time that the export lacks is that of the step before it, and none is before an earlier step. */
+export function toHistory(status: ShopStatus, times: Times, details: Partial<Record<ShopStatus, object>> = {}): object[] {
+  let at = toTime(times.pending)
+  return PATHS[status].map((step) => {
+    const time = times[step]
+    const known = time ? toTime(time) : at
+    if (known > at) at = known
+    return { status: step, at, ...(step === status || step === 'shipped' ? details[step] : undefined) }
+  })
+}
+
+/** RFC 3339. WordPress writes UTC without a zone. */
+function toTime(text: string): string {
+  const time = new Date(/(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`)
+  return Number.isNaN(time.getTime()) ? unmappable(`"${text}" is no time`) : time.toISOString()
+}
+
+export interface ShopAddress {
+  name?: string | null | undefined
+  line1?: string | null | undefined
+  line2?: string | null | undefined
+  city?: string | null | undefined
+  region?: string | null | undefined
+  postalCode?: string | null | undefined
+  country?: string | null | undefined
+  phone?: string | null | undefined
+}
+
+/** Null unless there is a street and a country. A part that is missing is `-`. */
+function toAddress({ name, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
+  if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
+  const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null
+  return {
+    name: cut(name, 200) ?? '-',
+    line1: cut(line1, 200) ?? '-',
+    line2: cut(line2, 200),
+    city: cut(city, 100) ?? '-',
+    region: cut(region, 100),
+    postal_code: cut(postalCode, 20) ?? '-',
+    country: country.toUpperCase(),
+    phone: cut(phone, 40),
+  }
+}
+
+/** The id of somebody who ordered without an account: the same for all orders with one address, and one for each order without an address. */
+export function guestId(email: string | null | undefined, orderId: string): string {
+  const address = email?.trim().toLowerCase()
+  return address ? `guest:${address}` : `guest-of-order:${orderId}`
+}
+
+/** The guest of an order, unless `seen` has it. */
+export function addGuest(
+  conversion: Conversion,
+  seen: Set<string>,
+  { email, orderId, name }: { email: string | null | undefined; orderId: string; name?: string | null },
+): void {
+  const id = guestId(email, orderId)
+  if (seen.has(id)) return
+  seen.add(id)
+  const address = email?.trim()
+  conversion.add(`guest of order ${orderId}`, () => ({
+    external_id: id,
+    ...(address ? { email: address } : {}),
+    name: name || null,
+    guest: true,
+  }))
+}

@@ -1,0 +1,93 @@
+import { MAX_DESCRIPTION_BYTES } from '../../catalogue/product-input.ts'
+import { type Decimal, toMinor } from './amounts.ts'
+import { type Conversion, notForSale } from './conversion.ts'
+import { htmlToLine, htmlToText } from './html-text.ts'
+
+const MAX_IMAGES = 20
+const MAX_CATEGORIES = 20
+
+/** A product, or a variant of one, as every converter describes it. Texts may be HTML. */
+export interface ShopProduct {
+  sku: string
+  name: string
+  description: string
+  /** Paths from the top. */
+  categories: string[][]
+  brand?: string | null | undefined
+  slug?: string | null | undefined
+  images: { url?: string | null | undefined; alt?: string | null | undefined }[]
+  price: Decimal | null | undefined
+  /** Before a reduction. */
+  compareAt?: Decimal | null | undefined
+  group?: string | undefined
+  options?: Record<string, string> | undefined
+  /** Null: it is sold without limit. */
+  stock: number | null
+  seo?: { title?: string | null | undefined; description?: string | null | undefined } | null | undefined
+}
+
+/** A line of the catalogue's format. Throws NotForSale and Unmappable. */
+export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
+  const { sku, price, compareAt, categories, group, options = {}, stock, seo, slug } = product
+  if (price === null || price === undefined || price === '') return notForSale('it has no price')
+  const cut = (what: string, text: string, length: number) => {
+    const characters = [...text]
+    if (characters.length <= length) return text
+    conversion.note(label, `its ${what} is cut to ${length} characters`)
+    return characters.slice(0, length).join('')
+  }
+  const amount = toMinor(price, currency)
+  const before = compareAt === null || compareAt === undefined || compareAt === '' ? 0 : toMinor(compareAt, currency)
+  const paths = categories
+    .map((path) => path.map((name) => cut('category', htmlToLine(name), 100)).filter(Boolean))
+    .filter((path) => path.length > 0)
+  const brand = cut('brand', htmlToLine(product.brand ?? ''), 100)
+  const title = cut('title for search engines', htmlToLine(seo?.title ?? ''), 200)
+  const about = cut('description for search engines', htmlToLine(seo?.description ?? ''), 500)
+  return {
+    sku,
+    name: cut('name', htmlToLine(product.name), 300),
+    description: cutDescription(htmlToText(product.description), () =>
+      conversion.note(label, `its description is cut to ${MAX_DESCRIPTION_BYTES} bytes`),
+    ),
+    ...(paths.length === 0 ? { category: 'all' } : { categories: paths.slice(0, MAX_CATEGORIES) }),
+    ...(brand === '' ? {} : { brand }),
+    ...(slug ? { slug } : {}),
+    images: toImages(product.images, label, conversion),
+    price: { amount, currency },
+    source_price: String(price),
+    ...(before > amount ? { compare_at_price: { amount: before, currency } } : {}),
+    ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
+    ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
+    stock: stock === null ? null : Math.max(0, stock),
+  }
+}
+
+/** Without the part of a character at the end. */
+function cutDescription(text: string, onCut: () => void): string {
+  if (Buffer.byteLength(text) <= MAX_DESCRIPTION_BYTES) return text
+  onCut()
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, MAX_DESCRIPTION_BYTES), { stream: true })
+}
+
+function toOptions(options: Record<string, string>, cut: (what: string, text: string, length: number) => string): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, value]) => [cut('option', htmlToLine(name), 40), cut('option', htmlToLine(value), 100)]),
+  )
+}
+
+function toImages(images: ShopProduct['images'], label: string, conversion: Conversion): object[] {
+  const known = new Map<string, object>()
+  for (const { url, alt } of images) {
+    if (!url) continue
+    // Shops write addresses without a scheme, and with blanks.
+    const written = url.trim().replace(/^\/\//, 'https://')
+    if (!/^https?:\/\//i.test(written) || !URL.canParse(written)) {
+      conversion.note(label, `its image ${written} is left out: it is no address with https://`)
+      continue
+    }
+    const { href } = new URL(written)
+    if (!known.has(href)) known.set(href, { url: href, alt: htmlToLine(alt ?? '').slice(0, 500) })
+  }
+  return [...known.values()].slice(0, MAX_IMAGES)
+}

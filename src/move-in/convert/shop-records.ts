@@ -1,0 +1,67 @@
+import { open, readFile } from 'node:fs/promises'
+import { WrongFile } from './conversion.ts'
+
+/** What a file must be: `key` is the list in an answer of an API, `members` are those of its first record. */
+export interface ExpectedFile {
+  key: string
+  members: readonly string[]
+  expected: string
+}
+
+type JsonRecord = Record<string, unknown>
+
+/**
+ * The records of an export: JSON Lines with a record, a list or an answer of an API (`{orders: […]}`) in each line, or one JSON text over several
+ * lines. Throws WrongFile when its first record lacks a member. `T` describes the documented members; all of them may be absent in a file.
+ */
+export async function* readJsonRecords<T>(file: string, { key, members, expected }: ExpectedFile): AsyncGenerator<T> {
+  let isFirst = true
+  for await (const record of parseRecords(file, key, expected)) {
+    const missing = members.filter((name) => record?.[name] === undefined)
+    if (isFirst && missing.length > 0) throw new WrongFile(`${file}: its first record lacks ${missing.join(', ')}; expected ${expected}`)
+    isFirst = false
+    yield record as T
+  }
+}
+
+async function* parseRecords(file: string, key: string, expected: string): AsyncGenerator<JsonRecord | null> {
+  const noJson = () => new WrongFile(`${file} is no JSON; expected ${expected}`)
+  let isWhole = false
+  try {
+    // Opened first: an error of opening would otherwise go past the loop.
+    const lines = (await open(file)).readLines({ encoding: 'utf8' })
+    for await (const line of lines) {
+      if (line.trim() === '') continue
+      const value = parse(line)
+      isWhole = value === undefined
+      if (isWhole) break
+      yield* recordsOf(value, key)
+    }
+  } catch (error) {
+    throw asUnreadable(error, file, expected)
+  }
+  if (!isWhole) return
+  const value = parse(await readFile(file, 'utf8'))
+  if (value === undefined) throw noJson()
+  yield* recordsOf(value, key)
+}
+
+/** An error of the file system as WrongFile; any other as it is. */
+export function asUnreadable(error: unknown, file: string, expected: string): unknown {
+  const { syscall, message } = error as NodeJS.ErrnoException
+  return syscall === undefined ? error : new WrongFile(`${file} cannot be read: ${message}; expected ${expected}`)
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\ufeff/, ''))
+  } catch {
+    return undefined
+  }
+}
+
+function recordsOf(value: unknown, key: string): JsonRecord[] {
+  if (Array.isArray(value)) return value
+  const list = (value as JsonRecord | null)?.[key]
+  return Array.isArray(list) ? list : [value as JsonRecord]
+}

@@ -1,0 +1,86 @@
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { splitLines } from '../../catalogue/import/byte-lines.ts'
+import { readRecords } from '../../catalogue/import/csv-records.ts'
+import { InvalidLine } from '../../catalogue/import/imported-product.ts'
+import { toUtf8Lines } from '../../catalogue/import/spreadsheet-bytes.ts'
+import { readDecimal } from '../../catalogue/import/spreadsheet-cells.ts'
+import { WrongFile } from './conversion.ts'
+import { asUnreadable } from './shop-records.ts'
+
+/** A row of a table, by the names of its columns in small letters. */
+export class Row {
+  readonly line: number
+  readonly #cells: ReadonlyMap<string, string>
+  readonly #delimiter: string
+
+  constructor(line: number, cells: ReadonlyMap<string, string>, delimiter: string) {
+    this.line = line
+    this.#cells = cells
+    this.#delimiter = delimiter
+  }
+
+  /** Without blanks around it; empty also where there is no such column. */
+  text(column: string): string {
+    return (this.#cells.get(column) ?? '').trim()
+  }
+
+  isTrue(column: string): boolean {
+    return /^(?:true|yes|1)$/i.test(this.text(column))
+  }
+
+  /** Null for an empty cell. What is no clear number stays as it is written, and is then refused as an amount. */
+  decimal(column: string): string | null {
+    const text = this.text(column)
+    try {
+      return text === '' ? null : (readDecimal(column, text, this.#delimiter) ?? text)
+    } catch (error) {
+      if (error instanceof InvalidLine) return `${text} (thousands or decimals?)`
+      throw error
+    }
+  }
+
+  /** Null where there is no whole number. */
+  whole(column: string): number | null {
+    const [, digits] = /^(-?\d+)(?:[.,]0+)?$/.exec(this.text(column)) ?? []
+    return digits === undefined ? null : Number(digits)
+  }
+}
+
+interface ExpectedTable {
+  required: readonly string[]
+  expected: string
+  encoding?: string | undefined
+  /** Other names of columns. */
+  aliases?: Readonly<Record<string, string>>
+}
+
+/** Whether a file is a table and not JSON. */
+export async function isTable(file: string): Promise<boolean> {
+  try {
+    await using handle = await open(file)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(64), 0, 64, 0)
+    return !/^[\ufeff\s\0]*[[{]/.test(buffer.toString('utf8', 0, bytesRead).replaceAll('\ufffd', ''))
+  } catch (error) {
+    throw asUnreadable(error, file, 'an export of the shop')
+  }
+}
+
+/** The rows of a table as spreadsheets write it. Throws WrongFile when it lacks a column or a record cannot be read. */
+export async function* readTable(file: string, { required, expected, encoding, aliases = {} }: ExpectedTable): AsyncGenerator<Row> {
+  let columns: string[] | undefined
+  try {
+    for await (const record of readRecords(splitLines(toUtf8Lines(createReadStream(file), encoding)))) {
+      if ('error' in record) throw new WrongFile(`${file}, line ${record.line}: ${record.error}`)
+      if (columns === undefined) {
+        columns = record.fields.map((field) => field.trim().toLowerCase()).map((name) => aliases[name] ?? name)
+        const missing = required.filter((name) => !columns?.includes(name))
+        if (missing.length > 0) throw new WrongFile(`${file} lacks the columns ${missing.join(', ')}; expected ${expected}`)
+      } else if (record.fields.some((field) => field.trim() !== ''))
+        yield new Row(record.line, new Map(columns.map((name, place) => [name, record.fields[place] ?? ''])), record.delimiter)
+    }
+  } catch (error) {
+    if (error instanceof InvalidLine) throw new WrongFile(`${file}: ${error.message}; expected ${expected}`)
+    throw asUnreadable(error, file, expected)
+  }
+}

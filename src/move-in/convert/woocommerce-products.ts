@@ -1,0 +1,167 @@
+import type { Decimal } from './amounts.ts'
+import { type Conversion, labelOf, notForSale, unmappable, WrongFile } from './conversion.ts'
+import { type ShopProduct, toProductLine } from './shop-products.ts'
+import { readJsonRecords } from './shop-records.ts'
+import { isTable } from './shop-tables.ts'
+import { restPages } from './woocommerce-orders.ts'
+import { readWooCommerceTable } from './woocommerce-table.ts'
+
+type Text = string | null
+interface Image {
+  src?: Text
+  alt?: Text
+}
+/** A product or a variation of the REST API. */
+export interface WooProduct {
+  id: number
+  type?: Text
+  sku?: Text
+  name?: Text
+  slug?: Text
+  status: string
+  catalog_visibility?: Text
+  post_password?: Text
+  purchasable?: boolean
+  description?: Text
+  short_description?: Text
+  price?: Decimal | null
+  regular_price?: Decimal | null
+  on_sale?: boolean
+  manage_stock?: boolean | 'parent'
+  stock_quantity?: number | null
+  stock_status?: Text
+  backorders?: Text
+  categories?: { name?: Text; slug?: Text; path?: string[] }[]
+  brands?: { name?: Text }[]
+  images?: Image[]
+  image?: Image | null
+  variations?: number[]
+  attributes?: { name: string; option?: Text; variation?: boolean }[]
+}
+
+const PRODUCTS = restPages('products', ['id', 'name', 'price', 'status', 'stock_status'])
+const VARIATIONS = restPages('products/ID/variations', ['id', 'price', 'status', 'stock_status', 'attributes'])
+
+/**
+ * Pages of the REST API with those of the variations in a second file, or the CSV of the product exporter, which has both. A variable product
+ * becomes a group of its variations.
+ */
+export async function* convertWooCommerceProducts(
+  file: string,
+  conversion: Conversion,
+  { currency, encoding, variations, now }: { currency: string; encoding?: string | undefined; variations?: string | undefined; now: Date },
+): AsyncGenerator<string> {
+  let products: AsyncIterable<WooProduct> | Iterable<WooProduct>
+  let known = new Map<number, WooProduct>()
+  if (await isTable(file)) {
+    if (variations !== undefined) throw new WrongFile('--variations is for the pages of the REST API: the CSV has the variations')
+    ;({ products, variations: known } = await readWooCommerceTable(file, encoding, now))
+  } else {
+    products = readJsonRecords<WooProduct>(file, PRODUCTS)
+    if (variations !== undefined) for await (const one of readJsonRecords<WooProduct>(variations, VARIATIONS)) known.set(one.id, one)
+  }
+  for await (const product of products) {
+    if (product.type === 'variable') convertVariable(product, known, conversion, currency)
+    else {
+      const label = labelOf(product.sku || product.id, product.name)
+      conversion.add(label, () => {
+        assertForSale(product)
+        return toProductLine({ ...describe(product), slug: product.slug, stock: stockOf(product) }, currency, label, conversion)
+      })
+    }
+    yield conversion.take()
+  }
+}
+
+function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProduct>, conversion: Conversion, currency: string): void {
+  const { id, sku, name, variations = [] } = parent
+  const axes = (parent.attributes ?? []).filter(({ variation }) => variation !== false).map((attribute) => attribute.name)
+  if (variations.length === 0) conversion.add(labelOf(sku || id, name), () => unmappable('it is variable and has no variations'))
+  variations.forEach((variationId, index) => {
+    const variation = known.get(variationId)
+    const label = labelOf(variation?.sku || `variation ${variationId}`, name)
+    conversion.add(label, () => {
+      assertForSale({ ...parent, type: 'simple', purchasable: true })
+      if (variation === undefined)
+        return unmappable(`it is not in the file of --variations, which has the pages of /wp-json/wc/v3/products/${id}/variations`)
+      assertForSale({ ...variation, type: 'simple', catalog_visibility: 'visible' })
+      const options = Object.fromEntries((variation.attributes ?? []).map((attribute) => [attribute.name, attribute.option ?? '']))
+      const open = axes.find((axis) => !options[axis]) ?? Object.keys(options).find((axis) => options[axis] === '')
+      if (open !== undefined || Object.keys(options).length === 0)
+        unmappable(`it stands for any ${open ?? 'option'}: make a variation of each`)
+      const own = describe(variation)
+      return toProductLine(
+        {
+          ...describe(parent),
+          sku: own.sku,
+          description: [parent.description, variation.description].filter(Boolean).join('\n'),
+          images: [variation.image ?? {}, ...(variation.images ?? []), ...(parent.images ?? [])].map(toImage),
+          ...{ price: own.price, compareAt: own.compareAt },
+          slug: index === 0 ? parent.slug : null,
+          group: parent.slug || String(id),
+          options,
+          stock: stockOf(variation, parent),
+        },
+        currency,
+        label,
+        conversion,
+      )
+    })
+  })
+}
+
+const toImage = ({ src, alt }: Image) => ({ url: src, alt })
+
+function describe(product: WooProduct): Omit<ShopProduct, 'stock'> {
+  const {
+    id,
+    sku,
+    name,
+    description,
+    short_description,
+    categories = [],
+    brands = [],
+    images = [],
+    price,
+    regular_price,
+    on_sale,
+  } = product
+  return {
+    sku: sku || `woocommerce-${id}`,
+    name: name ?? '',
+    description: description || short_description || '',
+    // A product of the REST API shows no parents of its categories: make the tree before, or arrange it afterwards.
+    categories: categories.map((each) => each.path ?? [each.name || each.slug || '']),
+    brand: brands[0]?.name,
+    images: images.map(toImage),
+    price,
+    compareAt: on_sale === true ? regular_price : null,
+  }
+}
+
+const SOLD_TYPES = ['simple', 'variation', undefined, null, '']
+
+function assertForSale({ type, status, catalog_visibility, post_password, purchasable }: WooProduct): void {
+  if (status !== 'publish') notForSale(status === 'future' ? 'it is published later' : `its status is ${status}`)
+  if (post_password) notForSale('it needs a password')
+  if (catalog_visibility === 'hidden') notForSale('it is hidden')
+  if (type === 'external') notForSale('it is sold elsewhere (external)')
+  if (type === 'grouped') notForSale('it is a list of other products (grouped)')
+  if (!SOLD_TYPES.includes(type)) unmappable(`its type ${type} cannot be sold here`)
+  if (purchasable === false) notForSale('it cannot be bought')
+}
+
+/** `outofstock` without a number is 0; what can be ordered without stock has no limit. */
+function stockOf(product: WooProduct, parent?: WooProduct): number | null {
+  const { manage_stock, stock_quantity, stock_status, backorders } = product
+  if (manage_stock === 'parent') {
+    const shared = parent === undefined ? null : stockOf({ ...parent, manage_stock: true })
+    if (shared === null || shared === 0 || parent?.variations?.length === 1) return shared
+    return unmappable('its variations share one stock: give each its own')
+  }
+  if (manage_stock !== true) {
+    if (stock_status === 'instock' || stock_status === 'onbackorder') return null
+    return stock_status === 'outofstock' ? 0 : unmappable(`its stock_status is ${stock_status}`)
+  }
+  return backorders === 'yes' || backorders === 'notify' ? null : Math.max(0, Math.floor(stock_quantity ?? 0))
+}

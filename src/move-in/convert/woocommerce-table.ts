@@ -1,0 +1,88 @@
+import { type Row, readTable } from './shop-tables.ts'
+import type { WooProduct } from './woocommerce-products.ts'
+
+const COLUMNS = ['id', 'type', 'sku', 'name', 'published', 'in stock?', 'stock', 'regular price']
+const EXPECTED = 'the CSV of the product exporter of WooCommerce in English, with all columns'
+
+interface Variation extends WooProduct {
+  parent: string
+}
+
+/**
+ * The products of the CSV exporter (https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema) as the REST API has them, and the
+ * variations by id. Memory: the whole file, because variations may be anywhere in it.
+ */
+export async function readWooCommerceTable(
+  file: string,
+  encoding: string | undefined,
+  now: Date,
+): Promise<{ products: WooProduct[]; variations: Map<number, WooProduct> }> {
+  const products: WooProduct[] = []
+  const variations = new Map<number, Variation>()
+  for await (const row of readTable(file, { required: COLUMNS, expected: EXPECTED, encoding })) {
+    const product = toProduct(row, now)
+    if (product.type === 'variation') variations.set(product.id, { ...product, parent: row.text('parent') })
+    else products.push(product)
+  }
+  for (const product of products) {
+    if (product.type !== 'variable') continue
+    const names = [`id:${product.id}`, product.sku].filter(Boolean)
+    product.variations = [...variations.values()].filter(({ parent }) => names.includes(parent)).map(({ id }) => id)
+  }
+  return { products, variations }
+}
+
+function toProduct(row: Row, now: Date): WooProduct {
+  // `simple, virtual, downloadable`.
+  const [type = ''] = row.text('type').split(',')
+  const sale = row.decimal('sale price')
+  const isOnSale = sale !== null && isOpen(row, now)
+  const regular = row.decimal('regular price')
+  const stock = row.text('stock')
+  const attributes = Array.from({ length: 20 }, (_, index) => index + 1).flatMap((place) => {
+    const name = row.text(`attribute ${place} name`)
+    return name === '' ? [] : [{ name, option: row.text(`attribute ${place} value(s)`) }]
+  })
+  const isVariation = type === 'variation'
+  return {
+    id: row.whole('id') ?? 0,
+    type,
+    sku: row.text('sku'),
+    name: row.text('name'),
+    slug: null,
+    status: row.text('published') === '1' ? 'publish' : row.text('published') === '-1' ? 'draft' : 'private',
+    catalog_visibility: row.text('visibility in catalog') || 'visible',
+    description: row.text('description').replaceAll('\\n', '\n'),
+    short_description: row.text('short description').replaceAll('\\n', '\n'),
+    price: isOnSale ? sale : regular,
+    regular_price: regular,
+    on_sale: isOnSale,
+    manage_stock: stock === 'parent' ? 'parent' : stock !== '',
+    stock_quantity: row.whole('stock'),
+    stock_status: { '1': 'instock', '0': 'outofstock', backorder: 'onbackorder' }[row.text('in stock?')] ?? row.text('in stock?'),
+    backorders: { '0': 'no', '1': 'yes', notify: 'notify' }[row.text('backorders allowed?')] ?? 'no',
+    // A comma inside a name is escaped.
+    categories: splitList(row.text('categories')).map((path) => ({ path: path.split('>').map((name) => name.trim()) })),
+    brands: splitList(row.text('brands')).map((name) => ({ name })),
+    images: row
+      .text('images')
+      .split(/,\s+|,(?=https?:)/)
+      .map((src) => ({ src: src.trim() })),
+    // Those of a parent list all values; its variations name their own.
+    attributes: isVariation ? attributes : [],
+  }
+}
+
+function splitList(text: string): string[] {
+  return text
+    .split(/(?<!\\),/)
+    .map((part) => part.replaceAll('\\,', ',').trim())
+    .filter(Boolean)
+}
+
+/** Dates are days of the shop, such as 2026-03-01. */
+function isOpen(row: Row, now: Date): boolean {
+  const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]
+  const today = now.toISOString()
+  return (starts === '' || starts <= today) && (ends === '' || ends.slice(0, 10) >= today.slice(0, 10))
+}

@@ -1,0 +1,23 @@
+// Formulas in CSV, for the exports and the import of the catalogue. Browsers run this file, too, so it imports nothing.
+
+/** What a spreadsheet runs, also in its full width and after spaces that no one sees. */
+const FORMULA = /^(?:[\t\r]|[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])/u
+const GUARDED = /^'+/
+
+/** Whether a cell is a formula, or is one behind apostrophes. */
+function isFormula(cell: string): boolean {
+  return FORMULA.test(cell.replace(GUARDED, ''))
+}
+
+/**
+ * A cell as CSV has it so that `withoutGuard` returns it: with an apostrophe in front of a formula if the file is `forSpreadsheets`
+ * (https://owasp.org/www-community/attacks/CSV_Injection), and of an apostrophe that would be taken for one.
+ */
+export function withGuard(cell: string, forSpreadsheets: boolean): string {
+  return isFormula(cell) && (forSpreadsheets || cell.startsWith("'")) ? `'${cell}` : cell
+}
+
+/** The cell that `withGuard` has written. */
+export function withoutGuard(cell: string): string {
+  return cell.startsWith("'") && isFormula(cell) ? cell.slice(1) : cell
+}
