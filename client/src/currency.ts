@@ -45,6 +45,17 @@ export function parseMajorUnits(text: string, currency: string): number | null {
   return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : null
 }
 
+/** A decimal number of major units as another program wrote it, rounded to minor units; null when it is no such number. */
+export function readMajorUnits(text: string, currency: string): bigint | null {
+  const match = /^(-?)(\d{1,16})(?:\.(\d{1,40}))?$/.exec(text.trim())
+  if (match === null) return null
+  const [, sign, whole = '', decimals = ''] = match
+  const digits = minorDigits(currency)
+  const kept = BigInt(whole + decimals.slice(0, digits).padEnd(digits, '0'))
+  const rounded = Number(decimals[digits] ?? 0) >= 5 ? kept + 1n : kept
+  return sign === '-' ? -rounded : rounded
+}
+
 /** An amount as a decimal number of major units, such as `12.50`. Exact; `parseMajorUnits` reads it, unless it is negative. */
 export function formatMajorUnits({ amount, currency }: Money): string {
   const digits = minorDigits(currency)

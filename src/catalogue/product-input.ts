@@ -136,7 +136,11 @@ const Price = Type.Object(
   strict,
 )
 const description = withRule(
-  Type.String({ maxLength: MAX_LENGTHS.description, 'x-input': 'verbatim', description: `At most ${MAX_DESCRIPTION_BYTES.toLocaleString('en')} bytes in UTF-8.` }),
+  Type.String({
+    maxLength: MAX_LENGTHS.description,
+    'x-input': 'verbatim',
+    description: `At most ${MAX_DESCRIPTION_BYTES.toLocaleString('en')} bytes in UTF-8.`,
+  }),
   (text) => (Buffer.byteLength(text) > MAX_DESCRIPTION_BYTES ? describeLength('description') : findFaultInText('description', text)),
 )
 const Translated = withRule(

@@ -1,12 +1,12 @@
 import { OperatorError } from '../../errors.ts'
 
 /** A record of an export that a converter cannot map. The message is for the person who moves the shop. */
-export class Unmappable extends Error {
+class Unmappable extends Error {
   override readonly name = 'Unmappable'
 }
 
 /** A product that the other shop does not sell. */
-export class NotForSale extends Error {
+class NotForSale extends Error {
   override readonly name = 'NotForSale'
 }
 

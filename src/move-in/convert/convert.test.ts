@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inPieces } from '../../../test/in-pieces.ts'
+import { magentoCsv, medusaProduct, shopifyCsv, shopifyJsonl, wooCsv, wooProduct } from '../../../test/sample-exports.ts'
 import { readImportLines } from '../../catalogue/import/import-lines.ts'
 import { Conversion } from './conversion.ts'
 import { type ConvertOptions, findConverter } from './convert.ts'
-import { magentoCsv, medusaProduct, shopifyCsv, shopifyJsonl, wooCsv, wooProduct } from './sample-exports.ts'
 
 const NOW = new Date('2026-03-01T12:00:00Z')
 

@@ -1,43 +1,9 @@
-import type { Decimal } from './amounts.ts'
 import { type Conversion, labelOf, notForSale, unmappable, WrongFile } from './conversion.ts'
 import { type ShopProduct, toProductLine } from './shop-products.ts'
 import { readJsonRecords } from './shop-records.ts'
 import { isTable } from './shop-tables.ts'
 import { restPages } from './woocommerce-orders.ts'
-import { readWooCommerceTable } from './woocommerce-table.ts'
-
-type Text = string | null
-interface Image {
-  src?: Text
-  alt?: Text
-}
-/** A product or a variation of the REST API. */
-export interface WooProduct {
-  id: number
-  type?: Text
-  sku?: Text
-  name?: Text
-  slug?: Text
-  status: string
-  catalog_visibility?: Text
-  post_password?: Text
-  purchasable?: boolean
-  description?: Text
-  short_description?: Text
-  price?: Decimal | null
-  regular_price?: Decimal | null
-  on_sale?: boolean
-  manage_stock?: boolean | 'parent'
-  stock_quantity?: number | null
-  stock_status?: Text
-  backorders?: Text
-  categories?: { name?: Text; slug?: Text; path?: string[] }[]
-  brands?: { name?: Text }[]
-  images?: Image[]
-  image?: Image | null
-  variations?: number[]
-  attributes?: { name: string; option?: Text; variation?: boolean }[]
-}
+import { readWooCommerceTable, type WooImage, type WooProduct } from './woocommerce-table.ts'
 
 const PRODUCTS = restPages('products', ['id', 'name', 'price', 'status', 'stock_status'])
 const VARIATIONS = restPages('products/ID/variations', ['id', 'price', 'status', 'stock_status', 'attributes'])
@@ -110,7 +76,7 @@ function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProdu
   })
 }
 
-const toImage = ({ src, alt }: Image) => ({ url: src, alt })
+const toImage = ({ src, alt }: WooImage) => ({ url: src, alt })
 
 function describe(product: WooProduct): Omit<ShopProduct, 'stock'> {
   const {

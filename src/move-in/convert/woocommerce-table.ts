@@ -1,5 +1,38 @@
+import type { Decimal } from './amounts.ts'
 import { type Row, readTable } from './shop-tables.ts'
-import type { WooProduct } from './woocommerce-products.ts'
+
+type Text = string | null
+export interface WooImage {
+  src?: Text
+  alt?: Text
+}
+/** A product or a variation of the REST API. */
+export interface WooProduct {
+  id: number
+  type?: Text
+  sku?: Text
+  name?: Text
+  slug?: Text
+  status: string
+  catalog_visibility?: Text
+  post_password?: Text
+  purchasable?: boolean
+  description?: Text
+  short_description?: Text
+  price?: Decimal | null
+  regular_price?: Decimal | null
+  on_sale?: boolean
+  manage_stock?: boolean | 'parent'
+  stock_quantity?: number | null
+  stock_status?: Text
+  backorders?: Text
+  categories?: { name?: Text; slug?: Text; path?: string[] }[]
+  brands?: { name?: Text }[]
+  images?: WooImage[]
+  image?: WooImage | null
+  variations?: number[]
+  attributes?: { name: string; option?: Text; variation?: boolean }[]
+}
 
 const COLUMNS = ['id', 'type', 'sku', 'name', 'published', 'in stock?', 'stock', 'regular price']
 const EXPECTED = 'the CSV of the product exporter of WooCommerce in English, with all columns'
