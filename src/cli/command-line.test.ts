@@ -10,6 +10,9 @@ const VERSION = '1.2.3'
 
 /** A valid and an invalid value of each option, by its name in the help; without an invalid one every text is valid. */
 const TEXTS: Record<string, { right: string; wrong?: string }> = {
+  NAME: { right: 'windows-1252', wrong: 'klingon' },
+  EUR: { right: 'PYG', wrong: 'eur' },
+  FILE: { right: 'a.json' },
   'api|stream|email|lake|webhook': { right: 'api', wrong: 'kitchen' },
   'ndjson|csv': { right: 'csv', wrong: 'xml' },
   'queued|sent|failed': { right: 'failed', wrong: 'lost' },

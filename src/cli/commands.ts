@@ -96,7 +96,7 @@ export const COMMANDS: readonly Command[] = [
     options: {
       format: oneOf(FORMATS, 'ndjson unless given'),
       stock: flag('with the stock of each product'),
-      'for-spreadsheets': flag('with an apostrophe in front of texts that a spreadsheet would run as formulas; only with --format csv'),
+      'for-spreadsheets': flag('guards texts that a spreadsheet would run as formulas; with --format csv'),
     },
     findContradiction: ({ format, 'for-spreadsheets': isGuarded }) =>
       isGuarded && format !== 'csv' ? '--for-spreadsheets needs --format csv' : null,
