@@ -99,10 +99,10 @@ export const COMMANDS: readonly Command[] = [
       'for-spreadsheets': flag('guards texts that a spreadsheet would run as formulas; with --format csv'),
     },
     findContradiction: ({ format, 'for-spreadsheets': isGuarded }) =>
-      isGuarded && format !== 'csv' ? '--for-spreadsheets needs --format csv' : null,
+      isGuarded && format === 'ndjson' ? '--for-spreadsheets needs --format csv' : null,
     help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
-    run: async (context, { format = 'ndjson', stock: withStock, 'for-spreadsheets': forSpreadsheets }) =>
-      (await import('./catalogue-commands.ts')).exportProducts(context, format, { withStock, forSpreadsheets }),
+    run: async (context, { format, stock: withStock, 'for-spreadsheets': forSpreadsheets }) =>
+      (await import('./catalogue-commands.ts')).exportProducts(context, format ?? (forSpreadsheets ? 'csv' : 'ndjson'), { withStock, forSpreadsheets }),
   }),
   defineCommand({
     name: 'convert',
