@@ -112,7 +112,7 @@ export const COMMANDS: readonly Command[] = [
       encoding,
       passwords: text('FILE', 'the password hashes of the customers'),
       variations: text('FILE', 'the variations of the products of WooCommerce'),
-      'images-below': text('URL', 'the folder of the images of Magento'),
+      'images-below': text('FOLDER', 'the folder of the images of Magento'),
     },
     help: 'writes an export of `shopify`, `woocommerce`, `medusa` or `magento` (`products`, `customers`, `guests`, `orders`) as lines for the imports, without what is not for sale there; exit status 1 when a record was refused',
     needs: 'nothing',
