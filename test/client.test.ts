@@ -260,6 +260,27 @@ test('a refusal has its code, its members and its request', async () => {
   })
 })
 
+test('language, currency, repeated conditions and the version of an order are sent', async () => {
+  const { shop, sent } = connect()
+  const lamp = await store.addProduct({ stock: 5 })
+  const queryOf = () => new URL(sent.at(-1)?.url ?? '').search
+  await shop.product(lamp.id, { lang: 'de', currency: 'EUR' })
+  assert.equal(queryOf(), '?lang=de&currency=EUR')
+  await shop.productPage({ attr: ['material=copper', 'material=steel'] })
+  assert.deepEqual(new URLSearchParams(queryOf()).getAll('attr'), ['material=copper', 'material=steel'])
+  await shop.register(newcomer())
+  const items = [{ product_id: lamp.id, quantity: 1 }]
+  assert.equal((await shop.quote(items, { currency: 'EUR' })).total.currency, 'EUR')
+  const order = await shop.placeOrder({ items })
+  await assert.rejects(shop.cancelOrder(order.id, { version: order.version + 1 }), (error) => isProblem(error, 'precondition_failed'))
+  assert.equal((await shop.cancelOrder(order.id, { version: order.version })).status, 'cancelled')
+})
+
+test('the message of a refusal names the field', async () => {
+  const { shop } = connect()
+  await assert.rejects(shop.register({ email: 'nobody', password: PASSWORD }), /^ProblemError: invalid_body: .* #\/email /)
+})
+
 test('stored tokens survive a reload, and only the tokens are stored', async () => {
   const kept = new Map<string, string>()
   const storage = {

@@ -43,6 +43,12 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
+/** In which language and currency a page shows products. Without `lang`, a cache may have the language of somebody else's browser. */
+export interface ShownIn {
+  lang?: NonNullable<NonNullable<operations['getProduct']['parameters']['query']>['lang']>
+  currency?: string
+}
+
 export type Storefront = ReturnType<typeof createStorefront>
 
 /**
@@ -156,13 +162,13 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return eachItem((cursor) => this.productPage({ ...query, ...(cursor === undefined ? {} : { cursor }) }, call))
     },
 
-    async product(id: string, call: CallOptions = {}): Promise<ProductDetails> {
-      return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id } } }))
+    async product(id: string, { lang, currency, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
+      return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id }, query: present({ lang, currency }) } }))
     },
 
     /** Also by a former slug: `slug` of the answer is the one of now. */
-    async productBySlug(slug: string, call: CallOptions = {}): Promise<ProductDetails> {
-      return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug } } }))
+    async productBySlug(slug: string, { lang, currency, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
+      return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug }, query: present({ lang, currency }) } }))
     },
 
     /** The tree of categories, each before those below it. */
@@ -179,8 +185,8 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /** What an order would cost, and whether there is enough stock. */
-    async quote(items: NewOrder['items'], call: CallOptions = {}): Promise<Schemas['Quote']> {
-      return dataOf(await api.POST('/orders/quote', { ...call, body: { items } }))
+    async quote(items: NewOrder['items'], { currency, ...call }: CallOptions & { currency?: string } = {}): Promise<Schemas['Quote']> {
+      return dataOf(await api.POST('/orders/quote', { ...call, body: { items, ...present({ currency }) } }))
     },
 
     /**
@@ -208,8 +214,10 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/orders/{id}', { ...call, params: { path: { id } } }))
     },
 
-    async cancelOrder(id: string, call: CallOptions = {}): Promise<Order> {
-      return dataOf(await api.POST('/orders/{id}/cancel', { ...call, params: { path: { id } } }))
+    /** With the `version` that the page has shown, it is refused (`precondition_failed`) when the order has changed since. */
+    async cancelOrder(id: string, { version, ...call }: CallOptions & { version?: number } = {}): Promise<Order> {
+      const header = version === undefined ? {} : { 'if-match': `"${version}"` }
+      return dataOf(await api.POST('/orders/{id}/cancel', { ...call, params: { path: { id }, header } }))
     },
   }
 
@@ -217,6 +225,11 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     await tokens.save({ access_token, refresh_token })
     return user
   }
+}
+
+/** Without the members that are undefined. */
+function present<Members extends Record<string, unknown>>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never
 }
 
 function toBase64Url(bytes: Uint8Array): string {

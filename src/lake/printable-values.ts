@@ -5,7 +5,6 @@ import {
   DuckDBStructType,
   DuckDBStructValue,
   DuckDBTimestampTZValue,
-  DuckDBTimestampValue,
   type DuckDBType,
   type DuckDBValue,
 } from '@duckdb/node-api'
@@ -34,13 +33,13 @@ function hasOwnNames(names: readonly string[]): boolean {
 }
 
 /**
- * Integers past 32 bits and decimals as exact text, timestamps as RFC 3339 UTC, lists and structs as JSON text; numbers that JSON lacks as
+ * Integers past 32 bits and decimals as exact text, timestamps as RFC 3339 UTC, those without a zone as DuckDB writes them, lists and structs as JSON text; numbers that JSON lacks as
  * `NaN`, `Infinity` and `-Infinity`.
  */
 export function toPrintable(value: DuckDBValue): null | boolean | number | string {
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value
-  if (value instanceof DuckDBTimestampTZValue || value instanceof DuckDBTimestampValue) return toRfc3339(value)
+  if (value instanceof DuckDBTimestampTZValue) return toRfc3339(value)
   return NESTED.some((type) => value instanceof type) ? toJson(value) : String(value)
 }
 
@@ -58,7 +57,7 @@ function toJsonObject(entries: [string, DuckDBValue][]): string {
   return `{${entries.map(([key, value]) => `${JSON.stringify(key)}:${toJson(value)}`).join(',')}}`
 }
 
-function toRfc3339(value: DuckDBTimestampTZValue | DuckDBTimestampValue): string {
+function toRfc3339(value: DuckDBTimestampTZValue): string {
   const microseconds = ((value.micros % 1_000n) + 1_000n) % 1_000n
   const date = new Date(Number((value.micros - microseconds) / 1_000n))
   // DuckDB's range is wider than Date's, and has infinities.
