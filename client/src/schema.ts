@@ -2091,7 +2091,7 @@ export interface paths {
         put?: never;
         /**
          * Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)
-         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, and the line of a record is its first. Needs the scope `products:write`.
+         * @description A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`. Needs the scope `products:write`.
          */
         post: operations["importProducts"];
         delete?: never;
@@ -3210,6 +3210,7 @@ export interface components {
             };
             /** @description Stored in lower case, with hyphens between words. By default made of the name. */
             slug?: string;
+            /** @description At most 65,536 bytes in UTF-8. */
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
@@ -3275,6 +3276,7 @@ export interface components {
         NewTranslatedTexts: {
             /** @description No control characters, and at least one visible character. */
             name?: string;
+            /** @description At most 65,536 bytes in UTF-8. */
             description?: string;
             /** @description No control characters, and at least one visible character. */
             seo_title?: string;
@@ -3774,6 +3776,7 @@ export interface components {
             sku?: string;
             /** @description No control characters, and at least one visible character. */
             name?: string;
+            /** @description At most 65,536 bytes in UTF-8. */
             description?: string;
             /** @description No control characters, and at least one visible character. */
             category?: string;
