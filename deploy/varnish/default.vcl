@@ -42,8 +42,10 @@ sub vcl_recv {
     # It would be kept with the answer and sent to the next client.
     unset req.http.x-request-id;
     # What advertisers add to links differs with each click, and the store ignores it.
-    set req.url = regsuball(req.url, "(?<=[?&])(?:utm_[^=&]*|gclid|gclsrc|gbraid|wbraid|dclid|gad_source|gad_campaignid|srsltid|fbclid|msclkid|ttclid|twclid|li_fat_id|igshid|igsh|yclid|ysclid|epik|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok)(?:=[^&]*)?(?:&|$)", "");
-    set req.url = regsub(req.url, "[?&]$", "");
+    # Only the first question mark begins the query: another one is part of a value.
+    set req.url = regsub(req.url, "\?", "?&");
+    set req.url = regsuball(req.url, "&(?:utm_[^=&]*|gclid|gclsrc|gbraid|wbraid|dclid|gad_source|gad_campaignid|srsltid|fbclid|msclkid|ttclid|twclid|li_fat_id|igshid|igsh|yclid|ysclid|epik|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok)(?:=[^&]*)?(?=&|$)", "");
+    set req.url = regsub(regsub(req.url, "\?&", "?"), "^([^?]*)\?$", "\1");
     # The store reads no more than 500 characters either.
     if (req.http.accept-language ~ "^.{501}") {
       unset req.http.accept-language;
