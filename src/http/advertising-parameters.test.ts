@@ -23,7 +23,14 @@ test('the address without what advertisers add is the one that the page was link
       assert.equal(withoutAdvertisingParameters(with_), without)
     }
   }
-  for (const other of ['/products?xgclid=1&gclidx=gclid', '/gclid=1?gclid%3D=1', '/products?utm=1', '/utm_source=1', '/products?q=a?', '/products?q=a&'])
+  for (const other of [
+    '/products?xgclid=1&gclidx=gclid',
+    '/gclid=1?gclid%3D=1',
+    '/products?utm=1',
+    '/utm_source=1',
+    '/products?q=a?',
+    '/products?q=a&',
+  ])
     assert.equal(withoutAdvertisingParameters(other), other)
 })
 
