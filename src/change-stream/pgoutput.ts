@@ -76,7 +76,10 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
     const [, schemaEnd] = readName(message, 5)
     const [table, tableEnd] = readName(message, schemaEnd)
     // An operator may have added another table to the publication: decision 0046.
-    if (table !== this.#shape.table) return void this.#relations.set(id, null)
+    if (table !== this.#shape.table) {
+      this.#relations.set(id, null)
+      return
+    }
     const count = message.readInt16BE(tableEnd + 1)
     const columns: Column[] = []
     let position = tableEnd + 3

@@ -8,7 +8,9 @@ const exit = () => process.exit()
 process.once('disconnect', exit)
 const [config] = (await once(process, 'message')) as [Config]
 process.off('disconnect', exit)
-const sayAlive = () => void process.send?.('alive', undefined, undefined, () => {})
+const sayAlive = () => {
+  process.send?.('alive', undefined, undefined, () => {})
+}
 // Each further message asks whether this process still answers.
 process.on('message', sayAlive)
 let status = 1

@@ -18,7 +18,9 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
   if (!stream.isTTY) return { show() {}, clear() {}, end() {} }
   const startedAt = performance.now()
   let text = ''
-  const clear = () => void (text === '' || stream.write(CLEAR_LINE))
+  const clear = () => {
+    if (text !== '') stream.write(CLEAR_LINE)
+  }
   const draw = () => {
     const seconds = Math.floor((performance.now() - startedAt) / 1_000)
     const line = seconds === 0 ? `${text} …` : `${text} … ${seconds} s`

@@ -37,7 +37,7 @@ export class AuditRunner {
 
   /** Throws `unavailable` where no command can be started, and `request_in_progress` while a run of this kind is in progress anywhere. */
   async run(kind: AuditKind, doing: Doing): Promise<AuditRun> {
-    const { pool, runCommand } = this.#options
+    const { pool, runCommand, logger } = this.#options
     if (runCommand === undefined || this.#stopping.signal.aborted)
       throw new AppError('unavailable', 'This process of the store cannot start commands.')
     const { run, isNew } = await beginRun(pool, {
@@ -49,14 +49,16 @@ export class AuditRunner {
         members: { run_id: run.id },
       })
     }
-    const running = this.#watch(run, runCommand)
+    const running: Promise<void> = this.#watch(run, runCommand)
+      // Without this record the missing heartbeat says the same, later.
+      .catch((error) => logger.warn({ err: loggableError(error), runId: run.id }, 'the end of an audit could not be recorded'))
+      .finally(() => this.#inFlight.delete(running))
     this.#inFlight.add(running)
-    void running.finally(() => this.#inFlight.delete(running))
     return run
   }
 
   async #watch({ id, kind }: AuditRun, runCommand: RunCommand): Promise<void> {
-    const { pool, logger, maxRunMs = MAX_RUN_MS } = this.#options
+    const { pool, maxRunMs = MAX_RUN_MS } = this.#options
     const late = AbortSignal.timeout(maxRunMs)
     const reason = await runCommand([kind, '--run', id], { signal: AbortSignal.any([this.#stopping.signal, late]) }).then(
       ({ status, stderr }) => `${status === null ? 'The process was killed.' : `The process ended with status ${status}.`} ${stderr}`,
@@ -65,9 +67,7 @@ export class AuditRunner {
         return late.aborted ? `It was ended after ${Math.round(maxRunMs / 60_000)} minutes.` : error.message
       },
     )
-    // A run that has recorded its outcome stays as it is. Without this record the missing heartbeat says the same, later.
-    await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON)).catch((error) =>
-      logger.warn({ err: loggableError(error), runId: id }, 'the end of an audit could not be recorded'),
-    )
+    // A run that has recorded its outcome stays as it is.
+    await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON))
   }
 }

@@ -254,8 +254,8 @@ class Session {
 
   #ping(): void {
     const answer = this.client.query('select 1').then(() => true)
-    const isAlive = Promise.race([answer, delay(SESSION_TIMEOUT_MS, false, { ref: false })]).catch(() => false)
-    void isAlive.then((alive) => alive || this.#lost.abort())
+    const lose = () => this.#lost.abort()
+    Promise.race([answer, delay(SESSION_TIMEOUT_MS, false, { ref: false })]).then((isAlive) => isAlive || lose(), lose)
   }
 
   #fencedOut(): FencedOut {

@@ -58,7 +58,8 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
     else if (!hasCluster(folder)) firstStart.begin(folder)
     const server = await startServer(folder, options)
     const supervised = options.isSupervised === true ? supervise(folder, options, server) : null
-    if (supervised === null) void server.unexpectedExit.then(options.onUnexpectedExit)
+    if (supervised === null)
+      server.unexpectedExit.then(options.onUnexpectedExit, (error: Error) => options.onUnexpectedExit?.(error.message))
     const stop = async (how: 'now' | 'wait' = 'now') => {
       await (supervised ?? server).stop(how)
       unlock()

@@ -50,7 +50,7 @@ export class DeferredOrders {
   answer(order: WaitingOrder, outcome: Outcome | undefined): void {
     if (outcome?.kind === 'placed') order.answer.resolve(outcome.order)
     else if (outcome?.kind === 'refused') order.answer.reject(outcome.error)
-    else if (outcome?.kind === 'blocked') void this.#placeWhenFree(order)
+    else if (outcome?.kind === 'blocked') this.#placeWhenFree(order).catch(order.answer.reject)
     else this.#placeInTurn(order, requestInProgress())
   }
 

@@ -6,6 +6,7 @@ import { AppError } from '../../errors.ts'
 import type { Outcome } from './batch-decision.ts'
 import { OrderBatcher, type OrderBatcherOptions } from './order-batcher.ts'
 import type { OrderRequest } from './order-request.ts'
+import type { PlacingObserver } from './placing-observer.ts'
 
 const WAIT_MS = 60_000
 
@@ -28,6 +29,8 @@ async function placeAll(requests: readonly OrderRequest[]): Promise<Outcome[]> {
   return requests.map(({ userId }) => ({ kind: 'placed', order: { orderId: userId, json: '{}', isReplay: false } }))
 }
 
+const SILENT: PlacingObserver = { ordersTried() {}, batchUndone() {}, orderPlaced() {}, orderRefused() {} }
+
 function createBatcher(options: Pick<OrderBatcherOptions, 'placeOrders'> & Partial<OrderBatcherOptions>): OrderBatcher {
   return new OrderBatcher({ lockKeysOf: () => [], untilFree: () => assert.fail('no row is locked'), ...options })
 }
@@ -43,6 +46,22 @@ test('continues after the process was paused for longer than an order may wait',
   const next = request()
   assert.equal((await batcher.place(next)).orderId, next.userId)
 })
+
+for (const [what, fault] of [
+  ['the wait for its rows', { untilFree: () => Promise.reject(new TypeError('a fault of ours')) }],
+  ['what watches the batches', { observer: { ...SILENT, ordersTried: () => assert.fail('a fault of ours') } }],
+] as const) {
+  test(`answers an order with the error of ${what}, and leaves no promise without a handler`, async () => {
+    let isFaulty = true
+    const batcher = createBatcher({
+      placeOrders: async (requests) => (isFaulty ? [{ kind: 'blocked' }] : placeAll(requests)),
+      ...fault,
+    })
+    await assert.rejects(batcher.place(request()), /a fault of ours/)
+    isFaulty = false
+    if (!('observer' in fault)) await batcher.place(request())
+  })
+}
 
 /** As `pg` reports an error of the server. */
 const databaseError = (code: string) => Object.assign(new Error('refused'), { severity: 'ERROR', routine: 'exec', code })

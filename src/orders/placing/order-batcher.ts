@@ -77,7 +77,7 @@ export class OrderBatcher {
   readonly #waiting = new FairQueue<WaitingOrder>()
   #waitingLines = 0
   #isWorking = false
-  readonly #batchesInFlight = new Set<Promise<void>>()
+  readonly #batchesInFlight = new Set<Promise<unknown>>()
   readonly #lockKeysInFlight = new Set<string>()
   readonly #deferred: DeferredOrders
 
@@ -132,9 +132,12 @@ export class OrderBatcher {
       await setImmediate()
       const batch = this.#nextBatch()
       if (batch.length > 0) {
-        const placed = this.#placeBatch(batch)
+        const placed: Promise<unknown> = this.#placeBatch(batch)
+          .catch((error) => {
+            for (const { answer } of batch) answer.reject(error)
+          })
+          .finally(() => this.#batchesInFlight.delete(placed))
         this.#batchesInFlight.add(placed)
-        void placed.then(() => this.#batchesInFlight.delete(placed))
       }
       // Without a batch, all orders that wait need a key in flight, or none is left.
       const isIdle = this.#batchesInFlight.size === 0

@@ -33,7 +33,8 @@ export class PubAcks {
 
   constructor(connection: NatsConnection) {
     this.#connection = connection
-    void connection.closed().then(() => this.#rejectWaiting(new Error('the connection to NATS was closed')))
+    const onClosed = () => this.#rejectWaiting(new Error('the connection to NATS was closed'))
+    connection.closed().then(onClosed, onClosed)
   }
 
   /** Throws the broker's error when it refuses the message, and TimeoutError when it does not answer: the message may then be stored. */

@@ -63,7 +63,9 @@ export class NatsClient {
 
   async #connect(): Promise<Jetstream> {
     const connection = await connect(natsConnectOptions(this.#settings, this.#name))
-    void this.#logStatus(connection)
+    this.#logStatus(connection).catch((error) =>
+      this.#logger.error({ err: error }, 'the state of the connection to NATS is no longer logged'),
+    )
     const { max_payload: maxPayload = NEEDED_PAYLOAD_BYTES } = connection.info ?? {}
     if (maxPayload < NEEDED_PAYLOAD_BYTES)
       this.#logger.warn(
@@ -71,9 +73,10 @@ export class NatsClient {
         `NATS takes messages of ${maxPayload} bytes, and large orders need ${NEEDED_PAYLOAD_BYTES}: raise max_payload`,
       )
     // Closed permanently, by `close` or by a server: the next caller opens a new connection.
-    void connection.closed().then(() => {
+    const onClosed = () => {
       this.#connecting = null
-    })
+    }
+    connection.closed().then(onClosed, onClosed)
     const manager = await jetstreamManager(connection, { checkAPI: false })
     return { connection, acks: new PubAcks(connection), client: jetstream(connection), manager }
   }

@@ -28,7 +28,7 @@ export async function inspectBroker(
     ignoreAuthErrorAbort: false,
   }
   const connection = await connect(options)
-  signal.addEventListener('abort', () => void connection.close())
+  signal.addEventListener('abort', () => void connection.close().catch(() => {}))
   try {
     const doubts: BrokerReport['doubts'] = []
     const { version = '', max_payload: maxPayload = 0, connect_urls: others = [] } = connection.info ?? {}

@@ -101,10 +101,13 @@ export class NatsPublisher<E extends TopicEvent> {
       const before = newestOfOrder.get(message.event.subject)
       if (before !== undefined) await before
       if (isInterrupted) break
+      // It is awaited later: a rejection before that would end the process.
       const outcome = this.#sendOne(message, messages[storedCount]?.position ?? '')
-      void outcome.then(({ kind }) => {
-        isInterrupted ||= kind !== 'stored'
-      })
+        .catch((error: unknown): Outcome => ({ kind: 'failed', error }))
+        .then((answer) => {
+          isInterrupted ||= answer.kind !== 'stored'
+          return answer
+        })
       newestOfOrder.set(message.event.subject, outcome)
       sent.push(outcome)
     }

@@ -1,0 +1,55 @@
+import { globSync, readFileSync } from 'node:fs'
+import { type Expression, parseSync, Visitor } from 'oxc-parser'
+
+/** Functions whose promises never reject, by file and what follows `void`, each with the reason. */
+export const NEVER_REJECT: Readonly<Record<string, string>> = {
+  'src/app/create-shedder.ts: wait': 'all of it that can fail is in a try that catches everything',
+  'src/auth/tokens/key-ring.ts: this.#checkSoon': 'it resolves with the error of a failed check',
+  'src/cli/record-audit.ts: recording.#beat': 'a report that fails is caught and made again',
+  'src/jobs/group-calls.ts: work': 'each group is answered in a try; an item that fails alone rejects its own call',
+  'src/mail/smtp-watch.ts: this.#probe': 'a probe that fails is caught and recorded',
+  'src/orders/placing/deferred-orders.ts: this.#workOnContended': 'placing an order alone returns its error',
+  'src/orders/placing/locked-rows.ts: this.#watch': 'each turn is in a try that catches everything',
+  'src/orders/placing/order-batcher.ts: this.#work': 'a batch answers its orders with every error; the rest is memory',
+  'src/topic/nats/messages.ts: this.#readNewest': 'all of it is in a try that catches everything',
+}
+
+/** Methods of arrays, sockets and child processes, which return no promise. */
+const SYNCHRONOUS = ['push', 'kill', 'pause', 'resume', 'setTimeout']
+
+/**
+ * What `void` drops although nothing handles its rejection, as `file: expression`. Biome takes such promises for handled; an unhandled one
+ * ends the process with all its roles.
+ */
+export function findDropped(path: string, source: string): string[] {
+  const { program, errors } = parseSync(path, source, { preserveParens: false })
+  if (errors.length > 0) throw new Error(`${path}: ${errors[0]?.message}`)
+  const dropped: string[] = []
+  new Visitor({
+    UnaryExpression({ operator, argument }) {
+      if (operator !== 'void' || isHandled(argument)) return
+      const what = argument.type === 'CallExpression' ? argument.callee : argument
+      dropped.push(`${path}: ${source.slice(what.start, what.end)}`)
+    },
+  }).visit(program)
+  return dropped
+}
+
+/** `await x` fails the function around it; `.catch(…)` and `.then(…, …)` handle what comes before them, `.finally(…)` handles nothing. */
+function isHandled(expression: Expression): boolean {
+  if (expression.type === 'AwaitExpression' || expression.type === 'Literal') return true
+  const call = expression.type === 'ChainExpression' ? expression.expression : expression
+  if (call.type !== 'CallExpression' || call.callee.type !== 'MemberExpression' || call.callee.property.type !== 'Identifier') return false
+  const { name } = call.callee.property
+  if (SYNCHRONOUS.includes(name)) return true
+  if (name === 'finally') return isHandled(call.callee.object)
+  return call.arguments.length === (name === 'catch' ? 1 : name === 'then' ? 2 : Number.NaN)
+}
+
+/** All of them below `src`, without what runs in a browser. */
+export function findDroppedBelow(root: string): string[] {
+  return globSync('src/**/*.ts', { cwd: root })
+    .map((path) => path.replaceAll('\\', '/'))
+    .filter((path) => !path.endsWith('.test.ts') && !path.startsWith('src/console/page/'))
+    .flatMap((path) => findDropped(path, readFileSync(`${root}/${path}`, 'utf8')))
+}
