@@ -20,6 +20,7 @@ import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
 import type { WatchedStream } from './change-stream.ts'
 import { createOrderStreamHandler, toMessages } from './order-stream-handler.ts'
+import { findLostReason, PUBLICATION } from './replication-slot.ts'
 import { mayBeMissing } from './stream-handler.ts'
 
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
@@ -265,4 +266,16 @@ test('a change of a row under the same version makes no event, because it has be
   const [second = ''] = await insertOrders(db.pool, 1)
   await untilStored(db, 3)
   assert.deepEqual(published, [`${first}.1`, `${first}.2`, `${second}.1`])
+})
+
+test('orders from a time without the publication make the slot count as lost, and nothing after them is published', async (t) => {
+  const db = await makeStreamDatabase(t)
+  await db.pool.query(`drop publication ${PUBLICATION}`)
+  await insertOrders(db.pool, 2)
+  await db.pool.query(`create publication ${PUBLICATION} for table orders`)
+  await insertOrders(db.pool, 1)
+  await startHandler(t, db, createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }))
+  const reason = await eventually(async () => (await findLostReason(db.pool, db.slotName)) ?? false, { what: 'a slot that is lost' })
+  assert.equal(reason, `the replication slot ${db.slotName} is older than the publication ${PUBLICATION}`)
+  assert.deepEqual(await storedEvents(db), [])
 })

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
 import { insertOrders, makeStreamDatabase } from '../../test/stream-harness.ts'
-import { openReplication } from './replication-connection.ts'
-import { PUBLICATION } from './replication-slot.ts'
+import { openReplication, type StreamMessage } from './replication-connection.ts'
+import { isOlderThanPublication, PUBLICATION } from './replication-slot.ts'
 
 test('receives times in UTC and loses the slot after a silence, whatever options the address has', async (t) => {
   const db = await makeStreamDatabase(t)
@@ -33,4 +33,23 @@ test('receives times in UTC and loses the slot after a silence, whatever options
     },
   )
   assert.equal(await eventually(async () => end, { timeoutMs: 30_000, what: 'the end of the connection' }), 'ended by the server')
+})
+
+test('changes from before the publication end the stream, also on a server that only warns of them', async (t) => {
+  const db = await makeStreamDatabase(t)
+  await db.pool.query(`drop publication ${PUBLICATION}`)
+  await insertOrders(db.pool, 2)
+  await db.pool.query(`create publication ${PUBLICATION} for table orders`)
+  await insertOrders(db.pool, 1)
+  // Nobody can switch the warning off.
+  const url = `${db.url}?options=${encodeURIComponent('-c client_min_messages=error')}`
+  let messages = 0
+  const count = ({ kind, ...rest }: StreamMessage) => {
+    if (kind === 'pgoutput' && 'message' in rest && rest.message.toString('latin1', 0, 1) === 'I') messages += 1
+  }
+  const connection = await openReplication(url, db.slotName, count, { publication: PUBLICATION })
+  onCleanup(t, () => connection.close())
+  const error = await connection.ended.then(() => assert.fail('it was not read to the end'), (error: unknown) => error)
+  assert.ok(await isOlderThanPublication(db.pool, { slotName: db.slotName, publication: PUBLICATION }, error), String(error))
+  assert.equal(messages, 0, 'what comes after a gap is not delivered')
 })

@@ -4,6 +4,7 @@ import pg from 'pg'
 import { abandonClient, connectUnlessAborted } from '../db/pool.ts'
 import { COMMAND_BOUNDS, setUpSession } from '../db/session-settings.ts'
 import { identifier, literal, sql } from '../db/sql.ts'
+import { OBJECT_NOT_IN_PREREQUISITE_STATE, UNDEFINED_OBJECT } from '../db/sql-state.ts'
 import type { Lsn } from './pgoutput.ts'
 
 /** One message of the stream: a pgoutput message, or the server's keep-alive. */
@@ -50,7 +51,8 @@ export interface ReplicationOptions {
 
 /**
  * Opens the slot's stream at its confirmed position. `onMessage` is called in order and must not throw.
- * Only `confirm` moves the confirmed position. Throws SQLSTATE 55006 when another reader has the slot.
+ * Only `confirm` moves the confirmed position. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a
+ * change from before the publication.
  */
 export async function openReplication(
   url: string,
@@ -69,14 +71,24 @@ export async function openReplication(
   broken.catch(() => {})
   client.on('error', (error) => fail(error))
   client.on('end', () => fail(new Error('the replication connection was closed')))
-  await connectUnlessAborted(client, signal, () => setUpSession(client, COMMAND_BOUNDS, { wal_sender_timeout: `${patienceSeconds}s` }))
+  await connectUnlessAborted(client, signal, () =>
+    setUpSession(client, COMMAND_BOUNDS, { wal_sender_timeout: `${patienceSeconds}s`, client_min_messages: 'warning' }),
+  )
   const abandon = () => abandonClient(client)
   signal?.addEventListener('abort', abandon)
   const wire = (client as unknown as { connection: WireConnection }).connection
   try {
     const { rows } = await client.query<{ systemid: string; timeline: number }>('IDENTIFY_SYSTEM')
     const confirmed = await readConfirmed(client, slotName)
+    let isIncomplete = false
+    // From PostgreSQL 18 on it skips the changes that earlier servers end the stream for.
+    client.on('notice', ({ code, message }) => {
+      if (code !== OBJECT_NOT_IN_PREREQUISITE_STATE) return
+      isIncomplete = true
+      fail(Object.assign(new Error(message), { code: UNDEFINED_OBJECT }))
+    })
     wire.on('copyData', ({ chunk }: { chunk: Buffer }) => {
+      if (isIncomplete) return
       if (chunk[0] === XLOG_DATA) onMessage({ kind: 'pgoutput', message: chunk.subarray(XLOG_DATA_HEADER_BYTES) })
       else if (chunk[0] === KEEPALIVE) onMessage({ kind: 'keepalive', walEnd: chunk.readBigUInt64BE(1), replyRequested: chunk[17] === 1 })
     })

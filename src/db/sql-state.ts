@@ -16,6 +16,7 @@ export const DISK_FULL = '53100'
 export const TOO_MANY_CONNECTIONS = '53300'
 /** Such as when all replication slots are in use. */
 export const CONFIGURATION_LIMIT_EXCEEDED = '53400'
+export const OBJECT_NOT_IN_PREREQUISITE_STATE = '55000'
 /** A database, or a replication slot that another connection reads. */
 export const OBJECT_IN_USE = '55006'
 export const LOCK_NOT_AVAILABLE = '55P03'
