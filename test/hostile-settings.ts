@@ -65,7 +65,10 @@ export const HOSTILE: Readonly<Record<string, string>> = {
 export const LEFT: readonly { settings: RegExp; reason: string }[] = [
   { settings: /^(log_|debug_print|debug_pretty|trace_|wal_debug|backtrace_|update_process_title)/, reason: 'what the server logs' },
   { settings: /^(track_|compute_query_id|stats_fetch)/, reason: 'what the server counts' },
-  { settings: /^(client_min_messages|escape_string_warning|md5_password|icu_validation)/, reason: 'notices, which only a stream reads: it sets them itself' },
+  {
+    settings: /^(client_min_messages|escape_string_warning|md5_password|icu_validation)/,
+    reason: 'notices, which only a stream reads: it sets them itself',
+  },
   { settings: /^lc_messages$/, reason: 'the language of errors, of which the store reads the SQLSTATE' },
   {
     settings: /(_mem|_mem_multiplier|_buffers|_buffer_usage_limit|_io_concurrency|_limit|_flush_after|stack_depth|cache_size)$/,

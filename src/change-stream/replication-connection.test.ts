@@ -49,7 +49,10 @@ test('changes from before the publication end the stream, also on a server that 
   }
   const connection = await openReplication(url, db.slotName, count, { publication: PUBLICATION })
   onCleanup(t, () => connection.close())
-  const error = await connection.ended.then(() => assert.fail('it was not read to the end'), (error: unknown) => error)
+  const error = await connection.ended.then(
+    () => assert.fail('it was not read to the end'),
+    (error: unknown) => error,
+  )
   assert.ok(await isOlderThanPublication(db.pool, { slotName: db.slotName, publication: PUBLICATION }, error), String(error))
   assert.equal(messages, 0, 'what comes after a gap is not delivered')
 })
