@@ -2837,6 +2837,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
             /** @description Only of an adjustment: the units in stock. */
@@ -3942,6 +3943,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
@@ -4421,6 +4423,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
         };

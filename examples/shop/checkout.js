@@ -74,7 +74,9 @@ function showNewPrices(items) {
 function explain(problem) {
   const nameOf = (id) => readBasket().find((line) => line.id === id)?.name ?? id
   if (isProblem(problem, 'insufficient_stock')) {
-    return problem.problem.shortages.map(({ product_id, available }) => `${nameOf(product_id)}: ${available} left.`).join(' ')
+    // The store shows 20 also where there are more.
+    const left = (available) => (available < 20 ? `${available} left` : 'at least 20 left')
+    return problem.problem.shortages.map(({ product_id, available }) => `${nameOf(product_id)}: ${left(available)}.`).join(' ')
   }
   if (isProblem(problem, 'unknown_product')) return 'A product of the basket is no longer sold. Set its number to 0.'
   if (isProblem(problem, 'mixed_currencies')) return 'Order the products of each currency on their own.'

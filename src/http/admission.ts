@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { CALLER, type Caller } from './caller.ts'
 import { clientAddress, networkOf } from './client-address.ts'
@@ -15,6 +16,9 @@ export interface AdmissionOptions {
 
 // After a change of the catalogue every requested page is read again.
 const MAX_WAITING = 500
+/** Bodies above it are parsed and validated one at a time: 256 KiB take several milliseconds. */
+const SMALL_BODY_BYTES = 2_048
+const BODY_WAIT_MS = 10_000
 /** Classes of which parts of a request take a place, and not the whole of it. */
 const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'export'])
 
@@ -22,6 +26,7 @@ const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'exp
 export class Admission {
   readonly isByNetwork: boolean
   readonly #limiters: ReadonlyMap<CostClass, RequestLimiter>
+  readonly #bodies = new RequestLimiter({ loadClass: 'orders', places: 1, maxWaiting: MAX_WAITING, waitMs: BODY_WAIT_MS })
 
   constructor({ connections, isByNetwork }: AdmissionOptions) {
     this.isByNetwork = isByNetwork
@@ -50,6 +55,22 @@ export class Admission {
     } finally {
       await parts.return(undefined)
     }
+  }
+
+  /**
+   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, the owners in turns, and other requests go on
+   * between two of them. Throws `overloaded`.
+   */
+  async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {
+    if (bytes <= SMALL_BODY_BYTES) return
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    // Parsing and validation end before the next round of the event loop, also when they refuse the body.
+    const turn = () => {
+      resolve()
+      return setImmediate()
+    }
+    this.#bodies.admit(this.countedFor(request), turn).catch(reject)
+    await promise
   }
 
   /** The share of the queue of a class that waits: see `RequestLimiter`. */

@@ -4,9 +4,16 @@ import { MoneySchema } from '../money.ts'
 
 const Id = Type.String({ format: 'uuid' })
 const Count = Type.Integer({ minimum: 0 })
-const Shortages = Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() }), {
-  description: 'Every short product, in units.',
-})
+const Shortages = Type.Array(
+  Type.Object({
+    product_id: Id,
+    requested: Type.Integer(),
+    available: Type.Integer({ description: 'The pieces that there are; 20 also where there are more.' }),
+  }),
+  {
+    description: 'Every short product, in units.',
+  },
+)
 const OrderVersion = Type.Integer({ description: "The order's version." })
 
 /**

@@ -109,13 +109,11 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
   server.decorate('clientAddresses', clientAddresses)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
-  server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => {
-    try {
-      // Many clients send a content type without a body.
-      done(null, body.length === 0 ? undefined : parseJson(body as Buffer))
-    } catch (error) {
-      done(error as Error)
-    }
+  // Called when the whole body has arrived: a slow one takes no turn.
+  server.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
+    await options.admission?.takeBodyTurn(request, body.length)
+    // Many clients send a content type without a body.
+    return body.length === 0 ? undefined : parseJson(body)
   })
   server.setErrorHandler((error, request, reply) => sendError(error, request, reply, problems))
   server.addHook('onRoute', (route) => {
