@@ -22,6 +22,8 @@ export interface MixedLoad {
   connections: number
   kinds: Kind[]
   phases: Phase[]
+  /** How long answers are awaited after the last phase, 15 s by default. */
+  patienceMs?: number
 }
 
 export interface KindResult extends Measurement {
@@ -64,7 +66,7 @@ let unique = 0
 process.on('message', async (load: MixedLoad) => process.send?.(await offer(load)))
 
 /** Returns the answers to the requests of each phase. */
-async function offer({ port, connections, kinds, phases }: MixedLoad): Promise<PhaseResult[]> {
+async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_MS }: MixedLoad): Promise<PhaseResult[]> {
   const answers: Answer[] = []
   const free: Line[] = []
   const waiting: Sent[] = []
@@ -178,7 +180,7 @@ async function offer({ port, connections, kinds, phases }: MixedLoad): Promise<P
       for (; made < due; made++) add(phase, beganAt + (made / (perSecond ?? 1)) * 1_000)
     }
   }
-  const gaveUpAt = performance.now() + PATIENCE_MS
+  const gaveUpAt = performance.now() + patienceMs
   while (outstanding > 0 && performance.now() < gaveUpAt) await new Promise((resolve) => setTimeout(resolve, 20))
   for (const { socket } of open) socket.destroy()
   return phases.map(({ seconds }, phase) => {
