@@ -222,8 +222,5 @@ function compare(usual: PhaseResult, beside: PhaseResult): string[] {
   const refused = beside.kinds.flatMap(({ name, statuses }) =>
     Object.entries(statuses).flatMap(([status, count]) => (status.startsWith('2') ? [] : [`${name} ${status} × ${count}`])),
   )
-  return [
-    ...beside.kinds.map((kind, i) => `${kind.p99.toFixed(0)}, ${usual.kinds[i]?.p99.toFixed(0)} ms`),
-    refused.join(', ') || '0',
-  ]
+  return [...beside.kinds.map((kind, i) => `${kind.p99.toFixed(0)}, ${usual.kinds[i]?.p99.toFixed(0)} ms`), refused.join(', ') || '0']
 }
