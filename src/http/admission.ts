@@ -58,7 +58,7 @@ export class Admission {
   }
 
   /**
-   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, the owners in turns, and other requests go on
+   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, the owners in turns, and other requests continue
    * between two of them. Throws `overloaded`.
    */
   async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {
