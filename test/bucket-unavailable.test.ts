@@ -43,6 +43,28 @@ test('a bucket that is unavailable when the stream starts stops no event of a kn
   await another.app.stop()
 })
 
+test('a bucket that takes requests and answers none holds up neither start nor events nor stop', async (t) => {
+  const server = await startS3Server(t)
+  Object.assign(process.env, server.env)
+  const store = await startStore(t)
+  const silence = Promise.withResolvers<void>()
+  t.after(() => silence.resolve())
+  server.fault = () => ({ before: () => silence.promise })
+  const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
+  const known = await startSecondProcess(t, store, { roles: ['api', 'stream'], lakeBucket })
+  await insertOrders(store.pool, 3)
+  await eventually(async () => (await store.pool.query('select from topic_messages')).rowCount === 3, {
+    what: 'the events of the known database',
+  })
+  const asked = server.requests.length
+  await eventually(async () => server.requests.length > asked, { what: 'another look at the lake' })
+  const since = performance.now()
+  await known.app.stop()
+  const tookMs = performance.now() - since
+  // One attempt of a request to the bucket takes 15 s.
+  assert.ok(tookMs < 10_000, `the stop took ${tookMs} ms`)
+})
+
 for (const conditions of ['ignored', 'refused'] as const) {
   test(`a process with the role lake does not start with a bucket whose conditions are ${conditions}`, async (t) => {
     const server = await startS3Server(t, { conditions })

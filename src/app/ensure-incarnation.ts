@@ -38,6 +38,8 @@ interface Options {
   /** As of `IncarnationOptions`. */
   isThorough?: boolean
   onLakeAway?: (error: unknown) => void
+  /** Ends the wait for a lake that does not answer. */
+  signal?: AbortSignal
 }
 
 /** Compares the database with topic and lake, and finishes a restore, whose errors are RestoreUnfinished. */
@@ -54,13 +56,16 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
   finishRestore(folder)
 }
 
-async function compare(config: Config, { pool, url, logger, reason, ...lakeOptions }: Options): Promise<void> {
+async function compare(config: Config, { pool, url, logger, reason, signal, ...lakeOptions }: Options): Promise<void> {
   // A new instance: in a new incarnation the topic may begin a new epoch, which an open instance does not know.
   const topic = await createTopic(config, { pool, url, logger })
   const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger })
   let lake: LakeStore | null = null
+  const closeLake = () => lake?.close()
+  signal?.addEventListener('abort', closeLake)
   try {
     lake = hasLake(config) ? await openLake(config) : null
+    if (signal?.aborted) closeLake()
     const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })
@@ -68,7 +73,8 @@ async function compare(config: Config, { pool, url, logger, reason, ...lakeOptio
     // customer out.
     await endEverySession(pool)
   } finally {
-    lake?.close()
+    signal?.removeEventListener('abort', closeLake)
+    closeLake()
     await catalogueTopic.stop()
     await topic.stop()
   }
@@ -79,14 +85,16 @@ async function compare(config: Config, { pool, url, logger, reason, ...lakeOptio
  * Throws RestoreUnfinished, because new orders could get the numbers of lost ones.
  */
 export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
-  try {
-    await ensureIncarnationOf(config, options)
-  } catch (error) {
-    if (error instanceof RestoreUnfinished) throw error
+  const onLakeAway = (error: unknown) =>
     options.logger.warn(
       { err: error },
       'the database could not be compared with topic and lake yet: the change stream does it before it publishes',
     )
+  try {
+    await ensureIncarnationOf(config, { ...options, onLakeAway })
+  } catch (error) {
+    if (error instanceof RestoreUnfinished) throw error
+    onLakeAway(error)
   }
 }
 
@@ -132,7 +140,7 @@ export class PublishingCheck {
       await delay(RECHECK_MS, undefined, { signal }).catch(() => {})
       if (signal.aborted) return
       try {
-        await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true })
+        await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true, signal })
         this.#options.logger.info('the lake is back, and was compared with the database')
         return
       } catch (error) {

@@ -122,6 +122,32 @@ test('confirms a position only after the handler returned for everything up to i
 // Longer than a stalled machine may pause; the test takes a little longer than this.
 const IMPATIENCE_SECONDS = 6
 
+/** Outlasts the server's patience with a reader that answers it, and keeps its connection. */
+async function assertPatient(db: Awaited<ReturnType<typeof makeStreamDatabase>>): Promise<void> {
+  const pid = await readerPid(db)
+  const since = performance.now()
+  while (performance.now() - since < 1_200 * IMPATIENCE_SECONDS) {
+    const last = (await lastReply(db)) ?? ''
+    await eventually(async () => ((await lastReply(db)) ?? '') > last, { what: 'an answer to the server' })
+  }
+  assert.equal(await readerPid(db), pid)
+}
+
+test('keeps its connection while it is slow before the very first commits', async (t) => {
+  const gate = makeGate(t)
+  const db = await makeStreamDatabase(t)
+  const seen = new Commits()
+  await insertOrders(db.pool, 1)
+  const start = await confirmedPosition(db)
+  await startStream(t, db, seen.handle, { patienceSeconds: IMPATIENCE_SECONDS, onOpened: () => gate.pass() })
+  await gate.entered
+  await assertPatient(db)
+  assert.equal(await confirmedPosition(db), start)
+  assert.equal(seen.all.length, 0)
+  gate.open()
+  await seen.until(1)
+})
+
 test('keeps its connection while the handler is slow with the very first commits', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
@@ -138,13 +164,7 @@ test('keeps its connection while the handler is slow with the very first commits
     { patienceSeconds: IMPATIENCE_SECONDS },
   )
   await gate.entered
-  const pid = await readerPid(db)
-  const since = performance.now()
-  while (performance.now() - since < 1_200 * IMPATIENCE_SECONDS) {
-    const last = (await lastReply(db)) ?? ''
-    await eventually(async () => ((await lastReply(db)) ?? '') > last, { what: 'an answer to the server' })
-  }
-  assert.equal(await readerPid(db), pid)
+  await assertPatient(db)
   assert.equal(await confirmedPosition(db), start)
   gate.open()
   await insertOrders(db.pool, 1)

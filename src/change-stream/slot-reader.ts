@@ -125,6 +125,8 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       ...options,
       publication,
     })
+    // Confirms nothing: without a sign of life the server would end a stream whose `onOpened` takes long, again after each attempt.
+    const signs = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
     try {
       connection.pause()
       await unlessAborted(Promise.race([options.onOpened?.(), connection.ended]), options.signal)
@@ -132,6 +134,8 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     } catch (error) {
       await connection.close().catch(() => {})
       throw error
+    } finally {
+      clearInterval(signs)
     }
     // Not set earlier: nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
@@ -81,10 +82,15 @@ async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<b
   return true
 }
 
-/** The lake, null when it cannot be listed. */
+/** A lake that does not answer must not hold up a start, or the events behind the slot. */
+const LAKE_PATIENCE_MS = 5_000
+
+/** The lake, null when it cannot be listed in time. */
 async function orNullWhenAway(lake: LakeStore | null, onLakeAway: (error: unknown) => void): Promise<LakeStore | null> {
   try {
-    if (lake !== null) await findLakeEnd(lake, 'orders')
+    if (lake === null) return null
+    const isListed = await Promise.race([findLakeEnd(lake).then(() => true), delay(LAKE_PATIENCE_MS, false, { ref: false })])
+    if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${LAKE_PATIENCE_MS / 1_000} s`)
     return lake
   } catch (error) {
     onLakeAway(error)
