@@ -40,11 +40,11 @@ export async function importFile(
 /** Writes the catalogue to standard output, in the form that the import reads. */
 export async function exportProducts(
   { pool }: Contexts['database'],
-  format: ImportFormat,
+  format: ImportFormat | undefined,
   content: { withStock: boolean; forSpreadsheets: boolean },
 ): Promise<number> {
   try {
-    await pipeline(exportCatalogue(pool, format, content), process.stdout, { end: false })
+    await pipeline(exportCatalogue(pool, format ?? (content.forSpreadsheets ? 'csv' : 'ndjson'), content), process.stdout, { end: false })
     return 0
   } catch (error) {
     // A reader such as `head` has closed the pipe.

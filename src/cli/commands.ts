@@ -102,7 +102,7 @@ export const COMMANDS: readonly Command[] = [
       isGuarded && format === 'ndjson' ? '--for-spreadsheets needs --format csv' : null,
     help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
     run: async (context, { format, stock: withStock, 'for-spreadsheets': forSpreadsheets }) =>
-      (await import('./catalogue-commands.ts')).exportProducts(context, format ?? (forSpreadsheets ? 'csv' : 'ndjson'), { withStock, forSpreadsheets }),
+      (await import('./catalogue-commands.ts')).exportProducts(context, format, { withStock, forSpreadsheets }),
   }),
   defineCommand({
     name: 'convert',
