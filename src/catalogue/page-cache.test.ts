@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { AppError } from '../errors.ts'
 import { PageCache } from './page-cache.ts'
 
 interface Value {
@@ -45,6 +46,18 @@ test('loads a value once for concurrent callers, and again after a failure', asy
   assert.deepEqual([failed.map(({ status }) => status), loads], [['rejected', 'rejected'], 1])
   const found = await Promise.all([cache.get('a', 1, load), cache.get('a', 1, load), cache.get('a', 1, load)])
   assert.deepEqual([found.map(({ name }) => name), loads], [['a', 'a', 'a'], 2])
+})
+
+test('a client that has too many requests takes no page from others: they load for themselves what was refused to it', async () => {
+  const cache = new PageCache<Value>(1_000)
+  const refused = async () => Promise.reject(new AppError('overloaded', 'Too many requests.'))
+  const loaded = async () => ({ version: 1, value: value('a') })
+  const answers = await Promise.allSettled([cache.get('a', 1, refused), cache.get('a', 1, refused), cache.get('a', 1, loaded)])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    ['rejected', 'rejected', 'fulfilled'],
+  )
+  assert.equal(cache.find('a', 1)?.name, 'a')
 })
 
 test('stays within its limit, and keeps recently used values', async () => {

@@ -1,3 +1,5 @@
+import { AppError } from '../errors.ts'
+
 /** A value and the version of the catalogue that it was made from. */
 export interface Cached<T> {
   version: number
@@ -40,22 +42,25 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load. `load` returns the version
-   * that it has read, this one or a newer one; the value is cached under that version only.
+   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load; when it is refused as
+   * `overloaded`, which counts for the client that began it, each other one loads for itself. `load` returns the version that it has read,
+   * this one or a newer one; the value is cached under that version only.
    */
   async get(key: string, version: number, load: () => Promise<Cached<T>>): Promise<T> {
     const found = this.find(key, version)
     if (found !== undefined) return found
     const loadingKey = `${version} ${key}`
-    let loading = this.#loading.get(loadingKey)
-    if (loading === undefined) {
-      loading = load().finally(() => this.#loading.delete(loadingKey))
-      this.#loading.set(loadingKey, loading)
-    }
     const generation = this.#generation
-    const loaded = await loading
+    const shared = this.#loading.get(loadingKey)
+    const loaded = await (shared?.catch((error) => (isOverloaded(error) ? load() : Promise.reject(error))) ?? this.#begin(loadingKey, load))
     if (generation === this.#generation) this.#store(key, loaded)
     return loaded.value
+  }
+
+  #begin(loadingKey: string, load: () => Promise<Cached<T>>): Promise<Cached<T>> {
+    const loading = load().finally(() => this.#loading.delete(loadingKey))
+    this.#loading.set(loadingKey, loading)
+    return loading
   }
 
   /** Drops every value, also those that are being loaded: for versions that restart from an earlier one. */
@@ -111,3 +116,7 @@ export class PageCache<T extends { sizeBytes: number }> {
 const ENTRY_BYTES = 300
 const MAX_ADDRESSES = 10_000
 const MAX_ADDRESS_LENGTH = 500
+
+function isOverloaded(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'overloaded'
+}

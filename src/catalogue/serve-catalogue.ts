@@ -125,6 +125,9 @@ async function serve(
   const ready = pages.find(key, now.changes)
   if (ready === undefined && sendNotModified(request.headers, reply, { etag: versionTag(now, key), language, lifetimes })) return reply
   const load = async () => {
+    // Another request may have read it while this one waited for its place.
+    const meanwhile = pages.find(key, now.changes)
+    if (meanwhile !== undefined) return { version: now.changes, value: meanwhile }
     const { found, version: readAt } = await inSnapshot(pool, (tx) => read(tx, texts))
     version.observe(readAt)
     if (readAt.languages.join() !== now.languages.join()) throw new LanguagesChanged()

@@ -40,7 +40,7 @@ test('reads every form in which proxies write an address', () => {
     fc.constant(':_gazonk'),
     fc.constant(''),
   )
-  const zone = fc.constantFrom('', '%eth0', '%25eth0', '%3')
+  const zone = fc.constantFrom('', '%eth0', '%25eth0', '%3', '%a:b')
   const written = fc.oneof(
     fc.tuple(v4, port).map(([address, end]) => ({ address, text: `${address}${end}` })),
     fc.tuple(v4, port).map(([address, end]) => ({ address, text: `[::ffff:${address}]${end}` })),

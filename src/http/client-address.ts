@@ -93,7 +93,7 @@ const WITH_PORT = /^(?:\[([^[\]]+)\]|([\d.]+)|((?:[\da-f]{1,4}:){7}[\da-f]{1,4})
 export function readAddress(text: string): string | null {
   const unquoted = text.replace(/^"(.*)"$/, '$1')
   const [, bracketed, v4, v6] = WITH_PORT.exec(unquoted) ?? []
-  const address = plain((bracketed ?? v4 ?? v6 ?? unquoted).replace(/%[\w.~-]+$/, ''))
+  const address = plain((bracketed ?? v4 ?? v6 ?? unquoted).split('%', 1)[0] ?? '')
   return isIP(address) === 0 ? null : address
 }
 
