@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { CALLER, type Caller } from './caller.ts'
-import { clientAddress, networkOf } from './client-address.ts'
+import { clientAddress, siteOf } from './client-address.ts'
 import type { HttpServer } from './http-server.ts'
 import type { ShedClass } from './load-class.ts'
 import { type CostClass, costOf, REQUEST_COSTS, type RequestCost } from './request-cost.ts'
@@ -78,10 +78,14 @@ export class Admission {
     return this.#limiters.get(cost)?.fullness ?? 0
   }
 
-  /** A guest counts for the network alone: a new guest costs nothing. */
+  /**
+   * A guest counts for the network alone: a new guest costs nothing. Neither does another /64 of the /48 that an IPv6 customer of a data
+   * centre has.
+   */
   countedFor(request: FastifyRequest): CountedFor {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
-    const network = this.isByNetwork ? [networkOf(clientAddress(request))] : []
+    const address = this.isByNetwork ? clientAddress(request) : null
+    const network = address === null ? [] : [siteOf(address) ?? address]
     if (caller === null || (caller.kind === 'account' && caller.role === 'guest' && this.isByNetwork)) return network
     return [caller.kind === 'key' ? caller.keyId : caller.userId, ...network]
   }

@@ -31,6 +31,13 @@ test('guests of one network hold a fifth of a product at most, all together, unt
   assert.equal((await order(other, lamp, 10)).status, 201)
 })
 
+test('the networks of one IPv6 site, which its customer chooses, are one', async () => {
+  const lamp = await store.addProduct({ stock: 100 })
+  assert.equal((await order(await guest(), lamp, 20, '2001:db8:1:1::1')).status, 201)
+  assert.equal(assertProblem(await order(await guest(), lamp, 1, '2001:db8:1:ffff::2'), 409, 'purchase_limit').limits[0].bought, 20)
+  assert.equal((await order(await guest(), lamp, 1, '2001:db8:2:1::1')).status, 201)
+})
+
 test('a guest can buy ten pieces of what there are few of, and any number of what is not counted', async () => {
   const [vase, poster] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: null })]
   assert.equal((await order(await guest(), vase, 5)).status, 201)
