@@ -40,10 +40,22 @@ const baseUrl = store.server.listeningOrigin.replace('[::1]', '127.0.0.1')
 const program = example.replace('http://localhost:3000', baseUrl)
 const countOrders = async () => Number((await store.pool.query('select count(*) from orders')).rows[0].count)
 
-test('the generated types are those of openapi.json', async () => {
-  const generated = join(folder, 'schema.ts')
-  await run('npm', ['run', '--workspace', 'client', 'types', '--', '--output', generated], { cwd: ROOT })
-  assert.equal(readFileSync(join(ROOT, 'client/src/schema.ts'), 'utf8'), readFileSync(generated, 'utf8'), 'run npm run -w client generate')
+for (const [script, name] of [
+  ['types', 'schema.ts'],
+  ['shop-types', 'shop-schema.ts'],
+] as const) {
+  test(`the generated ${script} are those of openapi.json`, async () => {
+    const generated = join(folder, name)
+    await run('npm', ['run', '--workspace', 'client', script, '--', generated], { cwd: ROOT })
+    assert.equal(readFileSync(join(ROOT, 'client/src', name), 'utf8'), readFileSync(generated, 'utf8'), 'run npm run -w client generate')
+  })
+}
+
+test('the types of a shop have no operation of operators, and those of operators have all', () => {
+  const [shop = '', operators = ''] = ['shop-', ''].map((name) => readFileSync(join(installed, `dist/${name}schema.d.ts`), 'utf8'))
+  assert.ok(shop.includes('"/orders"') && !shop.includes('"/admin/'))
+  assert.ok(operators.includes('"/admin/orders"'))
+  assert.doesNotMatch(readFileSync(join(installed, 'dist/index.d.ts'), 'utf8'), /'\.\/schema\.js'|"\.\/schema\.js"/)
 })
 
 test('the formatter of amounts is that of the store', () => {
@@ -53,12 +65,13 @@ test('the formatter of amounts is that of the store', () => {
 
 test('the published package has the modules, their types and the README, one dependency, and less than 10 kB for a browser', () => {
   const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.'))
-  const outside = files.filter((name) => !/^(dist\/[a-z]+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name))
+  const outside = files.filter((name) => !/^(dist\/[a-z-]+\.(js|d\.ts)|package\.json|README\.md|LICENSE)$/.test(name))
   assert.deepEqual(outside, [])
   const { dependencies, exports, license } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
   assert.deepEqual(Object.keys(dependencies), ['openapi-fetch'])
   assert.equal(license, 'MIT')
-  for (const path of Object.values(exports['.'] as Record<string, string>)) assert.ok(files.includes(path.slice(2)), path)
+  for (const path of Object.values(exports as Record<string, Record<string, string>>).flatMap((entry) => Object.values(entry)))
+    assert.ok(files.includes(path.slice(2)), path)
   const scripts = files.filter((name) => name.endsWith('.js')).map((name) => join(installed, name))
   // Together, as a bundler sends them; not minified.
   const bundle = Buffer.concat([...scripts, join(modules, 'openapi-fetch/dist/index.mjs')].map((path) => readFileSync(path)))

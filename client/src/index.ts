@@ -2,15 +2,15 @@ import createFetchClient, { type Client } from 'openapi-fetch'
 import { accountCalls } from './account.ts'
 import { eachItem } from './pages.ts'
 import { dataOf, ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
-import type { components, operations, paths } from './schema.ts'
 import { createSend } from './send.ts'
+import type { components, operations, paths } from './shop-schema.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
 
 export { formatMajorUnits, formatMoney } from './currency.ts'
 export { eachItem, type Page } from './pages.ts'
 export { isProblem, type Problem, type ProblemCode, ProblemError, type ProblemOf, UnexpectedResponse } from './problem.ts'
-export type { components, operations, paths } from './schema.ts'
 export { SessionChanged } from './send.ts'
+export type { components, operations, paths } from './shop-schema.ts'
 export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './tokens.ts'
 
 /** The types of the API's bodies by their names in `openapi.json`, such as `Schemas['Product']`. */
@@ -60,7 +60,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
   const baseUrl = new Request(address).url.replace(/\/+$/, '')
   const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
   const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
-  /** Every operation by method and path, typed. Throws as the other calls do. */
+  /** Every operation of shops' pages by method and path, typed; `@storefront/client/operators` has those of operators too. Throws as the other calls do. */
   const api: Client<paths> = createFetchClient<paths>({ baseUrl, fetch: send })
   api.use({
     onResponse: async ({ response }) => {

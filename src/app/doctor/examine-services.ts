@@ -23,7 +23,7 @@ export function examineBroker({ nats }: Config, timeoutMs: number, now: () => nu
 /** Connects to the mail server, with TLS where it has it, and logs in. Sends no mail. */
 export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven }: Config, timeoutMs: number): Promise<Finding[]> {
   if (smtpUrl === null) return Promise.resolve([ok('mail server', 'mails are files in DATA_DIR/mail')])
-  const { hostname, port, protocol } = new URL(smtpUrl)
+  const { hostname, port, protocol, username } = new URL(smtpUrl)
   const place = `${hostname}${port === '' ? '' : `:${port}`}`
   const remedy = 'check that the mail server runs and can be reached, SMTP_URL with its login, and SMTP_CA; mails wait meanwhile'
   return check('mail server', { remedy, timeoutMs }, async () => {
@@ -37,7 +37,12 @@ export function examineMailServer({ smtpUrl, smtpCaFile, mailFrom, isSenderGiven
           'set MAIL_FROM to an address of the shop',
         ),
       ]
-    return [ok('mail server', `${place} answers${protocol === 'smtps:' ? ' with TLS' : ''} and accepts the login`)]
+    return [
+      ok(
+        'mail server',
+        `${place} answers${protocol === 'smtps:' ? ' with TLS' : ''}${username === '' ? ' without a login' : ' and accepts the login'}`,
+      ),
+    ]
   })
 }
 
