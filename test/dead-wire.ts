@@ -3,8 +3,8 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
 /**
- * A proxy to PostgreSQL that can stop forwarding: connections stay open and new ones are accepted, but no byte passes, as when a machine or
- * a network fails silently.
+ * A proxy to the server at an address. It can stop forwarding: connections stay open and new ones are accepted, but no byte passes, as when
+ * a machine or a network fails silently. It can also refuse connections, as when the server has ended.
  */
 export async function openDeadWire(t: Cleanup, url: string) {
   const target = new URL(url)
@@ -44,6 +44,17 @@ export async function openDeadWire(t: Cleanup, url: string) {
     /** For new connections; the others stay dead. */
     recover() {
       isDead = false
+    },
+    /** Ends every connection and refuses new ones, until `listen`. */
+    async refuse() {
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+    async listen() {
+      server.listen(port, '127.0.0.1')
+      await once(server, 'listening')
     },
     /** Connections that a client holds open. */
     open: () => clients.size,

@@ -136,6 +136,26 @@ test('answers with Retry-After while the database is unavailable, and continues 
   assert.deepEqual(await readState(), { orders: 1, keys: 0, available: 3 })
 })
 
+test('the log of refused requests has a reason where the error of a host with several addresses has no message', async () => {
+  const socket = connect({
+    port: await freePort(),
+    host: 'database.test',
+    lookup: (_host, _options, callback) =>
+      callback(null, [
+        { address: '127.0.0.1', family: 4 },
+        { address: '127.0.0.2', family: 4 },
+      ]),
+  })
+  const [cause] = await once(socket, 'error').catch((error) => [error])
+  assert.ok(cause instanceof AggregateError && cause.message === '')
+  for (const error of [cause, new AggregateError(cause.errors), new AppError('unavailable', 'No answer.', { cause })]) {
+    const lines: { reason: string }[] = []
+    const refusals = new RefusalLog(pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) }))
+    refusals.add(error, { request_id: 'request', trace_id: 'trace' })
+    assert.match(lines[0]?.reason ?? '', /^connect ECONNREFUSED 127\.0\.0\.1:\d+$/)
+  }
+})
+
 test('logs an outage by one line for each reason, without a stack, however many requests it refuses', async (t) => {
   const lines: { level: number; msg: string; reason?: string; refused?: number; err?: unknown; request_id?: string; trace_id?: string }[] =
     []

@@ -45,7 +45,9 @@ export class RefusalLog {
   #reasonOf(error: unknown): string {
     const cause = error instanceof AppError ? (error.details.cause ?? error) : error
     const { code, message } = loggableError(cause) as { code?: string; message?: string }
-    const reason = [code, message].filter((part) => part !== undefined && part !== '').join(': ') || reasonOf(cause)
+    // The error of a host with several addresses has a code and no message.
+    const isTold = message !== undefined && message !== ''
+    const reason = isTold ? [code, message].filter((part) => part !== undefined && part !== '').join(': ') : reasonOf(cause)
     return this.#refused.has(reason) || this.#refused.size < MAX_REASONS ? reason : OTHER_REASONS
   }
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually, promptly } from '../../test/eventually.ts'
@@ -11,6 +12,8 @@ import { silent } from '../../test/stream-harness.ts'
 import { idsOf, makeOutgoing } from '../../test/topic-harness.ts'
 import { ORDERS } from './partitions.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
+import { subscriberLockKey } from './subscriber.ts'
+import type { Subscription } from './topic.ts'
 
 const PROCESS = fileURLToPath(new URL('../../test/fenced-subscriber-process.ts', import.meta.url))
 const TAKEOVER_MS = 10_000
@@ -81,4 +84,27 @@ test('another process takes over from a paused one, which writes nothing when it
       idsOf(sent).map((id) => `next ${id}`),
     )
   }
+})
+
+test('a subscriber that another process has taken over is a healthy standby, at no moment failing', async (t) => {
+  const db = await createTestDatabase(t)
+  const states: string[] = []
+  const logger = pino({ level: 'warn' }, { write: () => void states.push(subscription.state) })
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger })
+  await topic.publish(makeOutgoing(1))
+  const other = await db.pool.connect()
+  onCleanup(t, () => other.release(true))
+  let taken: Promise<unknown> = Promise.resolve()
+  const subscription: Subscription = topic.subscribe('fenced', async (_messages, _signal, fence) => {
+    // As a process does that found the lock free: it waits for it here, and has it before this one retries.
+    taken = other.query('select pg_advisory_lock(hashtextextended($1, 0))', [subscriberLockKey('fenced')])
+    await db.pool.query('update topic_subscribers set fence = fence + 1 where name = $1', ['fenced'])
+    await fence?.check()
+  })
+  onCleanup(t, () => subscription.stop())
+  await subscription.start()
+  await eventually(async () => states.length > 0, { what: 'the takeover in the log' })
+  await taken
+  assert.deepEqual(states, ['standby'])
+  assert.deepEqual([subscription.state, subscription.failure], ['standby', null])
 })

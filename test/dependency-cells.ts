@@ -1,0 +1,95 @@
+import { ROLES, type Role } from '../src/config.ts'
+
+export const DEPENDENCIES = ['database', 'broker', 'bucket', 'mail server', 'CDN', 'disk'] as const
+export type Dependency = (typeof DEPENDENCIES)[number]
+export const MOMENTS = ['while running', 'at start'] as const
+export type Moment = (typeof MOMENTS)[number]
+export const WORKS = ['orders', 'events', 'mails', 'lake', 'webhooks', 'purges'] as const
+export type Work = (typeof WORKS)[number]
+
+export interface Cell {
+  /** What this role does no longer, because of the dependency itself or of a role that waits for it. */
+  stops: readonly Work[]
+  /** What `/readyz` names. */
+  readyz: readonly string[]
+  /** The dependency and the error, in the reason. */
+  reason: RegExp
+  /** The process does not start. */
+  ends?: boolean
+}
+
+const NOTHING: Cell = { stops: [], readyz: [], reason: /^/ }
+const OWN: Record<Role, readonly Work[]> = {
+  api: ['orders'],
+  stream: ['events', 'purges'],
+  email: ['mails'],
+  lake: ['lake'],
+  webhook: ['webhooks'],
+}
+const REFUSED = /ECONNREFUSED/
+
+const SUBSCRIBERS: Partial<Record<Role, readonly string[]>> = {
+  stream: ['change_stream', 'catalogue_stream'],
+  email: ['subscriber_email'],
+  lake: ['subscriber_lake', 'subscriber_catalogue-lake'],
+  webhook: ['subscriber_webhook', 'subscriber_catalogue-webhook'],
+}
+
+/** What a process with this role alone does without the dependency. */
+function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
+  switch (dependency) {
+    case 'database': {
+      const stops = OWN[role]
+      if (moment === 'at start') return { stops, readyz: [], reason: REFUSED, ends: true }
+      // Without it nobody knows more of the streams.
+      const subscribers = role === 'stream' ? [] : (SUBSCRIBERS[role] ?? [])
+      return { stops, readyz: ['database', ...subscribers], reason: REFUSED }
+    }
+    case 'broker':
+      if (role === 'api') return NOTHING
+      return {
+        stops: OWN[role].filter((work) => work !== 'purges'),
+        readyz: SUBSCRIBERS[role] ?? [],
+        reason: /NATS: .*(ECONNREFUSED|connection|timeout)/i,
+      }
+    case 'bucket':
+      if (role !== 'lake') return NOTHING
+      // At the start the subscribers cannot read where the lake ends.
+      return { stops: ['lake'], readyz: moment === 'at start' ? (SUBSCRIBERS.lake ?? []) : ['lake'], reason: REFUSED }
+    case 'mail server':
+      return role === 'email' ? { stops: ['mails'], readyz: ['mail_server'], reason: REFUSED } : NOTHING
+    case 'CDN':
+      return role === 'stream' ? { ...NOTHING, stops: ['purges'] } : NOTHING
+    case 'disk':
+      if (role === 'email') return { stops: ['mails'], readyz: [], reason: /ENOSPC/ }
+      return role === 'lake' ? { stops: ['lake'], readyz: ['lake'], reason: /ENOSPC/ } : NOTHING
+  }
+}
+
+/** One process with all roles has what each of them has. */
+export function expected(role: Role | 'all', dependency: Dependency, moment: Moment): Cell {
+  if (role !== 'all') return cellOf(role, dependency, moment)
+  const cells = ROLES.map((each) => cellOf(each, dependency, moment))
+  const reason = cells.find((cell) => cell.readyz.length > 0 || cell.ends)?.reason ?? NOTHING.reason
+  const ends = cells.some((cell) => cell.ends)
+  return { stops: cells.flatMap(({ stops }) => stops), readyz: [...new Set(cells.flatMap(({ readyz }) => readyz))], reason, ends }
+}
+
+/** The table of docs/operations.md. */
+export function renderTable(): string {
+  const line = (cells: readonly string[]) => `  | ${cells.join(' | ')} |`
+  const rows = ([...ROLES, 'all'] as const).map((role) =>
+    line([role === 'all' ? 'all in one' : `\`${role}\``, ...DEPENDENCIES.map((dependency) => renderCell(role, dependency))]),
+  )
+  return [line(['Role', ...DEPENDENCIES]), `  |${'---|'.repeat(DEPENDENCIES.length + 1)}`, ...rows].join('\n')
+}
+
+function renderCell(role: Role | 'all', dependency: Dependency): string {
+  const render = ({ stops, readyz, ends }: Cell) => {
+    if (ends) return 'the process ends'
+    if (stops.length === 0) return readyz.length === 0 ? '–' : readyz.join(', ')
+    return `${stops.join(', ')}: ${readyz.length === 0 ? 'ready' : readyz.map((name) => `\`${name}\``).join(', ')}`
+  }
+  const [running = '', start = ''] = MOMENTS.map((moment) => render(expected(role, dependency, moment)))
+  return running === start ? running : `${running}; at start ${start}`
+}
