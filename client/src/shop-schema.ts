@@ -1325,6 +1325,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
             /** @description Only of an adjustment: the units in stock. */
@@ -1875,6 +1876,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
@@ -2249,6 +2251,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
+                /** @description The pieces that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
