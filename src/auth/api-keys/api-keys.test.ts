@@ -101,7 +101,7 @@ test('refuses a body that is not a key: names, scopes and expiries', async () =>
     [{ name: '', scopes }, '#/name'],
     [{ name: 'x'.repeat(101), scopes }, '#/name'],
     [{ name: 'two\nlines', scopes }, '#/name'],
-    [{ name: ' blank', scopes }, '#/name'],
+    [{ name: ' ', scopes }, '#/name'],
     [{ name: 'A' }, '#/scopes'],
     [{ name: 'A', scopes: [] }, '#/scopes'],
     [{ name: 'A', scopes: ['orders:read', 'orders:read'] }, '#/scopes'],

@@ -4,6 +4,7 @@ import { readAccountMails } from '../../../test/account-mails.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
 import { type Account, type Answer, startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
+import { takeTurns } from '../../../test/take-turns.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { WRONG_CODES_OF_ACCOUNT } from '../limits.ts'
 import { insertChallenge } from './challenges.ts'
@@ -77,7 +78,7 @@ test('from all addresses together, and in two processes at once, a hundred wrong
   for (let network = 0; network < 26; network++) {
     const body = { challenge: await challengeOf(store, ada), totp_code: '000000' }
     for (let attempt = 0; attempt < 5; attempt++)
-      attempts.push(() => complete(attempt % 2 === 0 ? store : other, body, `192.0.2.${network}`))
+      attempts.push(() => takeTurns(() => complete(attempt % 2 === 0 ? store : other, body, `192.0.2.${network}`)))
   }
   const answers = await Promise.all(attempts.map((run) => run()))
   assert.deepEqual(countByStatus(answers), { 422: WRONG_CODES_OF_ACCOUNT.points, 429: 130 - WRONG_CODES_OF_ACCOUNT.points })
