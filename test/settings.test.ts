@@ -264,6 +264,20 @@ test('refuses addresses of another kind and never shows the password in them', (
   }
 })
 
+test('an address whose password is not percent-encoded is refused with what to write, and without the password', () => {
+  for (const [name, url, starts] of [
+    ['SMTP_URL', 'smtp://apikey:SG.a/b#c@smtp.example:587', 'smtp:// or smtps://'],
+    ['DATABASE_URL', 'postgres://shop:a#b@db/shop', 'postgres:// or postgresql://'],
+  ] as const) {
+    assert.equal(
+      refusal({ STOREFRONT_SECRET: SECRET, [name]: url }),
+      `${name} must be a URL that starts with ${starts} and has / ? # and % of user and password percent-encoded (%2F %3F %23 %25)`,
+    )
+  }
+  const SMTP_URL = 'smtp://apikey:SG.a%2Fb%23c@smtp.example:587'
+  assert.equal(readConfig({ STOREFRONT_SECRET: SECRET, SMTP_URL }).smtpUrl, SMTP_URL)
+})
+
 test('refuses a public address that no path can be appended to', () => {
   for (const BASE_URL of ['https://shop.example/?a=1', 'https://shop.example/#a', 'https://me:hunter2@shop.example']) {
     assert.equal(
@@ -381,4 +395,8 @@ test('refuses a sender that is no address, and takes one with and without a name
     assert.equal(readConfig({ MAIL_FROM }).mailFrom, MAIL_FROM)
     assert.equal(readConfig({ MAIL_REPLY_TO: MAIL_FROM }).mailReplyTo, MAIL_FROM)
   }
+  const idn = 'Müller <shop@läden.example>'
+  assert.equal(readConfig({ MAIL_FROM: idn }).mailFrom, 'Müller <shop@xn--lden-loa.example>')
+  assert.equal(readConfig({ MAIL_REPLY_TO: 'shop@läden.example' }).mailReplyTo, 'shop@xn--lden-loa.example')
+  assert.match(refusal({ MAIL_FROM: 'shop@\u{1f600} .example' }), /^MAIL_FROM must be an e-mail address/)
 })

@@ -12,7 +12,7 @@ import { createProduct } from './create-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
 import { normalizeProduct } from './normalize-product.ts'
-import { type EditedProduct, EditedProductSchema, getProduct, productETag } from './product-details.ts'
+import { EditedProductSchema, getProduct, productETag, type StoredProduct } from './product-details.ts'
 import { NewProductBody, ProductPatchBody } from './product-input.ts'
 import { ProductParams } from './products.ts'
 import { readSentCompressed, requireIfMatch } from './require-if-match.ts'
@@ -31,7 +31,7 @@ const PRODUCT_LIMIT_BYTES = 1_048_576
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
-  const sendProduct = async (reply: FastifyReply, product: EditedProduct) => {
+  const sendProduct = async (reply: FastifyReply, product: StoredProduct) => {
     await version.refresh()
     return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
   }

@@ -10,7 +10,16 @@ import { assertResolved, resolveCategories, saveCategories } from './categories/
 import { renameBeforeChange } from './categories/rename-products.ts'
 import { assertNoContradiction, isReduced, normalizeNamed, normalizeProduct } from './normalize-product.ts'
 import { toStoredPrices } from './offered-prices.ts'
-import { getProduct, getProductForUpdate, imagesOf, isNamedBy, productETag, type StoredProduct, savePage } from './product-details.ts'
+import {
+  editable,
+  getProduct,
+  getProductForUpdate,
+  imagesOf,
+  isNamedBy,
+  productETag,
+  type StoredProduct,
+  savePage,
+} from './product-details.ts'
 import { recordProductEvents, recordProductsOfBefore } from './product-events.ts'
 import type { ProductPatchBody } from './product-input.ts'
 import { changeSlugs, readSlug } from './slugs.ts'
@@ -54,7 +63,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     await savePage(tx, id, next)
     const changed = await getProduct(tx, id)
     await recordProductEvents(tx, [id], doing.traceparent ?? null)
-    const differing = difference(comparable(current), comparable(changed))
+    const differing = difference(editable(current), editable(changed))
     if (differing !== null) await recordActivity(tx, doing, { subjectType: 'product', subjectId: changed.id, ...differing })
     return changed
   })
@@ -81,18 +90,6 @@ function merge(current: StoredProduct, patch: ProductPatch) {
   if (patch.images === undefined) return { ...merged, images: imagesOf(merged.image_url, current.images) }
   const { image_url: _former, ...others } = merged
   return patch.image_url === undefined ? others : merged
-}
-
-/** What an operator can change. */
-function comparable({
-  created_at: _created,
-  updated_at: _updated,
-  in_stock: _stock,
-  lowest_price_30_days: _lowest,
-  lowestPriorAmounts: _amounts,
-  ...product
-}: StoredProduct): object {
-  return product
 }
 
 /** Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`. */

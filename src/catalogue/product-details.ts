@@ -222,18 +222,31 @@ export function storedImages(images: readonly Image[]): readonly Image[] | null 
   return isPlain ? null : images
 }
 
-/** The entity tag of one product, without quotes. It differs after every change of the product, also of a translation. */
-export function productETag(product: EditedProduct): string {
-  return entityTag(JSON.stringify(product))
+/** What an operator can change of a product: a sale of its last piece changes none of it. */
+export function editable({
+  created_at: _created,
+  updated_at: _updated,
+  in_stock: _stock,
+  lowest_price_30_days: _lowest,
+  lowestPriorAmounts: _amounts,
+  ...product
+}: StoredProduct): object {
+  return product
 }
 
-/** The entity tag of the product's page in another language or currency than its own. */
-export function pageETag(product: EditedProduct, parts: readonly string[]): string {
-  return [productETag(product), ...parts].join('_')
+/** The entity tag of what is edited of a product, without quotes. It differs after every change by an operator, also of a translation. */
+export function productETag(product: StoredProduct): string {
+  return entityTag(JSON.stringify(editable(product)))
 }
 
-/** Whether `ifMatch` names the product as it is, by its own tag or by that of its page in a language or currency. */
-export function isNamedBy(product: EditedProduct, ifMatch: IfMatch): boolean {
+/** The entity tag of the product's page: that of what is edited, and a second one of all that the page shows. */
+export function pageETag(product: StoredProduct, parts: readonly string[]): string {
+  const { updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts } = product
+  return `${productETag(product)}_${entityTag(JSON.stringify([updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts]), ...parts)}`
+}
+
+/** Whether `ifMatch` names the product as it is, by its own tag or by that of its page in any language and currency. */
+export function isNamedBy(product: StoredProduct, ifMatch: IfMatch): boolean {
   const etag = productETag(product)
   return ifMatch === null || [...ifMatch].some((tag) => tag.slice(0, etag.length) === etag)
 }

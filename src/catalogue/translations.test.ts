@@ -116,7 +116,8 @@ test('entity tags differ by language, and each may be the If-Match of a change',
   const tags = await Promise.all(['en', 'de', 'fr'].map(async (header) => (await page(`/products/${id}`, header)).headers.etag ?? ''))
   assert.equal(new Set(tags).size, 3)
   const edited = await call('GET', `/admin/products/${id}`)
-  assert.equal(edited.headers.etag, tags[0])
+  const own = edited.headers.etag?.replace(/"$/, '') ?? ''
+  assert.ok(tags.every((tag) => tag.startsWith(own)))
   assert.deepEqual(edited.json.translations, { de: GERMAN, fr: { name: 'Une lampe' } })
   assert.equal(edited.json.name, 'A lamp')
   const lists = await Promise.all(['en', 'de', 'fr'].map(async (header) => (await page('/products', header)).headers.etag))

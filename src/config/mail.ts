@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url'
 import { findLocale } from '../currency.ts'
 import { isLanguage, isLanguageTag, LANGUAGES, type Language, languageOf } from '../language.ts'
 import type { Settings } from './settings.ts'
@@ -5,17 +6,21 @@ import type { Settings } from './settings.ts'
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
 const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
 
+/** With the domain in ASCII (IDNA, RFC 5891), as it is in the envelope and in `Message-ID`. Undefined for no address. */
+function toSender(value: string): string | undefined {
+  const sender = value.replace(/(?<=@)[^\s<>@]*[\u0080-\u{10ffff}][^\s<>@]*(?=>?$)/u, (domain) => domainToASCII(domain))
+  return SENDER.test(sender) ? sender : undefined
+}
+
 export function readMailFrom({ setting }: Settings): string {
-  const parse = (value: string) => (SENDER.test(value) ? value : undefined)
   const mustBe = 'an e-mail address, such as Store <no-reply@store.example>'
-  return setting('MAIL_FROM', { mustBe, parse }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
+  return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
 /** Where customers' answers go; null: to the sender. */
 export function readMailReplyTo({ setting }: Settings): string | null {
-  const parse = (value: string) => (SENDER.test(value) ? value : undefined)
   const mustBe = 'an e-mail address, such as Store <help@store.example>'
-  return setting('MAIL_REPLY_TO', { mustBe, parse }, { value: null, documented: 'none: answers go to MAIL_FROM' })
+  return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })
 }
 
 /** Headers that a mail has already, or that change how it is delivered. */

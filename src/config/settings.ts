@@ -42,6 +42,7 @@ export interface ReadSetting {
 
 export type Settings = ReturnType<typeof settingsOf>
 
+const ENCODE_LOGIN = 'has / ? # and % of user and password percent-encoded (%2F %3F %23 %25)'
 const MASK = '***'
 const LONGEST_SHOWN = 60
 
@@ -101,7 +102,11 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     },
     url(name: string, protocols: readonly string[], unset: string | Unset<string | null>): string | null {
       const parse = (text: string) => (URL.canParse(text) && protocols.includes(new URL(text).protocol) ? text : undefined)
-      const mustBe = `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`
+      const starts = protocols.map((protocol) => `${protocol}//`)
+      // A login with one of these signs ends where the host begins, and the address is not shown.
+      const text = given(name) ?? ''
+      const isUnencoded = parse(text) === undefined && starts.some((start) => text.startsWith(start))
+      const mustBe = `a URL that starts with ${starts.join(' or ')}${isUnencoded ? ` and ${ENCODE_LOGIN}` : ''}`
       return setting<string | null>(
         name,
         { mustBe, parse, secrecy: 'url' },
