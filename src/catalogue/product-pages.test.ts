@@ -98,10 +98,12 @@ test('refuses images with hostile addresses and beyond the bounds', async () => 
   const { id } = (await create()).json
   const many = (count: number) => Array.from({ length: count }, (_, index) => ({ url: url(String(index)) }))
   assert.equal((await patch(id, { images: many(20) })).status, 200)
+  const blanks = await patch(id, { images: [{ url: ` ${url('a')}\n` }] })
+  assert.deepEqual(blanks.json.images, [plain('a')], 'blanks around an address are trimmed')
   for (const image of [
     ...['javascript:alert(1)', 'data:image/png;base64,AA', '//images.example/a.jpg', '/a.jpg', 'ftp://images.example/a', 'https://', ''],
     ...['https://user@images.example/a', 'https://user:pw@images.example/a', 'https://:pw@images.example/a', 'javascript://a/%0aalert(1)'],
-    ...['https://a b', 'https://a/\n', 'https://a/\0', ` ${url('a')}`, `https://a/${'x'.repeat(2_000)}`, 1, null],
+    ...['https://a b', 'https://a/\n/', 'https://a/\0', `https://a/${'x'.repeat(2_000)}`, 1, null],
     ...['JaVaScRiPt:alert(1)', '\tjavascript:alert(1)', 'java\nscript:alert(1)', 'vbscript:x', 'blob:https://a/b', 'file:///etc/passwd'],
     ...[
       'DATA:text/html,<script>',
