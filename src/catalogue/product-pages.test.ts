@@ -122,7 +122,7 @@ test('refuses images with hostile addresses and beyond the bounds', async () => 
       'https://a/\u007f',
       'https://a/\u009f',
       'https://a/\r\nx: y',
-      'https://a/\u2028',
+      'https://a/\u2028/',
       'https://a/\ud800',
       'https://a:99999/',
     ],
