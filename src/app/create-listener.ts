@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { drain } from '../http/drain.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { firstAddressOf, listenAtIpv6 } from '../http/loopback.ts'
+import { firstAddressOf, listenAtIpv6 } from '../loopback.ts'
 import type { Service } from './service.ts'
 
 const DRAIN_MS = 5_000

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Server as Listener } from 'node:net'
 import type { Logger } from 'pino'
-import { firstAddressOf, listenAtIpv6 } from '../http/loopback.ts'
+import { firstAddressOf, listenAtIpv6 } from '../loopback.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface OperationsServerOptions {

@@ -4,11 +4,11 @@ import { createServer, request } from 'node:http'
 import { type AddressInfo, connect, createServer as createNetServer, type Server } from 'node:net'
 import { test } from 'node:test'
 import { pino } from 'pino'
-import { type Cleanup, onCleanup } from '../../test/cleanup.ts'
-import { drain } from './drain.ts'
-import { limitConnections } from './limit-connections.ts'
+import { type Cleanup, onCleanup } from '../test/cleanup.ts'
+import { drain } from './http/drain.ts'
+import { limitConnections } from './http/limit-connections.ts'
+import { createHttpServer } from './http/server.ts'
 import { firstAddressOf, listenAtIpv6 } from './loopback.ts'
-import { createHttpServer } from './server.ts'
 
 async function hasIpv6(): Promise<boolean> {
   const probe = createNetServer().listen(0, '::1')
