@@ -63,7 +63,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environme
 }
 
 function readAll(read: Settings, env: NodeJS.ProcessEnv) {
-  const host = read.text('HOST', '127.0.0.1', 'an address or a name of this machine')
+  const host = read.text('HOST', 'localhost', 'an address or a name of this machine')
   const port = read.integer('PORT', 3000, 0, 65_535)
   const basePath = readBasePath(read)
   const databaseAddresses = readDatabaseAddresses(read)

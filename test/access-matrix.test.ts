@@ -80,15 +80,16 @@ async function call(method: string, url: string, token: string | undefined): Pro
 
 function assertRefused(
   answer: Answer,
-  method: string,
+  { method, url }: { method: string; url: string },
   code: 'unauthenticated' | 'forbidden',
   scope: string | undefined,
   what: string,
 ): void {
   const status = code === 'unauthenticated' ? 401 : 403
   // An answer to HEAD has no body.
-  if (method === 'HEAD') assert.equal(answer.status, status, what)
-  else assert.equal(assertProblem(answer, status, code, what).required_scope, scope, what)
+  if (method === 'HEAD') return assert.equal(answer.status, status, what)
+  const type = url.startsWith('/iceberg/') ? /^application\/json/ : /^application\/problem\+json/
+  assert.equal(assertProblem(answer, status, code, what, type).required_scope, scope, what)
 }
 
 test('every role may do what the table says', () => {
@@ -130,7 +131,7 @@ test('every route answers every kind of caller as its access says, and no other 
         counts.allowed++
       } else {
         const code = kind === 'nobody' ? 'unauthenticated' : 'forbidden'
-        assertRefused(answer, method, code, code === 'forbidden' && access !== 'caller' ? access : undefined, what)
+        assertRefused(answer, route, code, code === 'forbidden' && access !== 'caller' ? access : undefined, what)
         counts[code]++
       }
     }

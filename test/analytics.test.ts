@@ -93,19 +93,19 @@ const EXPECTED: Expected = {
     },
   },
   stock_outs: {
-    select: `select sku, epoch_ms(out_at), epoch_ms(back_at), currency, days_out, pieces_per_day, pieces_missed, revenue_missed from models.stock_outs order by sku`,
+    select: `select sku, epoch_ms(out_at), epoch_ms(back_at), epoch_ms(archived_at), currency, days_out, pieces_per_day, pieces_missed, revenue_missed from models.stock_outs order by sku, out_at`,
     rows(invoices) {
       const newest = Math.max(...invoices.map((invoice) => placedAt(invoice).getTime()))
-      return stockOutsOf(invoices).flatMap(({ sku, outAt, backAt }) => {
+      return stockOutsOf(invoices).flatMap(({ sku, outAt, backAt, archivedAt }) => {
         const lines = invoices.filter(bringsRevenue).flatMap((invoice) => {
           const at = placedAt(invoice).getTime()
           return at < outAt && at >= outAt - 28 * DAY_MS ? invoice.lines.filter((line) => line.sku === sku) : []
         })
         const [line] = lines
         if (line === undefined) return []
-        const days = ((backAt ?? newest) - outAt) / DAY_MS
+        const days = ((backAt ?? archivedAt ?? newest) - outAt) / DAY_MS
         const perDay = sum(lines.map(({ quantity }) => quantity)) / 28
-        return [[sku, outAt, backAt, 'GBP', days, perDay, perDay * days, (perDay * days * line.unitAmount) / 100]]
+        return [[sku, outAt, backAt, archivedAt, 'GBP', days, perDay, perDay * days, (perDay * days * line.unitAmount) / 100]]
       })
     },
   },
@@ -126,18 +126,48 @@ const EXPECTED: Expected = {
 
 const DAY_MS = 86_400_000
 
-/** Every fifth product is out of stock from three hours after an order of it, for four days and a half; every second of these is not back yet. */
-function stockOutsOf(invoices: readonly Invoice[]): { sku: string; outAt: number; backAt: number | null }[] {
+interface StockOut {
+  sku: string
+  outAt: number
+  backAt: number | null
+  archivedAt: number | null
+}
+
+/**
+ * Every fifth product is out of stock from three hours after an order of it. A third is back after four days and a half, a third is archived
+ * after a day, restored two days later, and back then, and a third is neither.
+ */
+function stockOutsOf(invoices: readonly Invoice[]): StockOut[] {
   const sold = Map.groupBy(
     invoices.flatMap((invoice) => invoice.lines.map(({ sku }) => ({ sku, at: placedAt(invoice).getTime() }))),
     ({ sku }) => sku,
   )
   return byKey(sold)
     .filter((_, index) => index % 5 === 0)
-    .map(([sku, lines], index) => {
+    .flatMap(([sku, lines], index): StockOut[] => {
       const outAt = Math.max(...lines.map(({ at }) => at).slice(0, 3)) + 3 * 3_600_000
-      return { sku, outAt, backAt: index % 2 === 0 ? outAt + 4.5 * DAY_MS : null }
+      const backAt = outAt + 4.5 * DAY_MS
+      if (index % 3 === 0) return [{ sku, outAt, backAt, archivedAt: null }]
+      if (index % 3 === 1) return [{ sku, outAt, backAt: null, archivedAt: null }]
+      return [
+        { sku, outAt, backAt: null, archivedAt: outAt + DAY_MS },
+        { sku, outAt: outAt + 3 * DAY_MS, backAt, archivedAt: null },
+      ]
     })
+}
+
+/** Events of the stock of each product, and for those that are archived meanwhile those of the product. */
+function historiesOf(stockOuts: readonly StockOut[]): CatalogueHistory[] {
+  return [...Map.groupBy(stockOuts, ({ sku }) => sku)].map(([sku, outs]) => {
+    const time = (at: number) => new Date(at).toISOString()
+    const history = new CatalogueHistory({ id: productId(sku), sku }).stock(time(outs[0]?.outAt ?? 0), 0, 1)
+    for (const { backAt } of outs) if (backAt !== null) history.stock(time(backAt), 7, 0)
+    const [{ archivedAt = null } = {}, restored] = outs
+    if (archivedAt === null || restored === undefined) return history
+    const archived = time(archivedAt)
+    history.change('created', time(archivedAt - 400 * DAY_MS)).change('archived', archived, { archived_at: archived })
+    return history.change('restored', time(restored.outAt), { archived_at: null }).change('updated', time(restored.outAt + 1))
+  })
 }
 
 /** The lake of these orders, as DuckDB has its plain files. */
@@ -151,10 +181,7 @@ async function openModels(t: TestContext, invoices: readonly Invoice[]): Promise
     ...{ store: new LocalLakeStore(directory), dataset: CATALOGUE_DATASET, flushSeconds: 3_600, flushRows: 10_000, logger: silent },
   })
   await catalogue.start()
-  const histories = stockOutsOf(invoices).map(({ sku, outAt, backAt }) => {
-    const history = new CatalogueHistory({ id: productId(sku), sku }).stock(new Date(outAt).toISOString(), 0, 1)
-    return backAt === null ? history : history.stock(new Date(backAt).toISOString(), 7, 0)
-  })
+  const histories = historiesOf(stockOutsOf(invoices))
   await catalogue.handle(toMessages(histories.flatMap(({ events }) => events)), NEVER)
   await catalogue.stop()
   const connection = await openPlainFiles(t, directory)

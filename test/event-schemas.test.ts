@@ -19,7 +19,7 @@ const read = (name: string) => readFileSync(join(DOCS, name), 'utf8')
 const schemaOf = (type: string) => JSON.parse(read(`schemas/${type.replace('storefront.', '').replace('.', '-')}.schema.json`))
 
 const OPTIONAL = ['traceparent', 'line2', 'region', 'phone', 'reference', 'tracking', 'url', 'category', 'attributes'].concat(
-  ...['change', 'restock', 'shipped', 'cancelled', 'returned', 'original_total', 'parcels'],
+  ...['city', 'postal_code', 'change', 'restock', 'shipped', 'cancelled', 'returned', 'original_total', 'parcels'],
 )
 
 const store = await startStore({ after }, { roles: ['api', 'stream'] })
@@ -82,6 +82,31 @@ test('every reference of the AsyncAPI document leads somewhere, and each event t
   const names = Object.values<{ name: string }>(document.components.messages).map(({ name }) => name)
   assert.deepEqual(names.sort(), [...new Set([...events.map(({ type }) => type), ...CATALOGUE_EVENT_TYPES])].sort())
 })
+
+test('every object and enumeration of the AsyncAPI document has a name, and means what the schema of its event says', () => {
+  const { schemas } = JSON.parse(read('asyncapi.json')).components
+  const resolve = (node: unknown): unknown => {
+    if (typeof node !== 'object' || node === null) return node
+    if (Array.isArray(node)) return node.map(resolve)
+    const { $ref } = node as { $ref?: string }
+    if ($ref !== undefined) return resolve(schemas[$ref.replace('#/components/schemas/', '')])
+    return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolve(value)]))
+  }
+  for (const type of [...new Set(events.map((event) => event.type)), ...CATALOGUE_EVENT_TYPES]) {
+    const { $schema: _, $id: __, ...schema } = schemaOf(type)
+    assert.deepEqual(resolve(schemas[type.replace('storefront.', '').replace('.', '-')]), schema, type)
+  }
+  for (const [name, schema] of Object.entries<object>(schemas))
+    for (const part of Object.values(schema).flatMap(partsOf))
+      assert.ok(!('properties' in part || 'enum' in part), `${name}: ${JSON.stringify(part)}`)
+})
+
+/** The schemas in a value of a schema, at any depth. */
+function partsOf(value: unknown): object[] {
+  if (typeof value !== 'object' || value === null) return []
+  const parts = Object.values(value).filter((part) => typeof part === 'object' && part !== null)
+  return [...parts, ...parts.flatMap(partsOf)]
+}
 
 /** Names and types of a table of the lake's columns in docs/events.md, by its place. */
 function documentedColumns(place: number): [string, string][] {

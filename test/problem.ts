@@ -13,10 +13,11 @@ export function assertProblem(
   status: number,
   code: ErrorCode,
   what = '',
+  type = /^application\/problem\+json/,
 ): Answer['json'] {
   const context = `${what} ${answer.status} ${answer.text.slice(0, 500)}`
   assert.equal(answer.status, status, context)
-  assert.match(answer.headers['content-type'] ?? '', /^application\/problem\+json/, context)
+  assert.match(answer.headers['content-type'] ?? '', type, context)
   const problem = JSON.parse(answer.text)
   assert.equal(problem.code, code, context)
   assert.equal(problem.status, status, context)

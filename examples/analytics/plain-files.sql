@@ -1,5 +1,6 @@
 -- The lake as tables in DuckDB, from its plain files: run it in each session of DuckDB, after
 --   set variable lake = 'data/lake';
+-- It needs DuckDB 1.2 or newer; 1.2, 1.3, 1.4 and 1.5 have been tried.
 -- It takes the files of that moment. While the lake is merged, a query may fail because a file is gone: run it again.
 set TimeZone = 'UTC';
 create schema if not exists storefront;

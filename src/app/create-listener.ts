@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { drain } from '../http/drain.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { firstAddressOf, listenAtIpv6 } from '../loopback.ts'
 import type { Service } from './service.ts'
 
 const DRAIN_MS = 5_000
@@ -13,15 +14,20 @@ const DRAIN_MS = 5_000
 /** The listener of the API, with the further processes that share its port; `workersAt` is null where there are none. */
 export function createListener(server: HttpServer, config: Config, logger: Logger, workersAt: ((port: number) => Service) | null): Service {
   let workers: Service | null = null
-  // For `localhost` Fastify opens a second listener, which `drain` does not know.
-  const host = config.host === 'localhost' ? '127.0.0.1' : config.host
+  let second: Server | null = null
+  // For `localhost` Fastify would open a second listener of its own, which `drain` does not know.
+  const host = firstAddressOf(config.host)
   const isShared = config.webConcurrency > 1
   return {
     async start() {
       if (isShared && workersAt !== null) await assertUnused(host, config.port)
       const address = { host, port: config.port, ...(isShared ? { reusePort: true } : {}) }
       await server.listen(address)
-      logger.info({ addresses: server.addresses() }, `Storefront answers at ${config.baseUrl}`)
+      second = await listenAtIpv6(server.server, { host: config.host, reusePort: isShared, mayBeTaken: config.port === 0 })
+      logger.info(
+        { addresses: [...server.addresses(), ...(second === null ? [] : [second.address()])] },
+        `Storefront answers at ${config.baseUrl}`,
+      )
       const { port } = server.server.address() as AddressInfo
       if (workersAt !== null) workers = workersAt(port)
       await workers?.start()
@@ -29,7 +35,7 @@ export function createListener(server: HttpServer, config: Config, logger: Logge
     async stop() {
       // `/readyz` is 503 already. Proxies that do not know it yet still send requests.
       const delayed = server.server.listening ? delay(1_000 * config.drainDelaySeconds) : Promise.resolve()
-      await Promise.all([workers?.stop(), delayed.then(() => drain(server, DRAIN_MS))])
+      await Promise.all([workers?.stop(), delayed.then(() => drain(server, DRAIN_MS, second))])
     },
   }
 }

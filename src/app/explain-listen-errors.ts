@@ -16,9 +16,12 @@ export function explainListenErrors(service: Service, { host, port }: { host: st
       try {
         await service.start()
       } catch (error) {
-        const describe = PROBLEMS[(error as NodeJS.ErrnoException).code ?? '']
+        const { code = '', address = host } = error as NodeJS.ErrnoException & { address?: string }
+        const describe = PROBLEMS[code]
         if (describe === undefined) throw error
-        throw new OperatorError(`cannot listen on ${host}, port ${port}: ${describe(`${prefix}PORT`, `${prefix}HOST`)}`, { cause: error })
+        throw new OperatorError(`cannot listen on ${address}, port ${port}: ${describe(`${prefix}PORT`, `${prefix}HOST`)}`, {
+          cause: error,
+        })
       }
     },
     stop: () => service.stop(),

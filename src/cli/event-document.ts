@@ -89,7 +89,7 @@ export function eventDocument(): object {
     components: {
       messages: Object.fromEntries(schemas.map(([type]) => [shortName(type), messageOf(type)])),
       schemas: {
-        ...Object.fromEntries(schemas.map(([type, schema]) => [shortName(type), withoutId(schema)])),
+        ...namedSchemas(schemas.map(([type, schema]) => [shortName(type), withoutId(schema)])),
         'nats-headers': NATS_HEADERS,
       },
     },
@@ -117,9 +117,64 @@ function titleOf(type: string): string {
   return `${subjects[subject]} ${change.replace('_', ' ')}`
 }
 
+type Schema = Record<string, unknown>
+
+/**
+ * These schemas and, each once, the objects and enumerations within them, by a name that generators give their types: the title, or that of
+ * the property and its parent, or the whole path when schemas that differ have that one.
+ */
+function namedSchemas(roots: readonly (readonly [string, Schema])[]): Record<string, Schema> {
+  const contents = new Map<string, Set<string>>()
+  for (const [root, schema] of roots)
+    mapParts(schema, [root], function collect(part, path): Schema {
+      const name = shortNameOf(part, path)
+      if (isNamed(part)) contents.set(name, (contents.get(name) ?? new Set()).add(JSON.stringify(part)))
+      return mapParts(part, path, collect)
+    })
+  const named = new Map<string, Schema>(roots)
+  const names = new Map<string, string>()
+  for (const [root, schema] of roots) {
+    const whole = mapParts(schema, [root], function extract(part, path): Schema {
+      const inner = mapParts(part, path, extract)
+      if (!isNamed(part)) return inner
+      const content = JSON.stringify(part)
+      const short = shortNameOf(part, path)
+      const name = names.get(content) ?? (contents.get(short)?.size === 1 ? short : path.join('-'))
+      names.set(content, name)
+      named.set(name, inner)
+      return { $ref: `#/components/schemas/${name}` }
+    })
+    named.set(root, whole)
+  }
+  return Object.fromEntries(named)
+}
+
+function isNamed(schema: Schema): boolean {
+  return 'properties' in schema || 'enum' in schema
+}
+
+function shortNameOf({ title }: Schema, path: readonly string[]): string {
+  return typeof title === 'string' ? title : path.slice(-2).join('-')
+}
+
+/** The schema with each part as `map` returns it for its path. */
+function mapParts(schema: Schema, path: readonly string[], map: (part: Schema, path: readonly string[]) => Schema): Schema {
+  const mapValues = (parts: object, toPath: (key: string) => string) =>
+    Object.fromEntries(Object.entries(parts).map(([key, part]) => [key, map(part, [...path, toPath(key)])]))
+  return Object.fromEntries(
+    Object.entries(schema).map(([keyword, value]) => {
+      if (keyword === 'properties') return [keyword, mapValues(value as object, (key) => key.replaceAll('_', '-'))]
+      if (keyword === 'patternProperties') return [keyword, mapValues(value as object, () => `${path.at(-1)}-value`)]
+      if (keyword === 'items') return [keyword, map(value as Schema, [...path, `${path.at(-1)}-item`])]
+      if (keyword === 'anyOf') return [keyword, (value as Schema[]).map((part) => map(part, path))]
+      return [keyword, value]
+    }),
+  )
+}
+
 /** Inside the document a schema is known by its place. */
-function withoutId({ $id: _, ...schema }: TObject & { $id?: string }): object {
-  return schema
+function withoutId({ $id: _, ...schema }: TObject & { $id?: string }): Schema {
+  return schema as Schema
 }
 
 /** `storefront.order.created` → `order-created`. */

@@ -26,15 +26,16 @@ async function acceptWaiting(http: Server): Promise<void> {
 
 /**
  * Stops a server without cutting a request. It accepts no new connections, and every answer on an open one has `connection: close`, so
- * that a client's next request there is still answered. Connections that are open after `patienceMs` are cut.
+ * that a client's next request there is still answered. Connections that are open after `patienceMs` are cut. `second` is a listener that
+ * gives its connections to the server.
  */
-export async function drain(server: HttpServer, patienceMs: number): Promise<void> {
+export async function drain(server: HttpServer, patienceMs: number, second: Server | null = null): Promise<void> {
   const http = server.server
   if (http.listening) {
     await acceptWaiting(http)
     http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
     // Not the server's own `close`, which cuts idle connections at once, and requests on their way with them.
-    const closed = promisify(Server.prototype.close).call(http)
+    const closed = Promise.all([http, second].map((each) => each && promisify(Server.prototype.close).call(each)))
     // Repeated: a connection becomes idle when a long request ends.
     const linger = setInterval(() => http.closeIdleConnections(), LINGER_MS)
     const impatience = setTimeout(() => http.closeAllConnections(), patienceMs)

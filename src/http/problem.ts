@@ -8,6 +8,7 @@ import { type Language, preferredLanguage } from '../language.ts'
 import { icebergErrorOf, isIcebergCall } from './iceberg-error.ts'
 import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
+import { MEMBER_EXAMPLES } from './problem-examples.ts'
 import { PROBLEM_MEMBERS } from './problem-members.ts'
 import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
@@ -211,6 +212,7 @@ export function problemExamples() {
         code,
         request_id: EXAMPLE_REQUEST_ID,
         trace_id: EXAMPLE_TRACE_ID,
+        ...MEMBER_EXAMPLES[code as ErrorCode],
       }
       return [[code, { summary: title, value }]]
     }),

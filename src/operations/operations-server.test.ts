@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { get } from 'node:http'
+import { networkInterfaces } from 'node:os'
 import { test } from 'node:test'
 import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
@@ -35,6 +36,17 @@ test('is ready only between the start and the stop of everything else, and alive
   assert.deepEqual(await ask('/readyz'), [503, 'the process is stopping'])
   assert.deepEqual(await ask('/livez'), [200, undefined])
   await Promise.all([server.stop(), server.stop()])
+})
+
+test('for localhost it answers at the IPv6 address, too, until it stops', async (t) => {
+  const server = new OperationsServer({ ...common, host: 'localhost', check: async () => [] })
+  onCleanup(t, () => server.stop())
+  await server.start()
+  const { port } = server
+  const hosts = networkInterfaces().lo?.some(({ address }) => address === '::1') ? ['127.0.0.1', '[::1]'] : ['127.0.0.1']
+  for (const host of hosts) assert.equal((await fetch(`http://${host}:${port}/livez`)).status, 200)
+  await server.stop()
+  for (const host of hosts) await assert.rejects(fetch(`http://${host}:${port}/livez`))
 })
 
 test('a check that fails is answered and logged, and does not end the process', async (t) => {

@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Server as Listener } from 'node:net'
 import type { Logger } from 'pino'
+import { firstAddressOf, listenAtIpv6 } from '../loopback.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface OperationsServerOptions {
@@ -19,6 +21,7 @@ export interface OperationsServerOptions {
 export class OperationsServer {
   readonly #options: OperationsServerOptions
   readonly #server: Server
+  #second: Listener | null = null
   #phase: 'starting' | 'started' | 'stopping' = 'starting'
 
   constructor(options: OperationsServerOptions) {
@@ -47,9 +50,10 @@ export class OperationsServer {
     const { host, port, isRequired, logger } = this.#options
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#server.once('error', reject)
-    this.#server.listen(port, host, resolve)
+    this.#server.listen(port, firstAddressOf(host), resolve)
     try {
       await promise
+      this.#second = await listenAtIpv6(this.#server, { host, mayBeTaken: port === 0 || !isRequired })
       logger.info({ host, port: this.port }, 'metrics and health are at the operations port')
     } catch (error) {
       if (isRequired || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
@@ -61,6 +65,7 @@ export class OperationsServer {
   async stop(): Promise<void> {
     if (!this.#server.listening) return
     const { promise, resolve } = Promise.withResolvers<void>()
+    this.#second?.close()
     this.#server.close(() => resolve())
     this.#server.closeAllConnections()
     await promise

@@ -61,14 +61,15 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
   return freeBytes < LITTLE_FREE * sizeBytes ? warning('disk', found, remedy) : ok('disk', found)
 }
 
-const EVERY_ADDRESS: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+/** Where a process answers that listens at several addresses. */
+const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
 /** What each process at the operations ports of these settings says about itself. When the first does not run, no other does. */
 export async function examineProcesses({ operations, webConcurrency, roles }: Config, timeoutMs: number): Promise<Finding[]> {
   if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
   const { host, port } = operations
   const ports = roles.includes('api') ? Array.from({ length: webConcurrency }, (_, index) => port + index) : [port]
-  const [first = [], ...others] = await Promise.all(ports.map((each) => examineProcess(EVERY_ADDRESS[host] ?? host, each, timeoutMs)))
+  const [first = [], ...others] = await Promise.all(ports.map((each) => examineProcess(ONE_OF_SEVERAL[host] ?? host, each, timeoutMs)))
   const isStopped = first.some(({ found }) => found.startsWith(NOBODY))
   return isStopped ? first : [...first, ...others.flat()]
 }

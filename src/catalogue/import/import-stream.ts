@@ -57,7 +57,7 @@ export function importStream(
       if (error instanceof TooSlow) {
         logger.info({ line }, 'an import was cut, because its request took too long; the lines so far are stored')
         await onEnd()
-        yield cut('import_too_slow', 'a request ends after 30 seconds: larger files are for `storefront catalogue import`')
+        yield cut('import_too_slow', 'a request ends after 25 seconds: larger files are for `storefront catalogue import`')
         return
       }
       const isUnavailable = isTemporary(error)

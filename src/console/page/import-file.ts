@@ -1,4 +1,4 @@
-/** A request has 30 seconds, and its results are in memory on both sides; `storefront catalogue import` takes any size. */
+/** An import has 25 seconds, and its results are in memory on both sides; `storefront catalogue import` takes any size. */
 const MAX_BYTES = 32 * 1_048_576
 const FIRST_BYTES = 65_536
 
