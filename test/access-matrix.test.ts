@@ -87,7 +87,10 @@ function assertRefused(
 ): void {
   const status = code === 'unauthenticated' ? 401 : 403
   // An answer to HEAD has no body.
-  if (method === 'HEAD') return assert.equal(answer.status, status, what)
+  if (method === 'HEAD') {
+    assert.equal(answer.status, status, what)
+    return
+  }
   const type = url.startsWith('/iceberg/') ? /^application\/json/ : /^application\/problem\+json/
   assert.equal(assertProblem(answer, status, code, what, type).required_scope, scope, what)
 }
