@@ -46,7 +46,8 @@ pg.Pool.prototype.connect = function (this: pg.Pool, callback?: Parameters<Conne
 /** Runs a request in this process. Fails when it held more than one connection of the pool of requests at once. */
 export async function assertHoldsOne<T>(what: string, request: () => Promise<T>): Promise<T> {
   const holder = { held: 0, most: 0 }
-  const answer = await holders.run(holder, request)
+  // `inject` sends a request only when it is awaited.
+  const answer = await holders.run(holder, async () => await request())
   assert.ok(holder.most <= 1, `${what} held ${holder.most} connections to the database at once`)
   return answer
 }

@@ -64,7 +64,7 @@ test('is for operators, and refuses other bodies', async () => {
     { sql: 'select 1', limit: 10_001 },
     { sql: 'select 1', limit: '5' },
     { sql: 'select 1', more: true },
-    { sql: `select 1 ${' '.repeat(20_000)}` },
+    { sql: `select 1 --${'x'.repeat(20_000)}` },
     { sql: 'select 1\u0000' },
     { sql: 'select \ud800' },
   ]) {

@@ -84,7 +84,7 @@ export class Pipeline {
       slot: new Part(async () => ({ name: slotName, ...(await readSlotStatus(pool, slotName)) })),
       topic: new Part(() => this.#readTopic()),
       subscribers: new Part(() => this.#readSubscribers()),
-      queues: new Part(() => Promise.all(Object.entries(queues).map(async ([name, read]) => ({ name, ...(await read()) })))),
+      queues: new Part(() => Array.fromAsync(Object.entries(queues), async ([name, read]) => ({ name, ...(await read()) }))),
       deadLetters: new Part(async () => {
         const count = await countDeadLetters(pool)
         return { count, newest: count === 0 ? [] : await listNewestDeadLetters(pool, NEWEST_DEAD_LETTERS) }
@@ -108,15 +108,15 @@ export class Pipeline {
       if (reason !== null) unavailable.push({ part, reason })
       return value
     }
-    const [slot, topic, subscribers, queues, deadLetters, lake, lastVerify] = await Promise.all([
-      read('slot'),
-      read('topic'),
-      read('subscribers'),
-      read('queues'),
-      read('deadLetters'),
-      read('lake'),
-      read('lastVerify'),
-    ])
+    const reading = read('lake')
+    // One after the other: a request holds one connection at most.
+    const slot = await read('slot')
+    const topic = await read('topic')
+    const subscribers = await read('subscribers')
+    const queues = await read('queues')
+    const deadLetters = await read('deadLetters')
+    const lastVerify = await read('lastVerify')
+    const lake = await reading
     const withLag = subscribers?.map((subscriber): SubscriberStatus => {
       // The lake keeps its own position, in the names of its files.
       const position = subscriber.name === 'lake' ? (lake?.upTo ?? null) : subscriber.position
@@ -133,7 +133,8 @@ export class Pipeline {
 
   async #readSubscribers(): Promise<Omit<SubscriberStatus, 'lag'>[]> {
     const { pool, subscriptions } = this.#options
-    const [positions, active] = await Promise.all([listSubscriberPositions(pool), findActiveSubscribers(pool, SUBSCRIBERS)])
+    const positions = await listSubscriberPositions(pool)
+    const active = await findActiveSubscribers(pool, SUBSCRIBERS)
     return SUBSCRIBERS.map((name) => ({
       name,
       position: positions.get(name) ?? null,
