@@ -12,6 +12,21 @@ create table guest_holds (
 );
 create index guest_holds_product_id_holder_idx on guest_holds (product_id, holder);
 create index guest_holds_created_at_order_id_idx on guest_holds (created_at, order_id);
+-- Processes of the previous version call the functions below before `migrate` has granted the rights on the new table.
+do $$
+declare
+  grantee regrole;
+begin
+  for grantee in
+    select distinct acl.grantee
+    from pg_class
+    cross join aclexplode(relacl) as acl
+    where pg_class.oid = 'orders'::regclass and acl.privilege_type = 'INSERT' and acl.grantee not in (0, relowner)
+  loop
+    execute format('grant select, insert, delete on guest_holds to %s', grantee);
+  end loop;
+end
+$$;
 
 create function release_guest_holds() returns trigger language plpgsql as $$
 begin
