@@ -5,7 +5,7 @@ import type { InjectOptions } from 'fastify'
 import { ACCOUNT_ROLES, KEY_SCOPES, OPERATOR_ROLES, ROLE_SCOPES, SCOPE_NAMES, SCOPES, type Scope } from '../src/http/scopes.ts'
 import { makeKey } from './api-keys.ts'
 import { addBuyers } from './buyers.ts'
-import { assertProblem } from './problem.ts'
+import { assertProblem, problemTypeOf } from './problem.ts'
 import { type Answer, startStore } from './store.ts'
 
 interface Operation {
@@ -91,8 +91,7 @@ function assertRefused(
     assert.equal(answer.status, status, what)
     return
   }
-  const type = url.startsWith('/iceberg/') ? /^application\/json/ : /^application\/problem\+json/
-  assert.equal(assertProblem(answer, status, code, what, type).required_scope, scope, what)
+  assert.equal(assertProblem(answer, status, code, what, problemTypeOf(url)).required_scope, scope, what)
 }
 
 test('every role may do what the table says', () => {

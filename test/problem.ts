@@ -7,13 +7,20 @@ import type { Answer } from './store.ts'
 // What only a programmer should see: a stack, a path of the source, SQL.
 const INTERNALS = /node_modules|\.ts\b|\.js\b|\n\s+at |Error:|select |insert into/
 
+const PROBLEM_TYPE = /^application\/problem\+json/
+
+/** The media type of the refusals of a route: Iceberg's clients read JSON only. */
+export function problemTypeOf(url: string): RegExp {
+  return url.startsWith('/iceberg/') ? /^application\/json/ : PROBLEM_TYPE
+}
+
 /** The answer is this refusal, whole and without a word about our insides. Returns it. `what` says which case failed. */
 export function assertProblem(
   answer: Pick<Answer, 'status' | 'headers' | 'text'>,
   status: number,
   code: ErrorCode,
   what = '',
-  type = /^application\/problem\+json/,
+  type = PROBLEM_TYPE,
 ): Answer['json'] {
   const context = `${what} ${answer.status} ${answer.text.slice(0, 500)}`
   assert.equal(answer.status, status, context)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, type TestContext, test } from 'node:test'
 import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
-import { assertProblem } from '../../test/problem.ts'
+import { assertProblem, problemTypeOf } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { AppError } from '../errors.ts'
 import { actorOf, type Caller, callerOf } from './caller.ts'
@@ -149,8 +149,8 @@ test('every route of the store that is not public answers 401 without a token, a
     ])
     if (method === 'HEAD') assert.deepEqual([stranger.status, forged.status], [401, 401], path)
     else {
-      assertProblem(stranger, 401, 'unauthenticated', `${method} ${path}`)
-      assertProblem(forged, 401, 'invalid_token', `${method} ${path}`)
+      assertProblem(stranger, 401, 'unauthenticated', `${method} ${path}`, problemTypeOf(path))
+      assertProblem(forged, 401, 'invalid_token', `${method} ${path}`, problemTypeOf(path))
     }
     assert.equal(customer.status === 403, isScope(access ?? ''), `${method} ${path} ${customer.status}`)
   }

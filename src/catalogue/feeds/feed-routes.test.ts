@@ -8,7 +8,8 @@ import { startStore } from '../../../test/store.ts'
 import { listDetailsAfter, type StoredProduct } from '../product-details.ts'
 
 const PRODUCTS = 250
-const store = await startStore({ after }, { shopProductUrl: 'https://shop.example/products/{slug}?from=feed#{slug}', trustProxy: 1 })
+const shopProductUrl = 'https://shop.example/products/{slug}?from=feed#{slug}'
+const store = await startStore({ after }, { shopProductUrl, trustProxy: 1, isNetworkLimited: true })
 await store.pool.query(
   `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
   select gen_random_uuid(), 'P' || place, 'Product & ' || place, 'things', place, 'EUR', place % 2 = 0

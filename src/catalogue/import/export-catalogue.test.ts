@@ -76,7 +76,7 @@ test('leaves out archived products, and an import of one sells it again', async 
 
 const IMAGES = [
   { url: 'https://images.example/1.jpg', alt: 'A "blue" lamp, lit', width: 800, height: 600 },
-  { url: 'https://images.example/ü?a=b,c', alt: '', width: null, height: null },
+  { url: 'https://images.example/%C3%BC?a=b,c', alt: '', width: null, height: null },
 ]
 const LAMP = {
   ...{ sku: 'L-1', slug: 'the-lamp', name: 'Lamp, "big"', description: 'Two\r\nlines \n', brand: 'Lumen & Söhne', images: IMAGES },
