@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-// A batch of orders is one statement, which commits itself.
-const COMMITS = ['commit', 'place_orders']
+// A whole statement, unlike the name of a setting. A batch of orders is one statement, which commits itself.
+const COMMITS = ['\0commit\0', '\vcommit\0', 'place_orders']
 
 /** A proxy for PostgreSQL that, from `holdBackCommits` on, drops what commits, or the server's answer to it. */
 export async function openCommitWire(t: Cleanup, url: string, holdsBackWhat: 'commit' | 'answer') {

@@ -37,7 +37,7 @@ test('config prints each setting with its value and its origin', async (t) => {
   assert.deepEqual([problems, warnings], [[], []])
   const find = (name: string) => settings.find((setting: { name: string }) => setting.name === name)
   for (const [name, value, origin, from] of [
-    ['HOST', '127.0.0.1', 'default', null],
+    ['HOST', 'localhost', 'default', null],
     ['BASE_URL', 'https://shop.example', 'environment', null],
     ['PASSKEY_DOMAIN', 'shop.example', 'derived', 'BASE_URL'],
     ['DATA_DIR', '/srv/shop', 'environment', null],

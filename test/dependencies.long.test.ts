@@ -108,6 +108,13 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
     return findLakeEnd(lake, 'orders').finally(() => lake.close())
   }
 
+  /** Whether no purge of an earlier change is to come. */
+  const hasPurged = async () => {
+    const { rows } = await pool.query<{ left: string }>(`select (select count(*) from catalogue_changes)
+      + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed') as left`)
+    return cache.requests.length > 0 && rows[0]?.left === '0'
+  }
+
   return {
     ...{ processes, clock, gates, roles, start, stop, dataDir },
     /** From the next start on mails and lake are files on this disk. */
@@ -119,7 +126,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
       assert.ok(api)
       const { token, email } = await register(caller(api))
       const product = await addProduct(pool)
-      await eventually(async () => cache.requests.length > 0, { what: 'the first purges' })
+      await eventually(hasPurged, { what: 'the first purges' })
       return { token, email, product }
     },
     /** A customer's order and a change of the catalogue; the outcome of each is a check for each kind of work. */

@@ -6,6 +6,7 @@ import { catalogueSlotOf, orderSlotOf } from '../src/app/prepare-database.ts'
 import { openSecret } from '../src/app/secrets.ts'
 import { changeIssuer } from '../src/auth/tokens/issuer.ts'
 import { createReplicationSlot } from '../src/change-stream/replication-slot.ts'
+import { recordCreatedSlot } from '../src/change-stream/slot-positions.ts'
 import { roleOf } from '../src/db/addresses.ts'
 import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
@@ -24,8 +25,10 @@ import { fillDisk, mountTmpfs, NO_TMPFS } from './tmpfs.ts'
 async function makeDatabase(t: TestContext) {
   const db = await createTestDatabase(t)
   const slot = orderSlotOf(db.url)
-  await createReplicationSlot(db.pool, slot)
-  await createReplicationSlot(db.pool, catalogueSlotOf(db.url))
+  for (const name of [slot, catalogueSlotOf(db.url)]) {
+    await createReplicationSlot(db.pool, name)
+    await recordCreatedSlot(db.pool, name)
+  }
   const { api, stream, owner } = db.addresses
   return { db, slot, env: { DATABASE_URL: api, DATABASE_STREAM_URL: stream, DATABASE_OWNER_URL: owner } }
 }

@@ -24,7 +24,7 @@ test('needs no setting: the embedded store on this machine', () => {
   assert.deepEqual(
     { host, port, basePath, baseUrl, dataDir, databaseAddresses, secret, smtpUrl, currency, roles, logLevel },
     {
-      host: '127.0.0.1',
+      host: 'localhost',
       port: 3_000,
       basePath: '',
       baseUrl: 'http://localhost:3000',
@@ -48,8 +48,8 @@ test('needs no setting: the embedded store on this machine', () => {
 })
 
 test('has an operations port on this machine, one that must be free only when it was asked for, or none', () => {
-  assert.deepEqual(readConfig({}).operations, { host: '127.0.0.1', port: 9_464, isRequired: false })
-  assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: '127.0.0.1', port: 9_464, isRequired: true })
+  assert.deepEqual(readConfig({}).operations, { host: 'localhost', port: 9_464, isRequired: false })
+  assert.deepEqual(readConfig({ OPS_PORT: '9464' }).operations, { host: 'localhost', port: 9_464, isRequired: true })
   assert.equal(readConfig({ OPS_PORT: 'off' }).operations, null)
   assert.equal(refusal({ OPS_PORT: 'on' }), 'OPS_PORT must be off or a whole number from 0 to 65535, not "on"')
 })

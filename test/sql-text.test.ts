@@ -16,6 +16,9 @@ const EXCEPTIONS: Record<string, string> = {
   'src/db/copy-database.ts query(foreignKeys.drop)': 'PostgreSQL makes it, with format(), of names and its own definitions',
   'src/db/copy-database.ts query(foreignKeys.add)': 'PostgreSQL makes it, with format(), of names and its own definitions',
   'src/jobs/job-queue.ts query(text)': 'pg-boss makes it, with parameters',
+  'src/jobs/job-queue.ts db.executeSql.bind': 'pg-boss makes it; only its wait for locks is taken out',
+  "src/jobs/job-queue.ts db.executeSql = (text, values) => execute(text.replace(/^\\s*SET LOCAL lock_timeout = \\d+;/m, ''), values)":
+    'pg-boss makes it; only its wait for locks is taken out',
   'src/cli/run-command.ts run(context)': 'runs a command of the command line, no statement',
   'src/lake/bounded-query.ts prepare(0)': 'the first statement of a text that was checked',
   'src/jobs/job-queue.ts start(superviseSeconds)': 'starts a timer, no statement',

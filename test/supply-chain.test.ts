@@ -61,8 +61,8 @@ test('the licence is the one of package.json, also in the client', () => {
 
 test('the bill of materials has every package that runs, with version, licence and checksum, and none of the others', () => {
   const bill = JSON.parse(execFileSync('npm', ['run', '--silent', 'sbom'], { cwd: ROOT, encoding: 'utf8', maxBuffer: 100_000_000 }))
-  assert.deepEqual([bill.bomFormat, bill.metadata.component.purl], ['CycloneDX', `pkg:npm/storefront@${manifest.version}`])
   const purlOf = (name: string, version = '') => `pkg:npm/${name.replace('@', '%40')}@${version}`
+  assert.deepEqual([bill.bomFormat, bill.metadata.component.purl], ['CycloneDX', purlOf(manifest.name, manifest.version)])
   const wanted = packages
     .filter(([path, { dev }]) => dev !== true && !path.startsWith('client/'))
     .map(([path, { version }]) => purlOf(nameOf(path), version))

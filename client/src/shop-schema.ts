@@ -1124,6 +1124,29 @@ export interface components {
             /** @description 0 at the top. */
             depth: number;
         };
+        ChangeReferenceTakenProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "change_reference_taken";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The order's version. */
+            current_version: number;
+        };
         ClientReferenceTakenProblem: {
             /**
              * Format: uri
@@ -1662,7 +1685,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "change_reference_taken" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -1730,7 +1753,7 @@ export interface components {
             total: components["schemas"]["Money"];
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
-        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
         ProblemFault: {
             /** @description RFC 6901 JSON pointer as a URI fragment. */
             pointer?: string;
@@ -2203,7 +2226,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            total: components["schemas"]["Money"];
+            total: components["schemas"]["SignedMoney"];
         };
         TotpConfirmation: {
             /** @description The six digits of the authenticator app, with or without blanks. */

@@ -16,6 +16,7 @@ export const MEMBER_EXAMPLES: Partial<Record<ErrorCode, object>> = {
   total_negative: { total: { amount: -100, currency: 'EUR' } },
   too_many_pending_orders: { pending: 10_000, limit: 10_000 },
   too_many_addresses: { limit: 100 },
+  change_reference_taken: { current_version: 3 },
   illegal_transition: { current_status: 'cancelled', allowed_transitions: [] },
   quantity_exceeded: { exceeded: [{ product_id, requested: 3, available: 1 }] },
   adjustment_reference_taken: {

@@ -1,6 +1,6 @@
 import { type TProperties, Type } from 'typebox'
 import type { ErrorCode } from '../errors.ts'
-import { MoneySchema } from '../money.ts'
+import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
 const Id = Type.String({ format: 'uuid' })
 const Count = Type.Integer({ minimum: 0 })
@@ -59,7 +59,7 @@ export const PROBLEM_MEMBERS = {
     ),
     total: MoneySchema,
   },
-  total_negative: { total: MoneySchema },
+  total_negative: { total: SignedMoneySchema },
   too_many_pending_orders: { pending: Count, limit: Count },
   too_many_addresses: { limit: Count },
   precondition_failed: {
@@ -67,6 +67,7 @@ export const PROBLEM_MEMBERS = {
     version: Type.Optional(Type.Integer({ description: "The stock's version." })),
     available: Type.Optional(Type.Union([Type.Integer(), Type.Null()], { description: 'The units in stock; null: not tracked.' })),
   },
+  change_reference_taken: { current_version: OrderVersion },
   illegal_transition: {
     current_status: Type.String({ description: "The order's status." }),
     allowed_transitions: Type.Array(Type.String(), { description: 'The statuses that may follow.' }),

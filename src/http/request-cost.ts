@@ -74,7 +74,7 @@ export function costsOf(cost: FastifyContextConfig['cost'] = 'operator'): CostCl
 }
 
 /** The class of a request. */
-export function costOf({ routeOptions, query }: FastifyRequest): CostClass {
-  const { cost = 'operator' } = routeOptions.config
-  return typeof cost === 'function' ? cost(query as Record<string, unknown>) : cost
+export function costOf(request: FastifyRequest): CostClass {
+  const { cost = 'operator' } = request.routeOptions.config
+  return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost
 }

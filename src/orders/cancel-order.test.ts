@@ -103,9 +103,9 @@ test('gives the stock back once when several cancel at the same time', async () 
   const placed = await place([{ product_id: lamp.id, quantity: 3 }])
   const cancellations = await inTransaction(store.pool, async (holder) => {
     await holder.query('select from inventory where product_id = $1 for update', [lamp.id])
-    // Fewer than the pool has connections, which other work takes, too: a call that waits for one waits for no lock.
+    // An account has a share of the places: the others wait for their turn and find the order cancelled.
     const waiting = Array.from({ length: 5 }, () => cancel(placed.id))
-    await eventually(async () => (await countWaiting()) === 5, { what: 'five cancellations that wait for a lock' })
+    await eventually(async () => (await countWaiting()) >= 2, { what: 'cancellations that wait for a lock' })
     return waiting
   })
   assert.deepEqual((await Promise.all(cancellations)).map(({ status }) => status).sort(), [200, ...Array(4).fill(409)])

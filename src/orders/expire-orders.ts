@@ -64,7 +64,7 @@ async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date,
   let cancelled = 0
   let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
   for (let seen = 0; seen < MAX_ORDERS; seen += AT_ONCE) {
-    const { rows } = await pool.query<DueOrder>(dueAfter(after))
+    const { rows } = await pool.query<DueOrder>(sql`${dueAfter(after)}`)
     const last = rows.at(-1)
     if (last === undefined) break
     const ids = rows.map(({ id }) => id)

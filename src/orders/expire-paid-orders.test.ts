@@ -86,10 +86,10 @@ test('paid orders are in no run of the expiry: its index has only those that can
   const pool = new Proxy(store.pool, {
     get: (target, name) => {
       if (name !== 'query') return Reflect.get(target, name, target).bind(target)
-      return async (text: string, values: unknown[]) => {
-        const { rows } = await store.pool.query(`explain (analyze, format json) ${text}`, values)
+      return async (statement: { text: string; values: unknown[] }) => {
+        const { rows } = await store.pool.query(`explain (analyze, format json) ${statement.text}`, statement.values)
         read.push(rows[0]['QUERY PLAN'][0].Plan)
-        return store.pool.query(text, values)
+        return store.pool.query(statement)
       }
     },
   }) as Pool

@@ -139,7 +139,6 @@ test('refuses items, references, notes and addresses of the wrong shape', async 
     [{ items: [{ product_id: 'x', quantity: 1 }] }, '#/items/0/product_id'],
     [{ items: [{ product_id: `urn:uuid:${lamp.id}`, quantity: 1 }] }, '#/items/0/product_id'],
     [{ items: [{ product_id: lamp.id.replaceAll('-', ''), quantity: 1 }] }, '#/items/0/product_id'],
-    [{ items, client_reference: '' }, '#/client_reference'],
     [{ items, client_reference: 'x'.repeat(101) }, '#/client_reference'],
     [{ items, client_reference: 7 }, '#/client_reference'],
     [{ items, note: 'x'.repeat(1_001) }, '#/note'],
