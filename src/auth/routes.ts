@@ -36,7 +36,10 @@ const NewGuest = Type.Object(
   { email: Email, language: OptionalLanguage },
   { title: 'NewGuest', examples: [{ email: EXAMPLE_CREDENTIALS.email }], ...strict },
 )
-const RefreshRequest = Type.Object({ refresh_token: { ...Token, 'x-input': 'verbatim' } }, { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict })
+const RefreshRequest = Type.Object(
+  { refresh_token: { ...Token, 'x-input': 'verbatim' } },
+  { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict },
+)
 const Verification = Type.Object(
   { token: Token, password: Type.String({ ...PresentedPassword, description: 'The password of this registration.' }) },
   { title: 'EmailVerification', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },

@@ -233,7 +233,11 @@ test('counts clients behind a proxy only where TRUST_PROXY names the proxy', asy
   assert.ok((await wrongFrom(behind, ATTACKER, '203.0.113.N')) > 0, 'not from the proxy')
   for (const forms of ['203.0.113.N:4123N', '"203.0.113.N"', '[2001:db8:0:N::1]:443', '::ffff:203.0.113.N'])
     assert.equal(await wrongFrom(behind, '10.1.2.3', forms), 0, forms)
-  const refused = await behind.call('POST', '/auth/guest', { body: { email: 'ada@example.com' }, from: '10.1.2.3', headers: { 'x-forwarded-for': 'unknown' } })
+  const refused = await behind.call('POST', '/auth/guest', {
+    body: { email: 'ada@example.com' },
+    from: '10.1.2.3',
+    headers: { 'x-forwarded-for': 'unknown' },
+  })
   assertProblem(refused, 400, 'malformed_request')
   const hops = await startThrottledStore(t, { trustProxy: 1 })
   assert.equal(await wrongFrom(hops, '10.1.2.3', '6.6.6.6, 203.0.113.N'), 0)

@@ -30,7 +30,10 @@ const plain = { noNullPrototype: true }
 // A product is stored in NFC, however its file spells it.
 const inNfc = <T>(value: T): T => JSON.parse(JSON.stringify(value).normalize('NFC')) as T
 const pixels = fc.option(fc.integer({ min: 1, max: 100_000 }))
-const image = fc.record({ url: fc.webUrl().map((url) => new URL(url).href), alt: fc.oneof(fc.constant(''), label(60)), width: pixels, height: pixels }, plain)
+const image = fc.record(
+  { url: fc.webUrl().map((url) => new URL(url).href), alt: fc.oneof(fc.constant(''), label(60)), width: pixels, height: pixels },
+  plain,
+)
 const texts = fc
   .record(
     { name: label(300), description: fc.string({ minLength: 1 }).map((text) => `${text.replaceAll('\0', '')}.`), seo_title: label(200) },
