@@ -81,6 +81,7 @@ const WITHOUT: Record<string, string> = {
   restore: 'works below the tables; its replay leaves one',
   'database move': 'src/cli/move-database.long.test.ts: it leaves one in its new database',
   'catalogue export': 'reads',
+  convert: 'turns one file into another, without the database',
   'lake query': 'reads files, without the database',
   'lake tables': 'writes what the files of the lake say already, without the database',
   'mail list': 'reads',
