@@ -110,9 +110,9 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
 
   /** Whether no purge of an earlier change is to come. */
   const hasPurged = async () => {
-    const { rows } = await pool.query<{ left: string }>(`select (select count(*) from catalogue_changes)
+    const { rows } = await pool.query<{ left: number }>(`select (select count(*) from catalogue_changes)
       + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed') as left`)
-    return cache.requests.length > 0 && rows[0]?.left === '0'
+    return cache.requests.length > 0 && rows[0]?.left === 0
   }
 
   return {
