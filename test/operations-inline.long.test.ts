@@ -30,6 +30,7 @@ const ELSEWHERE: Record<string, string> = {
   'storefront database move --from URL': 'src/cli/move-database.long.test.ts',
   'alter database shop connection limit -1': 'src/cli/move-database-in-use.long.test.ts',
   'psql "…?replication=database"': 'the connection for ALTER_REPLICATION_SLOT, which is tried with the driver of the store',
+  'select pg_terminate_backend(4711)': 'ends the session that a line of `storefront migrate` names',
   'aws s3 sync': 'a program of AWS copies the files',
   'nats stream info ORDERS': 'a program of NATS prints it',
   'nats stream rmm ORDERS …': 'a program of NATS deletes it; the same for the topic in PostgreSQL is below',

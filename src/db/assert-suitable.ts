@@ -51,7 +51,7 @@ export async function assertReachable(
 }
 
 /** A busy pooler may happen to give a session the same connection again. */
-const ROUNDS = 3
+const ROUNDS = 8
 
 /**
  * Throws OperatorError when a pooler lends this session a connection of the server for each transaction, or no trigger of the store would run
