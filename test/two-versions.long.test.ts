@@ -91,14 +91,14 @@ describe('two versions on one database', () => {
       await ordering.more(5)
 
       // Back: the earlier version starts on the new schema, and takes nothing from processes of the later one.
-      await command(oldBin, ['migrate'])
       const client = new pg.Client({ connectionString: server.settings.DATABASE_URL })
       await client.connect()
       onCleanup(t, () => client.end())
-      const rightsStay = oldBin === BIN
-      if (rightsStay) await client.query('insert into next_things values (1)')
-      // That of 0.1.0 takes the rights on the tables of later versions.
-      else await command(newBin, ['migrate'])
+      // That of 0.1.0 takes the rights on the tables of later versions, so it does not run beside them: see docs/operations.md.
+      if (oldBin === BIN) {
+        await command(oldBin, ['migrate'])
+        await client.query('insert into next_things values (1)')
+      }
       const again = await start(oldBin, ['--role', 'api'])
       shoppers.set(again.url, await register(again.url))
       urls.push(again.url)
