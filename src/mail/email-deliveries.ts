@@ -115,7 +115,7 @@ export async function readMailsToSend(pool: Pool, jobs: readonly MailJob[]): Pro
   const { rows } = await pool.query<MailToSend & { id: string }>(
     // After a guest's address was proven its mails go to the account, whose address may be another one by now.
     sql`select mail.event_id || '#' || mail.job_number as id,
-      -- Of guests who ordered by phone (move-in/customer-line.ts).
+      -- Guests who ordered by phone have no address (move-in/customer-line.ts).
       case when reader.email not like '%@no-address.invalid' then reader.email end as address,
       case when reader.email_verified_at is not null then reader.name end as name, reader.language, mail.content
     from email_deliveries as mail
