@@ -8,8 +8,11 @@ import { createTopic } from '../src/app/create-topic.ts'
 import { openLake } from '../src/app/open-lake.ts'
 import { type App, createApp } from '../src/app.ts'
 import { createEncryption } from '../src/auth/store-secret.ts'
+import { recordProductEvents } from '../src/catalogue/product-events.ts'
 import { type Config, ROLES, type Role, readConfig } from '../src/config.ts'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
+import { sql } from '../src/db/sql.ts'
+import { inTransaction } from '../src/db/transaction.ts'
 import { findLakeEnd } from '../src/lake/lake-end.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { onCleanup } from './cleanup.ts'
@@ -135,7 +138,11 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
       const api = processes.find(({ role }) => role === 'api' || role === 'all')?.app.server
       const body = { items: [{ product_id: product.id, quantity: 1 }] }
       const status = api == null ? 503 : (await caller(api)('POST', '/orders', { token, body })).status
-      await pool.query('update products set name = $2 where id = $1', [product.id, crypto.randomUUID()])
+      await inTransaction(pool, async (tx) => {
+        await tx.query(sql`update products set name = ${crypto.randomUUID()} where id = ${product.id}`)
+        // A change without an event would not reach the stream of the catalogue.
+        assert.equal(await recordProductEvents(tx, [product.id], null), 1)
+      })
       const done: Record<Work, () => Promise<boolean>> = {
         orders: async () => status === 201,
         events: async () => (await topic.newestSequence()) > before.sequence,
