@@ -72,7 +72,7 @@ export function createAuth({
     adminFactors: new AdminFactorPolicy({ pool, isEnabled: isAdminFactorRequired }),
   }
   const parts = [keyRing, revocations, lastUses, createIssuerWatch({ pool, issuer, logger })]
-  const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled: isThrottled && isByNetwork, now })
+  const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled, isByNetwork, now })
   return {
     context,
     authenticate: createAuthenticate({ ...context, authenticateKey }),

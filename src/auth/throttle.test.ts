@@ -3,6 +3,7 @@ import { mock, type TestContext, test } from 'node:test'
 import { newestToken, readAccountMails } from '../../test/account-mails.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { type Answer, type StoreOverrides, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../test/store.ts'
+import { GUESTS_OF_MAILBOX, MAILS_BY_ONE } from './limits.ts'
 import { Passwords } from './passwords/password.ts'
 import { Throttle } from './throttle.ts'
 
@@ -178,6 +179,20 @@ test('counts an IPv6 client by its /64 and, with four times the bound, by its /4
   assert.equal(await countAccepted(450, (i) => wrong(`2001:db8:4:${i}::1`, `account ${i}`)), 400)
   const reset = (address: string, account: string) => throttle.countPasswordReset(from(address), account)
   assert.equal(await countAccepted(260, (i) => reset(`2001:db8:5:${i}::1`, `account ${i}`)), 240)
+})
+
+test('many networks of one IPv6 site use up neither the mails of an address nor more guests with it than one network', async (t) => {
+  const store = await startThrottledStore(t)
+  const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
+  const from = (address: string) => ({ address, userAgent: null, language: null, record() {} })
+  const mail = (address: string) => throttle.countRegistrationMail(from(address), 'ada@shop.example')
+  let mails = 0
+  for (let i = 0; i < 20; i++) if (await mail(`2001:db8:1:${i}::1`)) mails += 1
+  assert.equal(mails, MAILS_BY_ONE.points)
+  assert.equal(await mail('2001:db8:2::1'), true, 'of another site')
+  const guests = Array.from({ length: 20 }, (_, i) => throttle.countGuest(from(`2001:db8:3:${i}::1`), 'ada@shop.example'))
+  const made = (await Promise.allSettled(guests)).filter(({ status }) => status === 'fulfilled')
+  assert.equal(made.length, GUESTS_OF_MAILBOX.points)
 })
 
 test('limits mails to one account without locking its owner out', async (t) => {

@@ -151,7 +151,7 @@ export class Throttle {
   async countGuest(client: Client, email: string): Promise<void> {
     if (!this.#isEnabled) return
     await this.#countAddress(GUESTS, client)
-    if (this.#isByNetwork) await this.#consume(GUESTS_OF_MAILBOX, this.#hash(networkOf(client.address), email), client)
+    if (this.#isByNetwork) await this.#consume(GUESTS_OF_MAILBOX, this.#hash(siteOf(client.address), email), client)
   }
 
   /** Counts a challenge for a sign-in with a passkey. */
@@ -181,7 +181,7 @@ export class Throttle {
   /** Counts a mail to `email` with the token of a registration, as `countMail`, and by the client's network. */
   countRegistrationMail(client: Client, email: string): Promise<boolean> {
     if (!this.#isByNetwork) return this.countMail(email, 'registration')
-    return this.#countMailBy(networkOf(client.address), email, 'registration')
+    return this.#countMailBy(siteOf(client.address), email, 'registration')
   }
 
   /** Counts a mail to an address that an account asks for, as `countMail`, and by account. */
@@ -245,9 +245,9 @@ export class Throttle {
 
   #countersOf({ address, site }: AddressLimit, client: Client): Counter[] {
     if (!this.#isByNetwork) return []
-    const wide = siteOf(client.address)
-    const counters: Counter[] = [[address, this.#hash(networkOf(client.address))]]
-    if (wide !== null) counters.push([site, this.#hash(wide)])
+    const [narrow, wide] = [networkOf(client.address), siteOf(client.address)]
+    const counters: Counter[] = [[address, this.#hash(narrow)]]
+    if (wide !== narrow) counters.push([site, this.#hash(wide)])
     return counters
   }
 

@@ -132,7 +132,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
     async (request, reply) => {
       const caller = callerOf(request)
       const client = clientOf(request)
-      await throttle.countExport(client, caller.userId)
+      await admission.admit('token', request, () => throttle.countExport(client, caller.userId))
       client.record('account_exported', { user_id: caller.userId, session_id: caller.sessionId })
       return reply
         .header('cache-control', 'no-store')

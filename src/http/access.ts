@@ -1,5 +1,6 @@
 import type { FastifySchema } from 'fastify'
 import { AppError } from '../errors.ts'
+import type { Admission } from './admission.ts'
 import { type AccountCaller, type Authenticate, CALLER, type Caller, hasScope } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
@@ -19,7 +20,7 @@ declare module 'fastify' {
 }
 
 /** Closes every route that is not marked `public`: the caller is authenticated before the body is read. */
-export function enforceAccess(server: HttpServer, authenticate: Authenticate, guard: SessionGuard | null): void {
+export function enforceAccess(server: HttpServer, authenticate: Authenticate, guard: SessionGuard | null, admission?: Admission): void {
   server.decorateRequest(CALLER)
   server.addHook('onRoute', (route) => {
     const access = route.config?.access
@@ -41,7 +42,10 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate, gu
       .then((caller) => {
         assertMayCall(caller, access)
         request.setDecorator(CALLER, caller)
-        return caller.kind === 'account' && guard !== null ? assertProven(guard, caller, access, stepUp) : undefined
+        if (caller.kind !== 'account' || guard === null) return undefined
+        const prove = () => assertProven(guard, caller, access, stepUp)
+        // It queries, so that of a customer needs a place. Operators are few, and never wait for customers.
+        return access === 'caller' && stepUp !== undefined && admission !== undefined ? admission.admit('token', request, prove) : prove()
       })
       .then(() => done(), done)
   })

@@ -85,7 +85,7 @@ export class Admission {
   countedFor(request: FastifyRequest): CountedFor {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null
-    const network = address === null ? [] : [siteOf(address) ?? address]
+    const network = address === null ? [] : [siteOf(address)]
     if (caller === null || (caller.kind === 'account' && caller.role === 'guest' && this.isByNetwork)) return network
     return [caller.kind === 'key' ? caller.keyId : caller.userId, ...network]
   }

@@ -87,3 +87,31 @@ test('bodies that arrive slowly hold no turn', async (t) => {
   for (const socket of slow) socket.write(body.slice(-1))
   for (const [bytes] of await Promise.all(answers)) assert.match(String(bytes), /^HTTP\/1\.1 200 /)
 })
+
+test('the proof of a session is asked for in a place: forty calls of one account leave the places of others free', async (t) => {
+  const held = Promise.withResolvers<void>()
+  const asking: string[] = []
+  const server = await createHttpServer({
+    logger: pino({ level: 'silent' }),
+    baseUrl: 'http://localhost',
+    authenticate: async ({ headers }) => ({ kind: 'account', userId: `${headers['x-who']}`, sessionId: '', role: 'customer' }),
+    sessionGuard: {
+      assertMayUseScopes: async () => {},
+      assertFreshProof: async ({ userId }) => {
+        asking.push(userId)
+        if (userId === 'greedy') await held.promise
+      },
+    },
+    admission: new Admission({ connections: 6, isByNetwork: false }),
+  })
+  server.delete('/own', { config: { access: 'caller', cost: 'change', stepUp: 'always' } }, async () => 'gone')
+  await server.ready()
+  onCleanup(t, () => server.close())
+  const call = (who: string) => server.inject({ method: 'DELETE', url: '/own', headers: { 'x-who': who } })
+  const greedy = Array.from({ length: 40 }, () => call('greedy'))
+  await eventually(async () => asking.length > 0)
+  assert.equal((await call('shopper')).statusCode, 200)
+  assert.deepEqual(asking.toSorted(), ['greedy', 'shopper'])
+  held.resolve()
+  for (const answer of await Promise.all(greedy)) assert.equal(answer.statusCode, 200)
+})

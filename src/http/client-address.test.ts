@@ -145,9 +145,9 @@ test('counts an IPv6 client by its /64', () => {
   assert.equal(networkOf('fe80::1%eth0'), 'fe80:0:0:0::/64')
 })
 
-test('returns the /48 of an IPv6 client, and none for IPv4', () => {
+test('returns the /48 of an IPv6 client, and the address of an IPv4 client', () => {
   assert.equal(siteOf('2001:db8:1:2::1'), '2001:db8:1::/48')
   assert.equal(siteOf('2001:0DB8:0001:ffff:0:0:0:9'), '2001:db8:1::/48')
   assert.equal(siteOf('::1'), '0:0:0::/48')
-  assert.equal(siteOf('192.0.2.7'), null)
+  assert.equal(siteOf('192.0.2.7'), '192.0.2.7')
 })

@@ -105,14 +105,17 @@ function plain(address: string): string {
   return [high, low].flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 255]).join('.')
 }
 
-/** The network of one subscriber line: an IPv4 address, or the /64 of an IPv6 address, whose other bits the subscriber chooses. */
-export function networkOf(address: string): string {
-  return isIP(address) === 6 ? prefixOf(address, 4) : address
+/**
+ * Who counts as one client: an IPv4 address, or the /48 of an IPv6 address, of which a customer of a data centre chooses all other bits.
+ * Everything that is shared or bounded by network uses it.
+ */
+export function siteOf(address: string): string {
+  return isIP(address) === 6 ? prefixOf(address, 3) : address
 }
 
-/** The /48 of an IPv6 address: one site has it, with 65,536 networks of the size above. Null for IPv4. */
-export function siteOf(address: string): string | null {
-  return isIP(address) === 6 ? prefixOf(address, 3) : null
+/** An IPv4 address, or the /64 of an IPv6 address: one subscriber's. Only for what must not make neighbours wait; see the throttle. */
+export function networkOf(address: string): string {
+  return isIP(address) === 6 ? prefixOf(address, 4) : address
 }
 
 /** The first `groups` of the eight 16-bit groups of an IPv6 address. */

@@ -1,7 +1,7 @@
 /** Items of several owners, who take turns: nobody waits for all that another has queued. */
 export class FairQueue<Item> {
-  /** In the order of the turns. */
-  readonly #itemsOf = new Map<string, Item[]>()
+  /** In the order of the turns; `since`: when the owner began to wait for its turn. */
+  readonly #itemsOf = new Map<string, { items: Item[]; since: number }>()
   #length = 0
 
   get length(): number {
@@ -14,9 +14,9 @@ export class FairQueue<Item> {
   }
 
   push(owner: string, item: Item): void {
-    const items = this.#itemsOf.get(owner)
-    if (items === undefined) this.#itemsOf.set(owner, [item])
-    else items.push(item)
+    const waiting = this.#itemsOf.get(owner)
+    if (waiting === undefined) this.#itemsOf.set(owner, { items: [item], since: performance.now() })
+    else waiting.items.push(item)
     this.#length += 1
   }
 
@@ -26,21 +26,27 @@ export class FairQueue<Item> {
    */
   *take(isReady: (item: Item) => boolean, fits: (item: Item) => boolean): Generator<Item> {
     // The iteration comes again to an owner that is moved to the end.
-    for (const [owner, items] of this.#itemsOf) {
+    for (const [owner, { items }] of this.#itemsOf) {
       const index = items.findIndex(isReady)
       const item = items[index]
       if (item === undefined || !fits(item)) continue
       items.splice(index, 1)
       this.#length -= 1
       this.#itemsOf.delete(owner)
-      if (items.length > 0) this.#itemsOf.set(owner, items)
+      if (items.length > 0) this.#itemsOf.set(owner, { items, since: performance.now() })
       yield item
     }
   }
 
+  /** How long the next owner that is ready has waited for its turn, in milliseconds. */
+  turnWaitMs(isReady: (item: Item) => boolean): number {
+    for (const { items, since } of this.#itemsOf.values()) if (items.some(isReady)) return performance.now() - since
+    return 0
+  }
+
   /** Removes an item of an owner. Returns false when it is not in the queue. */
   remove(owner: string, item: Item): boolean {
-    const items = this.#itemsOf.get(owner) ?? []
+    const items = this.#itemsOf.get(owner)?.items ?? []
     const index = items.indexOf(item)
     if (index < 0) return false
     items.splice(index, 1)
@@ -52,7 +58,7 @@ export class FairQueue<Item> {
   /** Removes the newest item of the owner that has most. */
   dropFromLongest(): Item | undefined {
     let longest: [string, Item[]] | undefined
-    for (const entry of this.#itemsOf) if (longest === undefined || entry[1].length > longest[1].length) longest = entry
+    for (const [owner, { items }] of this.#itemsOf) if (longest === undefined || items.length > longest[1].length) longest = [owner, items]
     const newest = longest?.[1].at(-1)
     if (longest !== undefined && newest !== undefined) this.remove(longest[0], newest)
     return newest

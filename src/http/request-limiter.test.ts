@@ -183,16 +183,34 @@ test('owners take turns: one who asks once does not wait for all that another ha
 })
 
 test('of a full queue the newest request of the one who has most of them is refused, and nobody else', async () => {
-  const { limiter, begun, ask, end } = makeLimiter({ places: 1, maxWaiting: 2 })
+  const { begun, ask, end } = makeLimiter({ places: 1, maxWaiting: 2 })
   const running = ask('r', 'greedy')
   await setImmediate()
   const waiting = ask('a1', 'greedy')
   const refused = assert.rejects(ask('a2', 'greedy'), { code: 'overloaded' })
   const shopper = ask('s', 'shopper')
   await refused
-  assert.equal(limiter.fullness, 1)
   for (const name of ['r', 'a1', 's']) await end(name)
   await Promise.all([running, waiting, shopper])
   assert.deepEqual(begun, ['r', 'a1', 's'])
+})
+
+test('is as full as many owners wait for long: neither one who fills the queue nor many whose turns come soon count', async (t) => {
+  let now = performance.now()
+  t.mock.method(performance, 'now', () => now)
+  const { limiter, ask, end } = makeLimiter({ places: 4, maxWaiting: 10, waitMs: 1_000 })
+  const all = ['a', 'b', 'c', 'd'].map((name) => ask(name, name))
+  await setImmediate()
+  all.push(ask('greedy', 'greedy'), ...Array.from({ length: 4 }, (_, n) => ask(`g${n}`, 'greedy')))
+  now += 900
+  assert.equal(limiter.fullness, 0.1, 'one owner')
+  for (const name of ['v', 'w', 'x', 'y']) all.push(ask(name, name))
+  assert.equal(limiter.fullness, 0.5, 'half of the queue, for nearly all of the time')
+  await end('a')
+  assert.equal(limiter.fullness, 0, 'the next owner has just come')
+  now += 200
+  assert.equal(limiter.fullness, 0.2)
+  for (const name of ['b', 'c', 'd', 'greedy', 'v', 'w', 'x', 'y', 'g0', 'g1', 'g2', 'g3']) await end(name)
+  await Promise.all(all)
   assert.equal(limiter.fullness, 0)
 })

@@ -38,9 +38,13 @@ export class RequestLimiter {
     this.#placesOfOne = Math.max(1, Math.floor(limits.places / 2))
   }
 
-  /** The share of `maxWaiting` that waits when each owner counts once: of one who fills the queue, others notice nothing. */
+  /**
+   * How near it is to refusing those who have just come: the share of `maxWaiting` that waits when each owner counts once, but no more than the
+   * share of `waitMs` that a turn takes. Others notice neither one who fills the queue nor many whose turns come soon.
+   */
   get fullness(): number {
-    return this.#waiting.owners / this.#limits.maxWaiting
+    const { maxWaiting, waitMs } = this.#limits
+    return Math.min(this.#waiting.owners / maxWaiting, this.#waiting.turnWaitMs(this.#isReady) / waitMs)
   }
 
   /** Runs `work` when there is a place. Throws `overloaded` when too many requests wait, or this one has waited too long. */
@@ -76,13 +80,14 @@ export class RequestLimiter {
   }
 
   #beginNext(): void {
-    const isReady = ({ countedFor }: Waiting) => this.#mayRun(countedFor)
-    for (const next of this.#waiting.take(isReady, () => this.#running < this.#limits.places)) {
+    for (const next of this.#waiting.take(this.#isReady, () => this.#running < this.#limits.places)) {
       this.#count(next.countedFor)
       next.begin()
       if (this.#running >= this.#limits.places) return
     }
   }
+
+  readonly #isReady = ({ countedFor }: Waiting) => this.#mayRun(countedFor)
 
   #mayRun(countedFor: CountedFor): boolean {
     return countedFor.every((one) => (this.#runningOf.get(one) ?? 0) < this.#placesOfOne)

@@ -131,7 +131,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     else done(findHostFault(request.raw) ?? refuseEncodedBody(request) ?? options.shedder?.refusalOf(request))
   })
   options.shedder?.watch(server)
-  enforceAccess(server, options.authenticate, options.sessionGuard ?? null)
+  enforceAccess(server, options.authenticate, options.sessionGuard ?? null, options.admission)
   enforceCosts(server)
   options.admission?.guard(server)
   limitChunks(server)

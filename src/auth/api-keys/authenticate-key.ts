@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { AppError } from '../../errors.ts'
 import type { KeyCaller } from '../../http/caller.ts'
-import { networkOf } from '../../http/client-address.ts'
+import { siteOf } from '../../http/client-address.ts'
 import type { Client } from '../client.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 import { KeyLimits, REFUSED_KEYS, REQUESTS_OF_KEY } from './key-limits.ts'
@@ -13,6 +13,8 @@ interface KeyAuthenticationOptions {
   liveKeys: LiveKeys
   lastUses: LastUses
   isThrottled: boolean
+  /** Whether wrong keys count for the network of their sender. */
+  isByNetwork: boolean
   now: () => Date
 }
 
@@ -20,12 +22,12 @@ interface KeyAuthenticationOptions {
 export type AuthenticateKey = (token: string, client: Client) => Promise<KeyCaller>
 
 /** Authenticates keys in memory. A right key is never refused because of wrong ones from the same address. */
-export function createAuthenticateKey({ liveKeys, lastUses, isThrottled, now }: KeyAuthenticationOptions): AuthenticateKey {
+export function createAuthenticateKey({ liveKeys, lastUses, isThrottled, isByNetwork, now }: KeyAuthenticationOptions): AuthenticateKey {
   const requests = new KeyLimits(REQUESTS_OF_KEY)
   const refused = new KeyLimits(REFUSED_KEYS)
 
   const refuse = (client: Client, reason: string, keyId?: string): AppError => {
-    const count = isThrottled ? refused.count(networkOf(client.address)) : 1
+    const count = isThrottled && isByNetwork ? refused.count(siteOf(client.address)) : 1
     if (count <= REFUSED_KEYS.points) client.record('api_key_refused', { reason, ...(keyId === undefined ? {} : { key_id: keyId }) })
     if (count === REFUSED_KEYS.points + 1) client.record('throttled', { limit: REFUSED_KEYS.name })
     return count > REFUSED_KEYS.points ? refused.refusal() : wrongKey()

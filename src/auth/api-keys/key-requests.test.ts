@@ -22,7 +22,7 @@ const logger = pino({ level: 'silent' })
 const store = await startStore({ after })
 
 /** The keys of a process alone: the test polls, and counts the queries outside the polls. */
-async function startKeys(t: TestContext) {
+async function startKeys(t: TestContext, { isByNetwork = true } = {}) {
   const client = await connectClient(store.url, 'keys-under-test')
   t.after(() => client.end())
   const counted = { queries: 0 }
@@ -35,7 +35,7 @@ async function startKeys(t: TestContext) {
   })
   const liveKeys = new LiveKeys(pool)
   const lastUses = new LastUses({ pool, logger, now: () => new Date() })
-  const authenticate = createAuthenticateKey({ liveKeys, lastUses, isThrottled: true, now: () => new Date() })
+  const authenticate = createAuthenticateKey({ liveKeys, lastUses, isThrottled: true, isByNetwork, now: () => new Date() })
   const events: string[] = []
   const record = (event: string, { reason, limit }: SecurityFields = {}) =>
     void events.push([event, reason ?? limit].filter(Boolean).join(': '))
@@ -115,6 +115,17 @@ test('a key may send its number of requests in ten seconds, and no other key pay
   startClock()
   await poll()
   assert.equal(await codeOf(key), 'accepted', 'a minute later')
+})
+
+test('where limits by network do not apply, the requests of a key are counted and wrong keys are not', async (t) => {
+  const { codeOf, poll } = await startKeys(t, { isByNetwork: false })
+  const { key } = await makeKey(store, ['orders:read'])
+  await poll()
+  stopClock(t)
+  await poll()
+  for (let i = 0; i < REQUESTS_OF_KEY.points; i++) assert.equal(await codeOf(key), 'accepted')
+  assert.equal(await codeOf(key), 'rate_limited')
+  for (let i = 0; i <= REFUSED_KEYS.points; i++) assert.equal(await codeOf(`${key}0`), 'invalid_token')
 })
 
 test('a key that another process has just made waits for the next poll', async (t) => {

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { cacheHeaders, sendNotModified, taggedFor } from '../../http/cacheable.ts'
-import { clientAddress, networkOf } from '../../http/client-address.ts'
+import { clientAddress, siteOf } from '../../http/client-address.ts'
 import { inSnapshot, type Version } from '../catalogue-version.ts'
 import { CATALOGUE_TAG, LISTS_TAG } from '../events.ts'
 import { translationsFor } from '../languages.ts'
@@ -39,7 +39,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   const isUnread = request.method === 'HEAD' || reply.raw.destroyed
   // Resets the connection: to a client of HTTP/1.0 the end of it would be that of the feed.
   const cutOff = () => reply.raw.socket?.resetAndDestroy()
-  const place = isUnread ? null : openFeeds.open(networkOf(clientAddress(request)), cutOff)
+  const place = isUnread ? null : openFeeds.open(siteOf(clientAddress(request)), cutOff)
   try {
     if (place !== null) reply.raw.once('close', () => openFeeds.close(place))
     const first = isUnread ? { found: [], version: now } : await readBatch(context, request, FIRST_ID, feed)

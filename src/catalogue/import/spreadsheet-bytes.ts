@@ -21,7 +21,7 @@ export async function* toUtf8Lines(source: AsyncIterable<Uint8Array>, encoding?:
 
 async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): AsyncGenerator<Uint8Array> {
   let decoder: TextDecoder | null | undefined
-  for await (const chunk of withHead(source, (head) => head.length >= 4)) {
+  for await (const chunk of withHead(source, (_next, length) => length >= 4)) {
     if (decoder === undefined) {
       assertNoOtherFile(chunk)
       const label = findMarkedEncoding(chunk) ?? encoding
@@ -34,20 +34,22 @@ async function* toUtf8(source: AsyncIterable<Uint8Array>, encoding = 'utf-8'): A
   if (rest !== '') yield Buffer.from(rest)
 }
 
-/** Joins chunks until `isEnough`, so that the beginning can be judged. */
-async function* withHead(source: AsyncIterable<Uint8Array>, isEnough: (head: Buffer) => boolean): AsyncGenerator<Buffer> {
-  let head: Buffer | null = Buffer.alloc(0)
+/** Joins chunks until `isEnough` says of the next one, and of the bytes so far, that the beginning can be judged. Each byte is seen once. */
+async function* withHead(
+  source: AsyncIterable<Uint8Array>,
+  isEnough: (next: Buffer, lengthBytes: number) => boolean,
+): AsyncGenerator<Buffer> {
+  let head: Buffer[] | null = []
+  let lengthBytes = 0
   for await (const chunk of source) {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    if (head === null) yield bytes
-    else {
-      head = head.length === 0 ? bytes : Buffer.concat([head, bytes])
-      if (!isEnough(head)) continue
-      yield head
-      head = null
-    }
+    lengthBytes += bytes.length
+    head?.push(bytes)
+    if (head !== null && !isEnough(bytes, lengthBytes)) continue
+    yield head === null ? bytes : Buffer.concat(head)
+    head = null
   }
-  if (head !== null && head.length > 0) yield head
+  if (head !== null && lengthBytes > 0) yield Buffer.concat(head)
 }
 
 const OTHER_FILES: readonly [signature: string, what: string][] = [
@@ -74,21 +76,29 @@ function findMarkedEncoding(head: Buffer): string | null {
 }
 
 async function* withLineFeeds(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const findEnd = firstLineEnd()
   let endsWithReturns: boolean | undefined
-  for await (const chunk of withHead(source, (head) => head.length >= MAX_HEAD_BYTES || hasReturnsOnly(head) !== undefined)) {
-    endsWithReturns ??= hasReturnsOnly(chunk) ?? false
-    yield endsWithReturns ? chunk.map((byte) => (byte === CARRIAGE_RETURN ? LINE_FEED : byte)) : chunk
+  const isEnough = (next: Buffer, lengthBytes: number) => {
+    endsWithReturns = findEnd(next)
+    return endsWithReturns !== undefined || lengthBytes >= MAX_HEAD_BYTES
+  }
+  for await (const chunk of withHead(source, isEnough)) {
+    yield endsWithReturns === true ? chunk.map((byte) => (byte === CARRIAGE_RETURN ? LINE_FEED : byte)) : chunk
   }
 }
 
-/** Whether the first line of a table ends with a carriage return alone; undefined: `head` does not tell. */
-function hasReturnsOnly(head: Buffer): boolean | undefined {
+/** Takes the chunks of a table one after the other. Whether its first line ends with a carriage return alone; undefined: they do not tell yet. */
+function firstLineEnd(): (chunk: Buffer) => boolean | undefined {
   let isQuoted = false
-  for (const [at, byte] of head.subarray(0, MAX_HEAD_BYTES).entries()) {
-    if (byte === QUOTE) isQuoted = !isQuoted
-    if (isQuoted) continue
-    if (byte === BRACE || byte === LINE_FEED) return false
-    if (byte === CARRIAGE_RETURN) return head[at + 1] === undefined ? undefined : head[at + 1] !== LINE_FEED
+  let isAfterReturn = false
+  return (chunk) => {
+    for (const byte of chunk) {
+      if (isAfterReturn) return byte !== LINE_FEED
+      if (byte === QUOTE) isQuoted = !isQuoted
+      if (isQuoted) continue
+      if (byte === BRACE || byte === LINE_FEED) return false
+      isAfterReturn = byte === CARRIAGE_RETURN
+    }
+    return undefined
   }
-  return undefined
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inPieces } from '../../../test/in-pieces.ts'
 import { readImportLines } from './import-lines.ts'
+import { toUtf8Lines } from './spreadsheet-bytes.ts'
 
 const ROWS = [
   ['sku', 'name', 'category', 'price', 'stock'],
@@ -76,6 +77,13 @@ test('keeps line breaks of cells in a file with carriage returns only, where a s
     { lineEnd: '\r' },
   )
   assert.deepEqual(await read(Buffer.from(text)), SAME)
+})
+
+test('reads a long first line that arrives byte by byte in time that grows with its length', { timeout: 10_000 }, async () => {
+  const bytes = Buffer.from(`sku,name,category,price,"${'x'.repeat(65_000)}"`)
+  let length = 0
+  for await (const chunk of toUtf8Lines(inPieces(bytes, [1]))) length += chunk.length
+  assert.equal(length, bytes.length)
 })
 
 const PRICES: readonly [written: string, delimiter: string, outcome: number | RegExp][] = [
