@@ -28,13 +28,9 @@ for (const mode of ['transaction', 'statement'] as const) {
       assert.match(stderr, refusal, args.join(' '))
       assert.notEqual(status, 0)
     }
-    assertFinding(
-      await examine(env),
-      'database',
-      'problem',
-      /^a pooler lends the store a connection .* for each transaction/,
-      /^set pool_mode = session/,
-    )
+    // Its parts look at once, each with sessions that take those of the others.
+    const found = /^a pooler lends the store a connection .* for each transaction/
+    for (let time = 0; time < 20; time++) assertFinding(await examine(env), 'database', 'problem', found, /^set pool_mode = session/)
 
     const through = { ...env, DATABASE_URL: api, DATABASE_STREAM_URL: await startPgbouncer(t, stream, mode) }
     assertFinding(await examine(through), 'stream role', 'problem', /^a pooler lends/, /^set pool_mode = session .* DATABASE_STREAM_URL/)
@@ -54,10 +50,18 @@ test('PgBouncer in the mode transaction is recognised while others use it', { sk
     stopping.abort()
     await Promise.all(others)
   })
-  for (let time = 0; time < 20; time++) {
+  const assertRefused = async () => {
     await using session = await open()
     await assert.rejects(assertSession(session, 'DATABASE_URL', open), /a pooler lends/)
   }
+  // Sessions that ask in step take each other's connections.
+  for (const together of [1, 2, 3]) for (let time = 0; time < 20; time++) await Promise.all(Array.from({ length: together }, assertRefused))
+})
+
+test('a session of its own is known by its socket, without any other connection', async (t) => {
+  const db = await createTestDatabase(t)
+  await using session = await connectClient(db.addresses.api, 'test')
+  await assertSession(session, 'DATABASE_URL', () => assert.fail('another connection'))
 })
 
 test('PgBouncer in the mode session serves a store', { skip: pgbouncerMissing }, async (t) => {

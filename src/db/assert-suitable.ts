@@ -3,7 +3,7 @@ import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
-import { connectClient, type Queryable } from './pool.ts'
+import { connectClient, type Queryable, socketOf } from './pool.ts'
 import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, OBJECT_IN_USE, PROTOCOL_VIOLATION, sqlState } from './sql-state.ts'
 
 const MIN_VERSION = 150_000
@@ -50,32 +50,34 @@ export async function assertReachable(
   }
 }
 
-/** A busy pooler may happen to give a session the same connection again. */
-const ROUNDS = 8
+/** As many of a pooler's connections are taken away from the session before it counts as having one of its own. */
+const ROUNDS = 5
 
 /**
  * Throws OperatorError when a pooler lends this session a connection of the server for each transaction, or no trigger of the store would run
  * in it. `setting`: the one with its address. `open` opens another session there.
  */
 export async function assertSession(session: pg.Client, setting: string, open: () => Promise<pg.Client & AsyncDisposable>): Promise<void> {
-  const { rows } = await session.query<{ role: string; database: string; replication_role: string }>(
-    `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role`,
+  const { rows } = await session.query<{ role: string; database: string; replication_role: string; pid: number; port: number | null }>(
+    `select session_user as role, current_database() as database, current_setting('session_replication_role') as replication_role,
+      pg_backend_pid() as pid, inet_client_port() as port`,
   )
-  const [{ role = '', database = '', replication_role: replicationRole = 'origin' } = {}] = rows
+  const [{ role = '', database = '', replication_role: replicationRole = 'origin', pid, port = null } = {}] = rows
   if (replicationRole !== 'origin')
     throw new OperatorError(
       `session_replication_role is ${replicationRole} for the role ${role}, so no trigger of the store runs: run "alter role ${quote(role)} in database ${quote(database)} set session_replication_role = origin" as the database's administrator`,
     )
-  const pid = await readPid(session)
+  // The server sees this very socket: nothing is between that could lend connections.
+  if (port !== null && port === socketOf(session).localPort) return
+  await using held = new AsyncDisposableStack()
   for (let round = 1; round <= ROUNDS; round++) {
-    await using other = await open()
+    const other = held.use(await open())
     // Its open transaction keeps the connection that a pooler would lend to `session` next.
     const isRefused = await other.query('begin').then(() => false, refusesTransactions)
     if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid)
       throw new OperatorError(
         `a pooler lends the store a connection of the server for each transaction, but the store needs sessions of its own: set pool_mode = session in the pooler, or set ${setting} to the address of PostgreSQL itself`,
       )
-    await other.query('rollback')
   }
 }
 

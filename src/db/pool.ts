@@ -88,7 +88,7 @@ export function createPool(options: PoolOptions): Pool {
 }
 
 /** `pg` types it as any stream. */
-function socketOf(client: pg.ClientBase): Socket {
+export function socketOf(client: pg.ClientBase): Socket {
   return (client as pg.Client).connection.stream as Socket
 }
 
