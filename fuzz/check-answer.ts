@@ -69,7 +69,8 @@ export function checkDocumented(
   if (status === 304 && operation.method === 'GET') return bytes.length === 0 ? [] : ['304 has a body']
   // Clients of the Iceberg catalogue read no other type than JSON.
   const problemType = operation.path.startsWith('/iceberg/') ? 'application/json' : 'application/problem+json'
-  if (type === problemType && (problem !== null || type !== 'application/json'))
+  const isOfAnyAddress = status in ANYWHERE && type === 'application/problem+json'
+  if ((type === problemType || isOfAnyAddress) && (problem !== null || type !== 'application/json'))
     return checkProblem(judge, operation, answer, problem, type)
   if (response === undefined) return [`status ${status} is not in the document`]
   const content = Object.entries(response.content)

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { Contract, Operation, Parameter, Schema } from './contract.ts'
 import type { FuzzRequest } from './request.ts'
-import { findBrokenRule, hasOwnAddress } from './rules.ts'
+import { findBrokenRule, hasDoubtfulAddress, hasOwnAddress } from './rules.ts'
 
 /**
  * The verdict on a request by the document. `unsure`: it fits the schemas, but has a part that the document leaves open, such as an odd
@@ -50,15 +50,17 @@ export class Judge {
   }
 
   judge(request: FuzzRequest): Verdict {
-    const { operation } = request
-    const because =
-      (request.isStranger ? 'it needs a token' : null) ??
-      this.#judgePath(request) ??
-      this.#judgeQuery(operation, request.query) ??
-      this.#judgeBody(request) ??
-      findBrokenRule(request)
-    if (because !== null) return { kind: 'invalid', because }
-    return request.isOdd || hasOwnAddress(request) || hasMore(request) ? { kind: 'unsure' } : { kind: 'valid' }
+    const asSent = this.#findFault(request)
+    const asRead = this.#findFault(withTidyTexts(request))
+    if (asSent !== null && asRead !== null) return { kind: 'invalid', because: asSent }
+    const isUnsure = asSent !== asRead || request.isOdd || hasDoubtfulAddress(request) || hasOwnAddress(request) || hasMore(request)
+    return isUnsure ? { kind: 'unsure' } : { kind: 'valid' }
+  }
+
+  #findFault(request: FuzzRequest): string | null {
+    if (request.isStranger) return 'it needs a token'
+    const ofSchemas = this.#judgePath(request) ?? this.#judgeQuery(request.operation, request.query) ?? this.#judgeBody(request)
+    return ofSchemas ?? findBrokenRule(request)
   }
 
   #judgePath({ operation, pathValues }: FuzzRequest): string | null {
@@ -112,6 +114,25 @@ export class Judge {
     const reason = findUnstorable(value) ?? this.explain(body.schema, value)
     return reason === null ? null : `body: ${reason}`
   }
+}
+
+/** The request without blanks around its texts and without fields that were left empty: the store may read it so, or as it was sent. */
+function withTidyTexts(request: FuzzRequest): FuzzRequest {
+  const query = request.query.map((pair) => (pair.value === null ? pair : { ...pair, value: tidyText(pair.value) }))
+  return { ...request, query, bodyText: request.bodyText === null ? null : tidyJson(request.bodyText) }
+}
+
+function tidyJson(text: string): string {
+  try {
+    const tidy = (_: string, value: unknown) => (typeof value === 'string' ? tidyText(value) || undefined : value)
+    return JSON.stringify(JSON.parse(text.replace(/^\ufeff/, ''), tidy)) ?? text
+  } catch {
+    return text
+  }
+}
+
+function tidyText(text: string): string {
+  return text.normalize('NFC').replace(/^[\s\p{Z}\p{Cf}]+|[\s\p{Z}\p{Cf}]+$/gu, '')
 }
 
 /** A client of a later version of the Iceberg protocol may send parameters that are not in the document; mails add some to links of products. */

@@ -100,6 +100,22 @@ export function findBrokenRule(request: FuzzRequest): string | null {
   return BODY_RULES.find(({ isBroken }) => isBroken(body as Body))?.because ?? null
 }
 
+/** Which parts of an address the post of its country needs, and which countries there are, the document has in words only. */
+export function hasDoubtfulAddress(request: FuzzRequest): boolean {
+  const body = parsedBody(request)
+  if (typeof body !== 'object' || body === null) return false
+  return Object.values(body).some((value) => isAddress(value) && !isComplete(value))
+}
+
+function isAddress(value: unknown): value is Body {
+  return typeof value === 'object' && value !== null && 'line1' in value && 'country' in value
+}
+
+function isComplete(address: Body): boolean {
+  const isGiven = (name: string) => /[\p{L}\p{N}]/u.test(String(address[name] ?? ''))
+  return ['DE', 'GB', 'HK', 'US'].includes(String(address.country)) && ['city', 'region', 'postal_code'].every(isGiven)
+}
+
 /** An account is not changed to the address that it has, which is not for sure the one that it had when the fuzzer met it. */
 export function hasOwnAddress(request: FuzzRequest): boolean {
   if (request.operation.name !== 'POST /me/email' || request.account === null) return false

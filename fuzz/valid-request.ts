@@ -171,6 +171,7 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     token: () => some(known.oneTimeTokens, text(1, 60)),
     currency: () => currency,
     image_url: () => fc.option(fc.webUrl()),
+    country: () => fc.constantFrom('DE', 'GB', 'HK', 'US'),
     sku: () => sku,
     // Some twice, for `slug_taken`.
     slug: () => fc.oneof(fc.constantFrom('Größe XL', 'カップ'), fc.uuid()),
@@ -204,7 +205,21 @@ function hintsFrom(known: Known, judge: Judge): Hint {
 }
 
 /** Values that only go together. */
-function correlate({ name }: Operation, body: unknown, account: Account | null): unknown {
+function correlate(operation: Operation, body: unknown, account: Account | null): unknown {
+  return deliverable(correlateOf(operation, body, account))
+}
+
+/** The body whose address, if it has one, has what the post of any country needs. */
+function deliverable(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null) return body
+  const needed = { city: 'London', region: 'LND', postal_code: 'N1 9GU' }
+  const addresses = Object.entries(body).filter(([name, value]) => ADDRESSES.has(name) && value !== null)
+  return { ...body, ...Object.fromEntries(addresses.map(([name, address]) => [name, { ...address, ...needed }])) }
+}
+
+const ADDRESSES = new Set(['address', 'shipping_address', 'billing_address'])
+
+function correlateOf({ name }: Operation, body: unknown, account: Account | null): unknown {
   if (account === null || typeof body !== 'object' || body === null) return body
   if (name === 'POST /auth/login') return { ...body, email: account.email, password: account.password }
   // Most orders are placed, not refused: for a total that is another, for one of many lines.
