@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
+import { startStore } from '../../../test/store.ts'
 import { createPool } from '../../db/pool.ts'
 import { loadSampleCatalogue } from './sample-catalogue.ts'
 
@@ -17,10 +19,55 @@ test('loads the sample catalogue into an empty store', async (t) => {
   )
   assert.deepEqual(rows, [
     {
-      ...{ products: 300, categories: 10, names: 300, descriptions: 300, sold_out: 10, untracked: 10 },
+      ...{ products: 315, categories: 20, names: 315, descriptions: 300, sold_out: 11, untracked: 13 },
       ...{ currencies: ['EUR'], in_stock_is_true: true },
     },
   ])
+})
+
+test('has what a front end shows: variants, a tree of categories, brands, attributes, reductions, languages and currencies', async (t) => {
+  const store = await startStore(t)
+  await loadSampleCatalogue(store.pool)
+  const list = async (query: string) => (await store.call('GET', `/products?limit=100&${query}`)).json.data
+
+  const [jacket] = await list('q=rain jacket&collapse=group')
+  assert.deepEqual(jacket.variants, {
+    count: 6,
+    options: { colour: ['Amber', 'Moss'], size: ['L', 'M', 'S'] },
+    prices: [{ currency: 'EUR', min: 18_900, max: 22_900 }],
+    in_stock: true,
+  })
+  const jackets = await list('group=rain-jacket')
+  assert.equal(jackets.length, 6)
+  assert.ok(
+    jackets.some((variant: { in_stock: boolean }) => !variant.in_stock),
+    'one variant is sold out',
+  )
+
+  const reduced = await list('category=sale')
+  assert.ok(reduced.length > 10)
+  for (const { sku, compare_at_price, lowest_price_30_days } of reduced)
+    assert.deepEqual([sku, lowest_price_30_days], [sku, compare_at_price])
+
+  const { categories, brands, attributes } = (await store.call('GET', '/products/facets?include=attributes')).json
+  assert.ok(categories.length > 10 && brands.length > 5 && attributes.length > 10)
+  const tree = (await store.call('GET', '/categories')).json.data
+  assert.ok(tree.some(({ depth }: { depth: number }) => depth === 1))
+  const below = (await list('category=kitchen')).map(({ category }: { category: string }) => category)
+  assert.ok(below.includes('Knives') && below.includes('Kitchen'))
+
+  assert.ok((await list('q=skillet&lang=de'))[0].name.startsWith('Gusseiserne'))
+  assert.ok((await list('currency=USD')).length > 5)
+
+  const document = readFileSync(new URL('../../../docs/front-end.md', import.meta.url), 'utf8')
+  const [, section = ''] = /### What to try in the sample catalogue\n([\s\S]*?)\n### /.exec(document) ?? []
+  const calls = [...section.matchAll(/`(\/[^`]+)`/g)].map(([, call = '']) => call)
+  assert.ok(calls.length > 8)
+  for (const call of calls) {
+    const { status, json, text } = await store.call('GET', call)
+    assert.equal(status, 200, `${call}: ${text}`)
+    assert.notEqual((json.data ?? [json]).length, 0, `${call} in docs/front-end.md finds nothing`)
+  }
 })
 
 test('does nothing in a store that has a product', async (t) => {
@@ -40,5 +87,5 @@ test('loads once when many processes start together, even with one connection ea
   const loaded = await Promise.all(pools.map(loadSampleCatalogue)).finally(() => Promise.all(pools.map((each) => each.end())))
   assert.deepEqual(loaded.toSorted(), [false, false, false, false, true])
   const { rows } = await pool.query('select count(*) as products from products')
-  assert.deepEqual(rows, [{ products: 300 }])
+  assert.deepEqual(rows, [{ products: 315 }])
 })

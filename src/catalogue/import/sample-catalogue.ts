@@ -18,9 +18,17 @@ export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
     // A separate statement after the lock: it sees what the process that had the lock has committed.
     const { rows } = await tx.query<{ has_products: boolean }>('select exists (select from products) as has_products')
     if (rows[0]?.has_products === true) return false
-    await upsertProducts(tx, await readSample(), SYSTEM)
+    const products = await readSample()
+    // Reduced products get their former price first: `lowest_price_30_days` comes from prices that were in effect.
+    await upsertProducts(tx, products.flatMap(atFormerPrice), SYSTEM)
+    await upsertProducts(tx, products, SYSTEM)
     return true
   })
+}
+
+function atFormerPrice(product: ImportedProduct): ImportedProduct[] {
+  const { compare_at_price: price } = product
+  return price === null ? [] : [{ ...product, price, compare_at_price: null }]
 }
 
 function readSample(): Promise<ImportedProduct[]> {

@@ -22,7 +22,7 @@ export interface StagedProduct
   reference: string | null
 }
 
-/** Copies the rows into a temporary table, which the end of the transaction empties. */
+/** Copies the rows into a temporary table, which the next call and the end of the transaction empty. */
 export async function stageProducts(tx: Transaction, rows: readonly StagedProduct[]): Promise<void> {
   await tx.query(
     `create temporary table if not exists import_rows (
@@ -55,7 +55,8 @@ export async function stageProducts(tx: Transaction, rows: readonly StagedProduc
       stock_before bigint,
       stock bigint,
       reference text
-    ) on commit delete rows`,
+    ) on commit delete rows;
+    delete from import_rows`,
   )
   await copyRows(
     tx,
