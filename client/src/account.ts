@@ -1,7 +1,7 @@
 import type { Client } from 'openapi-fetch'
 import type { CallOptions, Schemas } from './index.ts'
 import { dataOf } from './problem.ts'
-import type { paths } from './shop-schema.ts'
+import type { paths } from './shop.ts'
 
 /** Calls about the customer's account: its address, its password, and how it signs in. */
 export function accountCalls(api: Client<paths>) {

@@ -3,14 +3,14 @@ import { accountCalls } from './account.ts'
 import { eachItem } from './pages.ts'
 import { dataOf, ProblemError, readProblem, UnexpectedResponse } from './problem.ts'
 import { createSend } from './send.ts'
-import type { components, operations, paths } from './shop-schema.ts'
+import type { components, operations, paths } from './shop.ts'
 import { memoryTokens, type TokenStore } from './tokens.ts'
 
 export { formatMajorUnits, formatMoney } from './currency.ts'
 export { eachItem, type Page } from './pages.ts'
 export { isProblem, type Problem, type ProblemCode, ProblemError, type ProblemOf, UnexpectedResponse } from './problem.ts'
 export { SessionChanged } from './send.ts'
-export type { components, operations, paths } from './shop-schema.ts'
+export type { components, operations, paths } from './shop.ts'
 export { memoryTokens, storedTokens, type TokenStore, type Tokens } from './tokens.ts'
 
 /** The types of the API's bodies by their names in `openapi.json`, such as `Schemas['Product']`. */

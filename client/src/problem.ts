@@ -1,4 +1,4 @@
-import type { components } from './shop-schema.ts'
+import type { components } from './shop.ts'
 
 /** The body of a refusal: RFC 9457 problem details, with the members of its code, such as `shortages`. */
 export type Problem = components['schemas']['Problem']
