@@ -33,6 +33,11 @@ const firstOption = given.findIndex((argument) => argument.startsWith('-'))
 const options = firstOption === -1 ? [] : given.splice(firstOption)
 const runsAgain = options.includes('--again')
 const paths = given.length === 0 ? FOLDERS : given
+const unknown = paths.filter((path) => statSync(path, { throwIfNoEntry: false }) === undefined)
+if (unknown.length > 0) {
+  console.error(`there is no ${unknown.join(', no ')}`)
+  process.exit(1)
+}
 const files = paths.flatMap(listTests)
 if (files.length === 0) {
   console.error(`no ${isLong ? 'long ' : ''}tests in ${paths.join(' ')}`)
@@ -83,8 +88,6 @@ function here(file: string): string {
 }
 
 function listTests(path: string): string[] {
-  const entry = statSync(path, { throwIfNoEntry: false })
-  if (entry === undefined) throw new Error(`${path} does not exist`)
-  if (entry.isFile()) return [path]
+  if (statSync(path).isFile()) return [path]
   return globSync(join(path, '**/*.test.ts')).filter((file) => file.endsWith('.long.test.ts') === isLong)
 }

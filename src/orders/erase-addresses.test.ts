@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import type { Account, TestStore } from '../../test/store.ts'
 import { eraseCopies } from '../app/erase-copies.ts'
-import { eraseDueAddresses } from './erase-addresses.ts'
+import { eraseDueAddresses, ORDER_COLUMNS } from './erase-addresses.ts'
 
 const RETAIN_DAYS = 100
 const DAY_MS = 86_400_000
@@ -93,6 +93,49 @@ test('deleting an account erases address, phone and note of the orders whose tim
   assert.deepEqual((await holding(store, [old])).events, [])
   assert.deepEqual((await store.verify()).findings, [])
 })
+
+test('each column of an order is declared as erased or kept, and no table has a word of an erased one', async (t) => {
+  const store = await startShop(t)
+  await store.startPipeline()
+  const columns = await store.pool.query<{ name: string }>(
+    `select attname as name from pg_attribute where attrelid = 'orders'::regclass and attnum > 0 and not attisdropped`,
+  )
+  const undeclared = columns.rows.map(({ name }) => name).filter((name) => !Object.hasOwn(ORDER_COLUMNS, name))
+  assert.deepEqual(undeclared, [], 'columns of orders that ORDER_COLUMNS in src/orders/erase-addresses.ts does not declare')
+
+  const ada = await store.register()
+  const id = await order(store, ada, true)
+  await store.untilDelivered()
+  await backdate(store, [id])
+  await keepForWebhooks(store)
+  const erased = Object.keys(ORDER_COLUMNS).filter((name) => ORDER_COLUMNS[name] === 'erased')
+  const { rows } = await store.pool.query<{ column: string; words: string[] }>(
+    `select key as column, array(select matched[1] from regexp_matches(value, '[[:alpha:]]{4,}', 'g') as matched) as words
+    from orders, jsonb_each_text(to_jsonb(orders)) where id = $1 and key = any($2) and value is not null`,
+    [id, erased],
+  )
+  assert.deepEqual(rows.map(({ column }) => column).sort(), erased.sort(), 'the order of this test has a text in each erased column')
+  const words = rows.flatMap(({ words }) => words).filter((word) => !['name', 'city', 'line', 'region', 'phone', 'country'].includes(word))
+  assert.deepEqual(await tablesWith(store, ['Lovelace']), ['idempotency_keys', 'orders', 'topic_messages', 'webhook_events'])
+
+  assert.equal((await store.call('DELETE', '/me', { token: ada.token })).status, 204)
+  assert.deepEqual(await tablesWith(store, words), [])
+})
+
+/** The tables that have a row with one of these words. */
+async function tablesWith({ pool }: TestStore, words: string[]): Promise<string[]> {
+  const { rows } = await pool.query<{ name: string }>(
+    `select format('%I.%I', nspname, relname)::regclass::text as name from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+    where relkind = 'r' and nspname in (current_schema, 'pgboss') order by name`,
+  )
+  const having = await Promise.all(
+    rows.map(
+      async ({ name }) =>
+        (await pool.query(`select from ${name} as r where r::text ~ $1 limit 1`, [String.raw`\m(${words.join('|')})\M`])).rowCount,
+    ),
+  )
+  return rows.map(({ name }) => name).filter((_, index) => having[index] === 1)
+}
 
 test('an account that an operator deletes is noticed, and orders that come just after; what is all erased is looked at no more', async (t) => {
   const store = await startShop(t)

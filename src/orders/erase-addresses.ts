@@ -6,6 +6,30 @@ const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
 
+/**
+ * What becomes of each column of an order whose account is deleted, when its time is over. A personal one is also named below, in
+ * `erase_addresses_in_topic` and in `app/erase-copies.ts`, and its member of events in docs/events.md.
+ */
+export const ORDER_COLUMNS: Readonly<Record<string, 'erased' | 'kept'>> = {
+  id: 'kept',
+  number: 'kept',
+  user_id: 'kept',
+  status: 'kept',
+  items: 'kept',
+  product_ids: 'kept',
+  total_amount: 'kept',
+  currency: 'kept',
+  client_reference: 'kept',
+  shipping_address: 'erased',
+  note: 'erased',
+  version: 'kept',
+  status_history: 'kept',
+  traceparent: 'kept',
+  created_at: 'kept',
+  updated_at: 'kept',
+  attributes: 'kept',
+}
+
 const HAS_PERSONAL_DATA = sql`(
   shipping_address is not null or note is not null or exists (select from order_notes where order_id = orders.id)
 )`
