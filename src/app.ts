@@ -31,6 +31,7 @@ import { createPurgers } from './catalogue/purge/purger.ts'
 import type { Config } from './config.ts'
 import type { RunCommand } from './console/run-command.ts'
 import { assertReachable, assertServer } from './db/assert-suitable.ts'
+import { readDatabaseId } from './db/database-id.ts'
 import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
@@ -138,7 +139,11 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
     const operations =
       config.operations === null
         ? null
-        : new OperationsServer({ ...config.operations, metrics, check: checkAll, logger, isOwnHost: (host) => isOwnHost(host, config) })
+        : new OperationsServer({
+            ...config.operations,
+            ...{ metrics, check: checkAll, logger, database: await readDatabaseId(pool) },
+            isOwnHost: (host) => isOwnHost(host, config),
+          })
     if (operations !== null) metrics.collectProcess()
     const services: Service[] =
       operations === null || config.operations === null

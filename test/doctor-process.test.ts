@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
+import { readDatabaseId } from '../src/db/database-id.ts'
 import { onCleanup } from './cleanup.ts'
+import { createTestDatabase } from './database.ts'
 import { assertFinding, examine, openHungPort } from './doctor-harness.ts'
 import { freePorts } from './free-port.ts'
 
@@ -21,5 +23,27 @@ test('each process of the API is asked at its own port, and one that hangs is na
   assert.deepEqual(
     stopped.flatMap(({ check, status }) => (check === 'process' ? [status] : [])),
     ['warning'],
+  )
+})
+
+test('the process of another store that has the port is not taken for its own', async (t) => {
+  const { pool, url } = await createTestDatabase(t)
+  const [port = 0] = await freePorts(1)
+  let database = await readDatabaseId(pool)
+  const process = createServer((_request, response) => void response.end(JSON.stringify({ status: 'ok', database }))).listen(
+    port,
+    '127.0.0.1',
+  )
+  await once(process, 'listening')
+  onCleanup(t, () => void process.close())
+  const look = () => examine({ DATABASE_URL: url, OPS_PORT: String(port) })
+  assertFinding(await look(), 'process', 'ok', /is ready$/)
+  database = '7.5'
+  assertFinding(
+    await look(),
+    'process',
+    'warning',
+    new RegExp(`at 127\\.0\\.0\\.1:${port} belongs to another store$`),
+    /^start this store with an OPS_PORT of its own/,
   )
 })

@@ -82,7 +82,7 @@ test("the statements of the document make the roles by which a store's whole flo
   const { topic, findings } = JSON.parse(await command(['verify', '--json']))
   assert.deepEqual([topic, findings], [{ events: 2, lag: { ...topic.lag, events: 1 }, isSettled: true }, []])
   await admin.query(`select pg_drop_replication_slot('shop_orders')`)
-  assert.match(await command(['replay']), /the slot is refilled[\s\S]*published 1 that it lacked/)
+  assert.match(await command(['replay']), /does not exist: it was recreated and has everything[\s\S]*published 1 that it lacked/)
 
   const roles = await admin.query(`select rolname from pg_roles where rolname like 'shop_%' and rolsuper`)
   assert.equal(roles.rowCount, 0)

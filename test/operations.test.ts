@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { createApp } from '../src/app.ts'
 import { createEncryption } from '../src/auth/store-secret.ts'
+import { readDatabaseId } from '../src/db/database-id.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
@@ -145,7 +146,8 @@ test('a process without the API is probed and measured the same way, also while 
     'storefront_subscriber_lag_events{subscriber="email"}': 0,
   })
   assert.deepEqual(JSON.parse((await get(second, '/livez')).text), { status: 'ok' })
-  assert.equal((await get(second, '/readyz')).status, 200)
+  const ready = await get(second, '/readyz')
+  assert.deepEqual([ready.status, JSON.parse(ready.text)], [200, { status: 'ok', database: await readDatabaseId(store.pool) }])
   assert.equal((await get(second, '/nowhere')).status, 404)
   const posted = await get(second, '/metrics', 'POST')
   assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD'])

@@ -22,11 +22,11 @@ async function post(url: string, path: string, body: object) {
 test('admin create makes an operator, with a password from standard input or one that it prints once', async (t) => {
   assert.equal((await runStorefront(t, ['migrate'], { env })).status, 0)
   const given = await runStorefront(t, ['admin', 'create', 'Boss@Example.com'], { env, input: 'the passphrase of the boss\n' })
-  assert.deepEqual(given, { status: 0, stdout: 'created the admin boss@example.com\n', stderr: '' })
+  assert.deepEqual(given, { status: 0, stdout: 'created the operator boss@example.com with the role admin\n', stderr: '' })
   const store = await serve(t, { env })
   const made = await runStorefront(t, ['admin', 'create', 'second@example.com'], { env })
   assert.deepEqual([made.status, made.stderr], [0, ''], 'beside a running store')
-  const password = /^created the admin second@example\.com\npassword: (\S{24})\n$/.exec(made.stdout)?.[1]
+  const password = /^created the operator second@example\.com with the role admin\npassword: (\S{24})\n$/.exec(made.stdout)?.[1]
   assert.ok(password !== undefined, made.stdout)
   for (const credentials of [
     { email: 'boss@example.com', password: 'the passphrase of the boss' },

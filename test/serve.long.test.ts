@@ -70,7 +70,7 @@ test('a second store says in one line that the folder is in use and leaves the f
   assert.deepEqual(second, {
     status: 1,
     stdout: '',
-    stderr: `storefront: ${folder.path} is in use by another Storefront (process ${store.pid})\n`,
+    stderr: `storefront: ${folder.path} is in use by another Storefront (process ${store.pid}); stop that one, or set DATA_DIR to another folder\n`,
   })
   assert.equal((await fetch(`${store.url}/readyz`)).status, 200)
 })

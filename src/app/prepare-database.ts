@@ -50,7 +50,8 @@ export async function prepareDatabase(
     const slot = await ensureSlot('orders', orderSlotOf(addresses.owner))
     // One that is lost is refilled by its stream.
     await ensureSlot('catalogue', catalogueSlotOf(addresses.owner))
-    if (slot === 'lost') logger.error('the replication slot of the order stream is gone: order changes since then are not published')
+    if (slot === 'lost')
+      logger.error('the replication slot of the order stream is lost: storefront replay publishes the order changes since then')
   })
   const role = roleOf(addresses.api)
   await withClient(

@@ -29,7 +29,7 @@ export async function createOperator(settings: Contexts['settings'], email: stri
     const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
     const creating = createAdmin(pool, passwords, { email, password: chosen, role }, doingOfCommand('admin create'))
     const operator = await withRemedy(creating)
-    terminal.out(`created the ${role} ${operator.email}`)
+    terminal.out(`created the operator ${operator.email} with the role ${role}`)
     if (password === '') terminal.out(`password: ${chosen}`)
     return 0
   })

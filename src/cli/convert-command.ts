@@ -14,6 +14,7 @@ export async function convertFile(
   const lines = findConverter(shop, what)(file, conversion, { ...options, now: new Date() })
   await pipeline(Readable.from(lines), process.stdout, { end: false })
   const { refused, leftOut } = conversion
-  if (refused + leftOut > 0) err(`${refused} refused, ${leftOut} left out, because they are not for sale there`)
+  if (refused > 0) err(`${refused} refused`)
+  if (leftOut > 0) err(`${leftOut} left out, because the other shop does not sell them`)
   return refused === 0 ? 0 : 1
 }

@@ -35,5 +35,5 @@ function linesOf({ status, check, found, remedy }: Finding): string[] {
 
 function summaryOf(findings: readonly Finding[]): string {
   const count = (wanted: Finding['status']) => counted(findings.filter(({ status }) => status === wanted).length, wanted)
-  return `${findings.length} checks: ${count('problem')}, ${count('warning')}; data is not compared: storefront verify does`
+  return `${counted(findings.length, 'check')}: ${count('problem')}, ${count('warning')}; data is not compared: storefront verify does`
 }

@@ -10,7 +10,7 @@ import { importOrders } from '../move-in/import-orders.ts'
 import { importProducts } from '../move-in/import-products.ts'
 import { readJsonLines } from '../move-in/json-lines.ts'
 import type { MoveInOptions, MoveInResult } from '../move-in/move-in.ts'
-import { compareTallies } from '../move-in/tally.ts'
+import { compareTallies, UNREADABLE } from '../move-in/tally.ts'
 import { untilPublished } from '../move-in/until-published.ts'
 import type { Contexts, Terminal } from './command.ts'
 import { formatTable } from './format-table.ts'
@@ -78,7 +78,7 @@ async function report(
   what: string,
   { source, isDryRun, json }: ImportValues,
   file: string,
-  run: (options: MoveInOptions) => Promise<MoveInResult & { updated?: number }>,
+  run: (options: MoveInOptions) => Promise<MoveInResult & { updated?: number; present?: number }>,
 ): Promise<number> {
   if (!(await stat(file)).isFile()) throw new OperatorError(`${file} is no file: an import reads one that can be read again`)
   const progress = createProgress()
@@ -90,17 +90,21 @@ async function report(
   const onProgress = (lines: number) => progress.show(`Imported ${lines.toLocaleString('en')} lines`)
   const result = await run({ source, isDryRun, now: () => new Date(), onProblem, onProgress }).finally(progress.end)
   const groups = isDryRun ? [] : compareTallies(result.source, result.store)
-  const { outcomes, updated = 0 } = result
+  const { outcomes, updated = 0, present = 0 } = result
   const isEqual = groups.every((group) => group.isEqual) && outcomes.refused === 0 && outcomes.changed === 0
   if (json) {
     const shown = groups.map(({ source: there, store: here, ...group }) => ({ ...group, source: toJson(there), store: toJson(here) }))
     terminal.out(JSON.stringify({ ...outcomes, updated, dry_run: isDryRun, groups: shown, equal: isEqual }))
     return isEqual ? 0 : 1
   }
-  const named = Object.entries({ ...outcomes, updated }).filter(([name, count]) => count > 0 || name === 'created' || name === 'refused')
+  const named = Object.entries({ ...outcomes, updated, present }).filter(
+    ([name, count]) => count > 0 || name === 'created' || name === 'refused',
+  )
   terminal.out(`${isDryRun ? 'dry run: ' : ''}${named.map(([name, count]) => `${count} ${name}`).join(', ')}`)
-  if (groups.length > 0) terminal.out(formatTable({ columns: COLUMNS, rows: groups.map(toRow) }))
-  for (const { group } of groups.filter((one) => !one.isEqual)) terminal.err(`${group}: the file and the store differ`)
+  // Lines that could not be read were printed with their reasons.
+  const readable = groups.filter(({ group }) => group !== UNREADABLE)
+  if (readable.length > 0) terminal.out(formatTable({ columns: COLUMNS, rows: readable.map(toRow) }))
+  for (const { group } of readable.filter((one) => !one.isEqual)) terminal.err(`${group}: the file and the store differ`)
   if (isEqual) terminal.out(isDryRun ? `every line can be imported` : `the file and the store have the same ${what}`)
   return isEqual ? 0 : 1
 }

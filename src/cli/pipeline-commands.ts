@@ -257,9 +257,10 @@ function summarizeReplay({ dropped, unknown, ...report }: ReplayReport): object 
 
 function describeReplay(report: ReplayReport): string[] {
   const { compared, published, dropped, inFlight, unknown, corrupt, slotLost, isSlotRenewed } = report
-  const lines = slotLost === null ? [] : [slotLost]
-  if (isSlotRenewed) lines.push('the slot is refilled; the change stream delivers every change from here on')
-  else if (slotLost !== null) lines.push('left the slot as it is: run storefront replay without --since and --order')
+  const reason = slotLost === null ? '' : `${slotLost}: `
+  const lines: string[] = []
+  if (isSlotRenewed) lines.push(`${reason}it was recreated and has everything; the change stream continues from here`)
+  else if (slotLost !== null) lines.push(`${reason}left as it is; run storefront replay without --since and --order`)
   lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
   if (inFlight > 0) lines.push(`${inFlight} more come by the change stream`)
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)

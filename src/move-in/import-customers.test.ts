@@ -95,6 +95,13 @@ test('an account that a stranger may have registered is not linked; one whose ad
   assert.equal(login.status, 200)
 })
 
+test('the same customer under another source is refused with the reason', async (t) => {
+  const store = await startStore(t)
+  await moveCustomersIn(store, [aCustomer('ada')], { source: 'shopify' })
+  const { problems } = await moveCustomersIn(store, [aCustomer('ada')])
+  assert.match(problems.join(), /^1: the account with this address was imported with another --source or external_id/)
+})
+
 test('a customer who has deleted the account is not created again, and nothing of the line is kept', async (t) => {
   const store = await startStore(t)
   const file = [aCustomer('ada', { password: BCRYPT }), aCustomer('ben')]

@@ -5,7 +5,10 @@ import { readMajorUnits } from '../currency.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type MoveInOptions, type MoveInResult, noOutcomes } from './move-in.ts'
-import { Tally } from './tally.ts'
+import { Tally, UNREADABLE } from './tally.ts'
+
+/** Lines that a dry run looks up together. */
+const LOOK_SIZE = 1_000
 
 /**
  * Creates and updates products, as `storefront catalogue import` does, and compares their number and the sums of their prices with the store. `lines`
@@ -15,15 +18,26 @@ export async function importProducts(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
   { isDryRun, onProblem, onProgress }: Omit<MoveInOptions, 'source' | 'now'>,
-): Promise<MoveInResult & { updated: number }> {
-  const result = { outcomes: noOutcomes(), source: new Tally(), store: new Tally(), updated: 0 }
+): Promise<MoveInResult & { updated: number; present: number }> {
+  const result = { outcomes: noOutcomes(), source: new Tally(), store: new Tally(), updated: 0, present: 0 }
   const refuse = (line: number, reason: string) => {
     result.outcomes.refused++
     onProblem(line, reason)
   }
   const counted = countSource(lines, result.source)
   if (isDryRun) {
-    for await (const read of counted) if ('error' in read) refuse(read.line, read.error)
+    let skus: string[] = []
+    const look = async () => {
+      const present = await countPresent(pool, skus)
+      result.present += present
+      result.outcomes.created += skus.length - present
+      skus = []
+    }
+    for await (const read of counted) {
+      if ('error' in read) refuse(read.line, read.error)
+      else if (skus.push(read.product.sku) === LOOK_SIZE) await look()
+    }
+    await look()
     return result
   }
   let lineCount = 0
@@ -49,9 +63,16 @@ async function* countSource(lines: AsyncIterable<ImportLine>, source: Tally): As
     if ('product' in read) {
       const { price, source_price: text } = read.product
       source.add(`${price.currency} products`, (text === undefined ? null : readMajorUnits(text, price.currency)) ?? BigInt(price.amount))
-    } else source.add('unreadable')
+    } else source.add(UNREADABLE)
     yield read
   }
+}
+
+async function countPresent(pool: Pool, skus: readonly string[]): Promise<number> {
+  const { rows } = await pool.query<{ present: number }>(
+    sql`select count(*)::int as present from products where sku = any(${skus}::text[])`,
+  )
+  return rows[0]?.present ?? 0
 }
 
 async function countStored(pool: Pool, skus: readonly string[], store: Tally): Promise<void> {

@@ -10,6 +10,7 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracki
 import { findOtherAmount } from '../source-amounts.ts'
 import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
+import { UNREADABLE } from './tally.ts'
 
 /** As many as an order that is placed here may have: an event has them all. */
 const MAX_LINES = 1_000
@@ -207,7 +208,7 @@ export function groupOf(value: unknown): { group: string; amount: bigint } {
   const { currency, total, source_total: text, history } = (value ?? {}) as Record<string, unknown>
   const last = Array.isArray(history) ? (history.at(-1) as { status?: unknown } | null) : null
   const isKnown = typeof currency === 'string' && /^[A-Z]{3}$/.test(currency) && ORDER_STATUSES.some((status) => status === last?.status)
-  if (!isKnown || !Number.isSafeInteger(total)) return { group: 'unreadable', amount: 0n }
+  if (!isKnown || !Number.isSafeInteger(total)) return { group: UNREADABLE, amount: 0n }
   // What the other shop has written counts, because the converter that made the line may be wrong.
   const amount = typeof text === 'string' ? (readMajorUnits(text, currency) ?? BigInt(total as number)) : BigInt(total as number)
   return { group: `${currency} ${last?.status}`, amount }

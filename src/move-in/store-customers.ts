@@ -81,11 +81,15 @@ async function findImported(tx: Transaction, batch: readonly NumberedCustomer[])
 interface Account {
   id: string
   is_proven: boolean
+  /** Whether it is already that of another customer who was moved in. */
+  is_imported: boolean
 }
 
 async function findAccounts(tx: Transaction, emails: readonly string[]): Promise<Map<string, Account>> {
   const { rows } = await tx.query<Account & { email: string }>(
-    sql`select id, email, email_verified_at is not null as is_proven from users where email = any(${emails}) and role <> 'guest'`,
+    sql`select id, email, email_verified_at is not null as is_proven,
+      exists (select from imported_customers where user_id = users.id) as is_imported
+    from users where email = any(${emails}) and role <> 'guest'`,
   )
   return new Map(rows.map((row) => [row.email, row]))
 }
@@ -105,7 +109,12 @@ function decide(
 ): LineOutcome | Refusal {
   if (imported !== undefined) return imported.user_id === null ? 'erased' : imported.digest?.equals(digest) ? 'unchanged' : 'changed'
   if (customer.isGuest || account === undefined) return 'created'
-  return account.is_proven ? 'linked' : { refusal: 'there is an account with this address, and its holder has not proven the address' }
+  if (account.is_proven) return 'linked'
+  return {
+    refusal: account.is_imported
+      ? 'the account with this address was imported with another --source or external_id: repeat an import with the same ones'
+      : 'there is an account with this address, and its holder has not proven the address',
+  }
 }
 
 /** Returns the ids of those that were inserted: somebody may register an address at the same moment. */

@@ -1,3 +1,6 @@
+/** The group of lines that could not be read. */
+export const UNREADABLE = 'unreadable'
+
 /** Counts and sums, in minor units, by a name such as `EUR delivered`. */
 export class Tally {
   readonly #groups = new Map<string, { count: number; amount: bigint }>()

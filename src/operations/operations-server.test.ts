@@ -11,6 +11,7 @@ const common = {
   host: '127.0.0.1',
   port: 0,
   isRequired: true,
+  database: '7.5',
   metrics: new Metrics(pino({ level: 'silent' })),
   logger: pino({ level: 'silent' }),
   isOwnHost: (host?: string) => host !== 'evil.example',

@@ -10,6 +10,8 @@ export interface OperationsServerOptions {
   /** Whether a port in use fails the start; otherwise a warning is logged and the store runs without the port. */
   isRequired: boolean
   metrics: Metrics
+  /** The id of the store's database, by which `doctor` recognises the process of another store. */
+  database: string
   /** What is not ready, with a reason; empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string }[]>
   logger: Logger
@@ -90,7 +92,9 @@ export class OperationsServer {
       return
     }
     const failing = this.#phase === 'started' ? await this.#options.check() : [{ name: 'process', reason: `the process is ${this.#phase}` }]
-    sendJson(response, failing.length === 0 ? 200 : 503, failing.length === 0 ? { status: 'ok' } : { status: 'unavailable', failing })
+    const { database } = this.#options
+    if (failing.length === 0) sendJson(response, 200, { status: 'ok', database })
+    else sendJson(response, 503, { status: 'unavailable', failing, database })
   }
 }
 

@@ -1,9 +1,12 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../../config.ts'
+import type { DatabaseAddresses } from '../../db/addresses.ts'
+import { readDatabaseId } from '../../db/database-id.ts'
 import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { findFullDisk } from '../../db/embedded/full-disk.ts'
 import { readDisk } from '../watch-store.ts'
+import { withDoctorClient } from './examine-database.ts'
 import { describeBytes } from './examine-slot.ts'
 import { check, type Finding, ok, problem, warning } from './finding.ts'
 
@@ -65,18 +68,34 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
 const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
 /** What each process at the operations ports of these settings says about itself. When the first does not run, no other does. */
-export async function examineProcesses({ operations, webConcurrency, roles }: Config, timeoutMs: number): Promise<Finding[]> {
+export async function examineProcesses(
+  { operations, webConcurrency, roles }: Config,
+  database: Promise<FoundDatabase>,
+  timeoutMs: number,
+): Promise<Finding[]> {
   if (operations === null || operations.port === 0) return [ok('process', 'not asked: OPS_PORT names no port')]
   const { host, port } = operations
   const ports = roles.includes('api') ? Array.from({ length: webConcurrency }, (_, index) => port + index) : [port]
-  const [first = [], ...others] = await Promise.all(ports.map((each) => examineProcess(ONE_OF_SEVERAL[host] ?? host, each, timeoutMs)))
+  const [first = [], ...others] = await Promise.all(
+    ports.map((each) => examineProcess(ONE_OF_SEVERAL[host] ?? host, each, database, timeoutMs)),
+  )
   const isStopped = first.some(({ found }) => found.startsWith(NOBODY))
   return isStopped ? first : [...first, ...others.flat()]
 }
 
+/** The answer of `/readyz`; an earlier release names no database. */
+interface Readiness {
+  status?: string
+  failing?: { name: string; reason: string }[]
+  database?: string
+}
+
+/** The addresses of a database, or why it has none. */
+export type FoundDatabase = DatabaseAddresses | Finding[]
+
 const NOBODY = 'no process of the store answers at'
 
-function examineProcess(host: string, port: number, timeoutMs: number): Promise<Finding[]> {
+function examineProcess(host: string, port: number, database: Promise<FoundDatabase>, timeoutMs: number): Promise<Finding[]> {
   const place = `${host.includes(':') ? `[${host}]` : host}:${port}`
   const remedy = `look at the log of the process at ${place}, and restart it`
   return check('process', { remedy, timeoutMs }, async (signal) => {
@@ -86,7 +105,15 @@ function examineProcess(host: string, port: number, timeoutMs: number): Promise<
     })
     const start = 'start it (storefront serve), or run this where it runs, with its settings'
     if (response === null) return [warning('process', `${NOBODY} ${place}`, start)]
-    const body = (await response.json().catch(() => null)) as { status?: string; failing?: { name: string; reason: string }[] } | null
+    const body = (await response.json().catch(() => null)) as Readiness | null
+    if (body?.database !== undefined && (await isAnother(body.database, await database, signal)))
+      return [
+        warning(
+          'process',
+          `the process at ${place} belongs to another store`,
+          'start this store with an OPS_PORT of its own, and run this with it',
+        ),
+      ]
     const proxies = await findUntrustedProxy(place, signal)
     if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`), ...proxies]
     const failing = body?.failing ?? []
@@ -96,6 +123,13 @@ function examineProcess(host: string, port: number, timeoutMs: number): Promise<
       problem('process', `${name} at ${place}: ${reason}`, 'see Is it healthy?, in docs/operations.md'),
     )
   })
+}
+
+/** False also when the database does not answer, which its own check reports. */
+async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSignal): Promise<boolean> {
+  if (Array.isArray(addresses)) return false
+  const own = await withDoctorClient(addresses.api, 'DATABASE_URL', signal, readDatabaseId).catch(() => id)
+  return own !== id
 }
 
 /** Only the process knows that a proxy forwards to it. */

@@ -7,7 +7,7 @@ import { assertComplete, findEmbeddedPostgres } from '../../db/embedded/embedded
 import { isRunning, readPidFile } from '../../db/embedded/running-postgres.ts'
 import { examineDatabase, examineRoles } from './examine-database.ts'
 import { examineLake } from './examine-lake.ts'
-import { DEAD_DISK_REMEDY, examineDisks, examineProcesses, foldersOf } from './examine-machine.ts'
+import { DEAD_DISK_REMEDY, examineDisks, examineProcesses, type FoundDatabase, foldersOf } from './examine-machine.ts'
 import { examineBroker, examineCaches, examineMailServer } from './examine-services.ts'
 import { examineSettings } from './examine-settings.ts'
 import { examineSlot } from './examine-slot.ts'
@@ -31,15 +31,16 @@ export async function examineStore(
   { misspelt = [], versions, timeoutMs = TIMEOUT_MS, now = Date.now }: Options,
 ): Promise<Finding[]> {
   const hanging = findHangingFolder(foldersOf(config), timeoutMs)
+  const addresses = config.databaseAddresses === null ? findEmbedded(config, hanging, timeoutMs) : Promise.resolve(config.databaseAddresses)
   const findings = await Promise.all([
     check('settings', { remedy: 'set DATABASE_URL', timeoutMs }, async () => {
       assertEmbeddedIsMeant(config)
       return []
     }),
     examineSettings(config, misspelt, versions),
-    examineProcesses(config, timeoutMs),
+    examineProcesses(config, addresses, timeoutMs),
     examineDisks(config, hanging, timeoutMs),
-    examineDatabases(config, hanging, timeoutMs, now),
+    examineDatabases(config, addresses, timeoutMs, now),
     examineBroker(config, timeoutMs, now),
     examineMailServer(config, timeoutMs),
     examineWholeLake(config, hanging, timeoutMs, now),
@@ -55,10 +56,9 @@ async function examineWholeLake(config: Config, hanging: Promise<string | null>,
   return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
 }
 
-async function examineDatabases(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
-  const found = config.databaseAddresses ?? (await findEmbedded(config, hanging, timeoutMs))
-  if (Array.isArray(found)) return found
-  const addresses = found as DatabaseAddresses
+async function examineDatabases(config: Config, found: Promise<FoundDatabase>, timeoutMs: number, now: () => number): Promise<Finding[]> {
+  const addresses = await found
+  if (Array.isArray(addresses)) return addresses
   const examined = [
     examineDatabase(config, addresses, timeoutMs, now),
     examineRoles(addresses, timeoutMs),
@@ -71,11 +71,7 @@ async function examineDatabases(config: Config, hanging: Promise<string | null>,
 }
 
 /** The embedded server, which is not started for this: a start recovers a crashed cluster, and that is a change. */
-async function findEmbedded(
-  { dataDir }: Config,
-  hanging: Promise<string | null>,
-  timeoutMs: number,
-): Promise<DatabaseAddresses | Finding[]> {
+async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<FoundDatabase> {
   const dead = await hanging
   if (dead !== null) return [warning('database', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
   const folder = dataFolder(dataDir)

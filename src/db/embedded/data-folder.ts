@@ -102,7 +102,9 @@ export function lockDataFolder(folder: DataFolder): () => void {
     lock.close()
     if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw error
     const owner = readOptional(ownerFile)
-    throw new DataFolderInUse(`${folder.path} is in use by another Storefront${owner === null ? '' : ` (process ${owner.trim()})`}`)
+    throw new DataFolderInUse(
+      `${folder.path} is in use by another Storefront${owner === null ? '' : ` (process ${owner.trim()})`}; stop that one, or set DATA_DIR to another folder`,
+    )
   }
   writeFileSync(ownerFile, `${process.pid}\n`)
   return () => {

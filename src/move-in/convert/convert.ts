@@ -51,8 +51,9 @@ const CONVERTERS: Readonly<Record<string, Readonly<Record<string, Convert>>>> = 
 /** The converter of a shop's export, by the words of the command line. Throws WrongFile. */
 export function findConverter(shop: string, what: string): Convert {
   const known = CONVERTERS[shop]
-  if (known === undefined) throw new WrongFile(`"${shop}" is none of ${Object.keys(CONVERTERS).join(', ')}`)
-  return known[what] ?? refuse(`"${what}" of ${shop} is none of ${Object.keys(known).join(', ')}`)
+  if (known === undefined)
+    throw new WrongFile(`there is no converter for ${shop}; there is one for each of ${Object.keys(CONVERTERS).join(', ')}`)
+  return known[what] ?? refuse(`there is no converter for ${what} of ${shop}; it converts ${Object.keys(known).join(', ')}`)
 }
 
 function refuse(message: string): never {

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { pino } from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
+import { startStore } from '../../test/store.ts'
+import { moveProductsIn } from './import-commands.ts'
+
+/** What `storefront import products` prints for files with these contents. */
+async function startImports(t: TestContext) {
+  const { pool, config, addresses } = await startStore(t)
+  const folder = mkdtempSync(join(tmpdir(), 'import-'))
+  onCleanup(t, () => rmSync(folder, { recursive: true }))
+  return async (name: string, content: string, isDryRun = false) => {
+    writeFileSync(join(folder, name), content)
+    const lines: string[] = []
+    const print = (line: string) => void lines.push(line)
+    const terminal = { out: print, err: print, exit: () => assert.fail('exits') }
+    const values = { isDryRun, json: false, encoding: undefined }
+    const status = await moveProductsIn({ pool, config, addresses, terminal, logger }, join(folder, name), values)
+    return { status, lines }
+  }
+}
+
+const logger = pino({ level: 'silent' })
+const line = (sku: string) => `${JSON.stringify({ sku, name: sku, category: 'Kitchen', price: { amount: 850, currency: 'EUR' } })}\n`
+
+test('a dry run of products says how many are new and how many the store has', async (t) => {
+  const run = await startImports(t)
+  assert.equal((await run('first.ndjson', line('MUG-1'))).status, 0)
+  const dry = await run('second.ndjson', line('MUG-1') + line('MUG-2') + line('MUG-3'), true)
+  assert.deepEqual(dry, { status: 0, lines: ['dry run: 2 created, 0 refused, 1 present', 'every line can be imported'] })
+})
+
+test("another shop's export is refused with the command that converts it, and is not compared", async (t) => {
+  const run = await startImports(t)
+  const { status, lines } = await run('shopify.csv', 'Handle,Title,Variant SKU,Variant Price\nmug,Mug,MUG-1,8.50\n')
+  assert.equal(status, 1)
+  assert.match(lines[0] ?? '', /^line 1: the file is an export of Shopify: .*storefront convert shopify products FILE/)
+  assert.deepEqual(lines.slice(1), ['0 created, 1 refused'])
+})

@@ -1,0 +1,9 @@
+import type { Queryable } from './pool.ts'
+
+/** Identifies a store's database: a standby has the same id, a database on another server or of another name has not. */
+export async function readDatabaseId(db: Queryable): Promise<string> {
+  const { rows } = await db.query<{ id: string }>(
+    `select system_identifier || '.' || (select oid from pg_database where datname = current_database()) as id from pg_control_system()`,
+  )
+  return rows[0]?.id ?? ''
+}
