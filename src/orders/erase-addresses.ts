@@ -7,7 +7,7 @@ const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
 
 /**
- * What becomes of each column of an order whose account is deleted, when its time is over. A personal one is also named below, in
+ * Which columns of an order are erased, when its time is over, after its account was deleted. A personal one is also named below, in
  * `erase_addresses_in_topic` and in `app/erase-copies.ts`, and its member of events in docs/events.md.
  */
 export const ORDER_COLUMNS: Readonly<Record<string, 'erased' | 'kept'>> = {
