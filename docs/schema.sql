@@ -2216,6 +2216,7 @@ CREATE TABLE public.database_incarnations (
     reconciled_at timestamp(3) with time zone,
     catalogue_lost_after bigint,
     catalogue_lost_up_to bigint,
+    lake_left_out_at timestamp(3) with time zone,
     CONSTRAINT database_incarnations_lost_range CHECK ((((lost_after IS NULL) = (lost_up_to IS NULL)) AND (lost_up_to >= lost_after)))
 );
 

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Role } from '../src/config.ts'
 import { UnsuitableBucket } from '../src/lake/lake-store.ts'
+import { listIncarnations } from '../src/topic/incarnations.ts'
 import { eventually } from './eventually.ts'
 import { startS3Server } from './s3-server.ts'
 import { startSecondProcess, startStore } from './store.ts'
@@ -41,6 +43,51 @@ test('a bucket that is unavailable when the stream starts stops no event of a kn
   isUnavailable = false
   await eventually(async () => (await published()) === 5, { what: 'the events after the bucket is back' })
   await another.app.stop()
+})
+
+test('a comparison that left the lake out is made up for after a restart: orders that only the lake has are found', async (t) => {
+  const server = await startS3Server(t)
+  Object.assign(process.env, server.env)
+  let isUnavailable = false
+  server.fault = () => (isUnavailable ? { status: 403 } : undefined)
+  const store = await startStore(t)
+  const { pool } = store
+  const lakeBucket = { bucket: server.bucket, prefix: 'lake', endpoint: server.url, region: 'test-region-1' }
+  const start = (roles: Role[]) => startSecondProcess(t, store, { roles, lakeBucket, lakeFlushSeconds: 0.1 })
+  const published = async () => (await pool.query('select from topic_messages')).rowCount
+  const incarnations = () => listIncarnations(pool)
+
+  const before = await start(['api', 'stream', 'lake'])
+  await insertOrders(pool, 3)
+  await eventually(async () => server.requests.some(({ method, key }) => method === 'PUT' && key.includes('orders/ingest_date=')), {
+    what: 'a file of the lake',
+  })
+  await eventually(async () => (await published()) === 3)
+  await before.app.stop()
+
+  // As when copied files from before these orders are put back: the database counts from there again, and its identity is the same.
+  isUnavailable = true
+  await pool.query('delete from topic_messages')
+  await pool.query('alter sequence topic_messages_sequence_seq restart')
+  await pool.query('delete from orders')
+  const during = await start(['api', 'stream'])
+  await insertOrders(pool, 3)
+  await eventually(async () => (await published()) === 3, { what: 'events without the lake' })
+  await during.app.stop()
+  assert.equal((await incarnations()).length, 1)
+  assert.notEqual((await incarnations())[0]?.lakeLeftOutAt, null)
+
+  isUnavailable = false
+  const after = await start(['api', 'stream'])
+  const [, second] = await eventually(async () => (await incarnations()).length === 2 && (await incarnations()), {
+    what: 'what the lake shows',
+  })
+  assert.equal(second?.isReconciled, false)
+  assert.deepEqual(
+    (await incarnations()).map(({ lakeLeftOutAt }) => lakeLeftOutAt),
+    [null, null],
+  )
+  await after.app.stop()
 })
 
 test('a bucket that takes requests and answers none holds up neither start nor events nor stop', async (t) => {

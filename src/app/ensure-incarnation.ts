@@ -115,8 +115,9 @@ export class PublishingCheck {
     this.#options = options
   }
 
-  readonly beforePublishing = (): Promise<void> =>
-    ensureIncarnationOf(this.#config, { ...this.#options, onLakeAway: (error) => this.#compareLater(error) })
+  /** `signal` ends the wait for a lake that does not answer. */
+  readonly beforePublishing = (signal: AbortSignal): Promise<void> =>
+    ensureIncarnationOf(this.#config, { ...this.#options, signal, onLakeAway: (error) => this.#compareLater(error) })
 
   async start(): Promise<void> {}
 

@@ -40,7 +40,7 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
     beforeEachPublish: () => refill.assertSameEpoch(),
     // A restored database must have its incarnation before a refill publishes from it.
     async beforeOpening(signal) {
-      await options.beforePublishing?.()
+      await options.beforePublishing?.(signal)
       await refill.ensureSlot(signal)
     },
     onOpened: () => refill.assertComplete(),

@@ -2,7 +2,7 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { recreateBrokenSlot } from './recreate-slot.ts'
 import { findForeignReason, findLostReason, untilCreated } from './replication-slot.ts'
-import { recordLostSlot } from './slot-positions.ts'
+import { readRecordedPosition, recordLostSlot } from './slot-positions.ts'
 
 export type SlotState = 'ready' | 'created' | 'lost'
 
@@ -33,7 +33,8 @@ export async function ensureReplicationSlot(
   const isCreated = await recreateBrokenSlot(db, streamUrl, slotName, onSession)
   if (isCreated && !(await isFresh(db, slotName, what))) {
     // A row came meanwhile, which the new slot may not deliver.
-    await recordLostSlot(db, slotName, `the replication slot ${slotName} was created after the first change`)
+    const position = await readRecordedPosition(db, slotName)
+    await recordLostSlot(db, slotName, `the replication slot ${slotName} was created after the first change`, position)
     return 'lost'
   }
   return isCreated ? 'created' : 'ready'

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
@@ -20,7 +21,9 @@ import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { OutgoingMessage, Topic } from '../topic/topic.ts'
 import type { WatchedStream } from './change-stream.ts'
 import { createOrderStreamHandler, toMessages } from './order-stream-handler.ts'
+import { recreateBrokenSlot } from './recreate-slot.ts'
 import { findLostReason, PUBLICATION } from './replication-slot.ts'
+import { readRecordedPosition, recordLostSlot } from './slot-positions.ts'
 import { mayBeMissing } from './stream-handler.ts'
 
 type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
@@ -278,4 +281,50 @@ test('orders from a time without the publication make the slot count as lost, an
   const reason = await eventually(async () => (await findLostReason(db.pool, db.slotName)) ?? false, { what: 'a slot that is lost' })
   assert.equal(reason, `the replication slot ${db.slotName} is older than the publication ${PUBLICATION}`)
   assert.deepEqual(await storedEvents(db), [])
+})
+
+test('a slot that was recreated after a stream had failed does not count as lost because of that failure', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const position = await readRecordedPosition(db.pool, db.slotName)
+  await db.pool.query('select pg_drop_replication_slot($1)', [db.slotName])
+  await insertOrders(db.pool, 1)
+  assert.equal(await recreateBrokenSlot(db.pool, db.url, db.slotName), true)
+  await recordLostSlot(db.pool, db.slotName, 'it is older than the publication', position)
+  assert.equal(await findLostReason(db.pool, db.slotName), null)
+  await recordLostSlot(db.pool, db.slotName, 'it is broken', await readRecordedPosition(db.pool, db.slotName))
+  assert.equal(await findLostReason(db.pool, db.slotName), 'it is broken')
+})
+
+test('what a stream does before it publishes goes no further when its slot is closed meanwhile', async (t) => {
+  const db = await makeStreamDatabase(t)
+  const topic = createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent })
+  const attempts: AbortSignal[] = []
+  const hanging = Promise.withResolvers<void>()
+  const stream = createOrderStreamHandler({
+    ...{ url: db.url, pool: db.pool, slotName: db.slotName, topic, logger: silent },
+    async beforePublishing(signal) {
+      attempts.push(signal)
+      if (attempts.length === 1) await hanging.promise
+    },
+  })
+  onCleanup(t, () => stream.stop())
+  await stream.start()
+  await insertOrders(db.pool, 1)
+  await eventually(async () => attempts.length === 1, { what: 'the first attempt' })
+  await breakReader(db)
+  await untilStored(db, 1)
+  assert.deepEqual(
+    attempts.map(({ aborted }) => aborted),
+    [true, false],
+  )
+  // What follows in the abandoned attempt would make the stream take itself for one that has not failed.
+  const reads = t.mock.method(db.pool, 'query')
+  hanging.resolve()
+  await setImmediate()
+  assert.deepEqual(
+    reads.mock.calls.map(({ arguments: [query] }) => JSON.stringify(query)).filter((text) => /database_incarnations/.test(text)),
+    [],
+  )
+  await insertOrders(db.pool, 1)
+  await untilStored(db, 2)
 })

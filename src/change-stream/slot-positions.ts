@@ -63,7 +63,19 @@ export async function recordPosition(db: Queryable, slotName: string, logId: str
     throw new Error(`the position of the replication slot ${slotName} cannot be recorded: its row in slot_positions is gone`)
 }
 
-/** Makes the slot count as lost until it is recreated. */
-export async function recordLostSlot(db: Queryable, slotName: string, reason: string): Promise<void> {
-  await db.query(sql`update slot_positions set lost_reason = ${reason} where slot_name = ${slotName}`)
+/** The position that is recorded of the slot, null for none: `recordLostSlot` takes it. */
+export async function readRecordedPosition(db: Queryable, slotName: string): Promise<string | null> {
+  const { rows } = await db.query<{ position: string | null }>(sql`select position from slot_positions where slot_name = ${slotName}`)
+  return rows[0]?.position ?? null
+}
+
+/**
+ * Makes the slot count as lost until it is recreated. `position` was recorded before the slot was found to be lost: with another one the slot
+ * has been recreated since, or was read on, and the next attempt tells.
+ */
+export async function recordLostSlot(db: Queryable, slotName: string, reason: string, position: string | null): Promise<void> {
+  await db.query(
+    sql`update slot_positions set lost_reason = ${reason}
+    where slot_name = ${slotName} and position is not distinct from ${position}::pg_lsn`,
+  )
 }

@@ -38,9 +38,9 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
   onCommits: (commits: Commit<RowChange<Row, Previous>>[]) => Promise<void>
   /**
    * Called each time the slot has been opened, before anything is delivered or confirmed: another process may have read it in between.
-   * When it throws, the slot is closed and opened again later.
+   * When it throws, the slot is closed and opened again later. `signal` aborts when the slot is closed meanwhile: nothing may follow then.
    */
-  onOpened?: () => void | Promise<void>
+  onOpened?: (signal: AbortSignal) => void | Promise<void>
   /**
    * Called before the server is told that everything up to a position is stored elsewhere, a few times a second at most. When it throws,
    * the server is not told, and the slot is closed and opened again later. `logId` is `<system id>.<timeline>`.
@@ -127,11 +127,13 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     })
     // Confirms nothing: without a sign of life the server would end a stream whose `onOpened` takes long, again after each attempt.
     const signs = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
+    const closed = new AbortController()
     try {
       connection.pause()
-      await unlessAborted(Promise.race([options.onOpened?.(), connection.ended]), options.signal)
+      await unlessAborted(Promise.race([options.onOpened?.(closed.signal), connection.ended]), options.signal)
       connection.resume()
     } catch (error) {
+      closed.abort(error)
       await connection.close().catch(() => {})
       throw error
     } finally {

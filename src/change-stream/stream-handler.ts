@@ -6,7 +6,7 @@ import type { OutgoingMessage, Topic, TopicEvent } from '../topic/topic.ts'
 import { ChangeStream } from './change-stream.ts'
 import { type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
 import { assertNotLost, isOlderThanPublication } from './replication-slot.ts'
-import { adoptSlot, recordLostSlot, recordPosition } from './slot-positions.ts'
+import { adoptSlot, readRecordedPosition, recordLostSlot, recordPosition } from './slot-positions.ts'
 import type { Commit, RowChange, StreamSource } from './slot-reader.ts'
 
 export interface StreamHandlerOptions<E extends TopicEvent> {
@@ -20,8 +20,8 @@ export interface StreamHandlerOptions<E extends TopicEvent> {
   onPublished?: (events: number) => void
   /** Called with the events that are about to be published. Its result is called at the end, with an error, or null for none. */
   onPublishing?: (events: readonly E[]) => (error: unknown) => void
-  /** Called each time the slot has been opened. Throws when nothing may be published yet. */
-  beforePublishing?: () => Promise<void>
+  /** Called each time the slot has been opened. Throws when nothing may be published yet; `signal` as of `onOpened` in `ChangeStreamOptions`. */
+  beforePublishing?: (signal: AbortSignal) => Promise<void>
 }
 
 /** The rows that a stream reads, and their events. */
@@ -64,6 +64,8 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
   let newest: string | null = null
   let incarnation = 0
   let hasFailed = false
+  /** What was recorded of the slot before it was opened. */
+  let recordedPosition: string | null = null
   const toDeadLetters = ({ position, changes }: Commit<RowChange<Row, Previous>>): DeadLetter[] =>
     changes.flatMap(({ record }) => {
       const reason = findDefect(record)
@@ -75,22 +77,34 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
       await beforeOpening?.(signal)
       // A lost slot is not opened again and again, which would be in the way of its replacement.
       if (hasFailed) await assertNotLost(pool, slotName)
+      recordedPosition = await readRecordedPosition(pool, slotName)
     },
     beforeConfirming: (logId, position) => recordPosition(pool, slotName, logId, position),
     async onFailed(error) {
       hasFailed = true
       if (await isOlderThanPublication(pool, { slotName, publication: source.publication }, error))
-        await recordLostSlot(pool, slotName, `the replication slot ${slotName} is older than the publication ${source.publication}`)
+        await recordLostSlot(
+          pool,
+          slotName,
+          `the replication slot ${slotName} is older than the publication ${source.publication}`,
+          recordedPosition,
+        )
     },
-    async onOpened() {
+    async onOpened(signal) {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
       // After the opening: a refill is recorded before its slot exists, and nothing else can move a slot that is being read.
       await assertNotLost(pool, slotName)
+      signal.throwIfAborted()
       await adoptSlot(pool, slotName)
+      signal.throwIfAborted()
       await onOpened?.()
-      await beforePublishing?.()
-      incarnation = (await listIncarnations(pool)).at(-1)?.number ?? 0
+      signal.throwIfAborted()
+      await beforePublishing?.(signal)
+      signal.throwIfAborted()
+      const incarnations = await listIncarnations(pool)
+      signal.throwIfAborted()
+      incarnation = incarnations.at(-1)?.number ?? 0
       hasFailed = false
     },
     async onCommits(read) {

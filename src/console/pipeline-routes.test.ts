@@ -98,18 +98,34 @@ test('a lake that cannot be read costs the lake only', async (t) => {
   assert.equal(json.subscribers.length, 3)
 })
 
+const pipelineOf = (store: TestStore, openLake: () => Promise<object>) =>
+  new Pipeline({
+    pool: store.pool,
+    slotName: 'none',
+    topic: { isOutside: false, newestSequence: async () => 0 } as never,
+    openLake: openLake as never,
+    subscriptions: new Map(),
+    queues: { slow: () => delay(10, { queued: 3, oldestUntriedSeconds: 0 }) },
+  })
+
+test('a lake that could not be opened is opened by the next reading', async (t) => {
+  const store = await startStore(t)
+  let attempts = 0
+  const pipeline = pipelineOf(store, async () => {
+    attempts++
+    if (attempts === 1) throw new Error('no credentials yet')
+    return { list: async () => [], locate: () => 's3://lake/', close() {} }
+  })
+  assert.deepEqual((await pipeline.read()).unavailable, [{ part: 'lake', reason: 'no credentials yet' }])
+  assert.equal((await pipeline.read()).lake?.place, 's3://lake/')
+  await pipeline.stop()
+})
+
 test('a part that hangs costs itself only, and is not asked a second time meanwhile', async (t) => {
   const store = await startStore(t)
   let asked = 0
   const hang = Promise.withResolvers<never>()
-  const pipeline = new Pipeline({
-    pool: store.pool,
-    slotName: 'none',
-    topic: { isOutside: false, newestSequence: async () => 0 } as never,
-    openLake: async () => ({ list: () => [++asked, hang.promise][1], locate: () => '', close() {} }) as never,
-    subscriptions: new Map(),
-    queues: { slow: () => delay(10, { queued: 3, oldestUntriedSeconds: 0 }) },
-  })
+  const pipeline = pipelineOf(store, async () => ({ list: () => [++asked, hang.promise][1], locate: () => '', close() {} }))
   const beganAt = performance.now()
   const [one, two] = await Promise.all([pipeline.read(), pipeline.read()])
   const three = await pipeline.read()

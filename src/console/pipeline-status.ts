@@ -145,7 +145,10 @@ export class Pipeline {
 
   /** By the names and sizes of its files; none is opened. */
   async #readLake(): Promise<LakeStatus> {
-    this.#lake ??= this.#options.openLake()
+    this.#lake ??= this.#options.openLake().catch((error) => {
+      this.#lake = null
+      throw error
+    })
     const store = await this.#lake
     const files = splitSuperseded(await store.list('orders/ingest_date=')).current
     const newestAt = files.reduce((newest, { storedAt }) => Math.max(newest, storedAt), 0)

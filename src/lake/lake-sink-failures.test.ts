@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
@@ -135,5 +137,43 @@ test('fails, to be seen, when the name of the next file is taken by what is no f
   assert.match((await sink.findFailure()) ?? '', /something has the name/)
   await rm(claim, { recursive: true })
   await sink.flush()
+  assert.deepEqual(await readSequences(directory), range(1, 3))
+})
+
+test('names storage that neither answers nor fails, until it answers', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory)
+  await mkdir(join(directory, '.pending'), { recursive: true })
+  // A pipe blocks a process that opens it, as a folder on a network does whose server is gone.
+  const pipe = join(directory, '.pending', 'after-0000000000000000.parquet')
+  execFileSync('mkfifo', [pipe])
+  await sink.handle(makeMessages(3), NEVER)
+  const flushing = sink.flush().catch(() => {})
+  let isReleased = false
+  // Opened for both, so that it does not wait for the other side itself.
+  const release = async () => {
+    while (!isReleased) {
+      closeSync(openSync(pipe, 'r+'))
+      await setImmediate()
+    }
+  }
+  assert.equal(await sink.findFailure(), null)
+  const { mock } = t.mock.method(
+    performance,
+    'now',
+    (
+      (now) => () =>
+        now + 31_000
+    )(performance.now()),
+  )
+  assert.match((await sink.findFailure()) ?? '', /^the storage has not answered for 3\d s$/)
+  mock.restore()
+  const releasing = release()
+  await flushing
+  isReleased = true
+  await releasing
+  await rm(pipe, { force: true })
+  await sink.flush()
+  assert.equal(await sink.findFailure(), null)
   assert.deepEqual(await readSequences(directory), range(1, 3))
 })

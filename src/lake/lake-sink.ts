@@ -37,6 +37,8 @@ const FIRST_RETRY_MS = 200
 const LAST_RETRY_MS = 30_000
 const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
+/** A folder on a network or a bucket that has not answered for this long counts as unavailable. */
+const HANGS_AFTER_MS = 30_000
 /** Files that another process has written instead of this one, and after which the lake has no further end. */
 const MAX_IDLE = 3
 
@@ -64,7 +66,9 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   #failures = 0
   /** Why the last flush failed; null when it did not. */
   #flushFailure: string | null = null
-  #probe: { at: number; failure: Promise<string | null> } | null = null
+  #probe: { at: number; failure: Promise<string | null>; isAnswered: boolean } | null = null
+  /** When each operation of the store began that has not ended, by `performance.now`. */
+  readonly #inFlight = new Set<{ since: number }>()
 
   constructor(options: LakeSinkOptions<E>) {
     this.#options = { now: () => new Date(), ...options }
@@ -105,7 +109,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     this.#generation += 1
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     this.#discardBuffer()
-    this.#lastTaken = await this.#files.newestSequence()
+    this.#lastTaken = await this.#watch(() => this.#files.newestSequence())
     return this.#lastTaken
   }
 
@@ -148,14 +152,31 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     await this.#writing
   }
 
-  /** Why the lake cannot be written; null when it can. Without events it tries a workspace, every 2 seconds at most. */
-  findFailure(): Promise<string | null> {
-    if (this.#flushFailure !== null) return Promise.resolve(this.#flushFailure)
+  /** Why the lake cannot be written; null when it can. Without events it tries a workspace, every 2 seconds at most, and waits as long for it. */
+  async findFailure(): Promise<string | null> {
+    if (this.#flushFailure !== null) return this.#flushFailure
     const now = performance.now()
-    if (this.#probe === null || now - this.#probe.at > PROBE_EVERY_MS) {
-      this.#probe = { at: now, failure: this.#options.store.withWorkspace(async () => null).catch((error: unknown) => reasonOf(error)) }
-    }
-    return this.#probe.failure
+    const silentMs = now - Math.min(now, ...[...this.#inFlight].map(({ since }) => since))
+    if (silentMs > HANGS_AFTER_MS) return `the storage has not answered for ${Math.round(silentMs / 1_000)} s`
+    // One that hangs is not tried a second time: each would occupy a thread of the process.
+    if (this.#probe === null || (this.#probe.isAnswered && now - this.#probe.at > PROBE_EVERY_MS)) this.#probe = this.#beginProbe(now)
+    return Promise.race([this.#probe.failure, delay(PROBE_EVERY_MS, null, { ref: false })])
+  }
+
+  #beginProbe(at: number) {
+    const probe = { at, failure: Promise.resolve<string | null>(null), isAnswered: false }
+    probe.failure = this.#watch(() => this.#options.store.withWorkspace(async () => null))
+      .catch((error: unknown) => reasonOf(error))
+      .finally(() => {
+        probe.isAnswered = true
+      })
+    return probe
+  }
+
+  async #watch<T>(operation: () => Promise<T>): Promise<T> {
+    const began = { since: performance.now() }
+    this.#inFlight.add(began)
+    return operation().finally(() => this.#inFlight.delete(began))
   }
 
   async #writeBuffered(): Promise<void> {
@@ -164,7 +185,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     let idle = 0
     try {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
-        const stored = await this.#files.store(rows, this.#fence)
+        const stored = await this.#watch(() => this.#files.store(rows, this.#fence))
         idle = stored < (rows[0]?.sequence ?? 0) ? idle + 1 : 0
         if (idle === MAX_IDLE)
           throw new Error('something has the name of the next file of the lake, and is no file of it: see .pending in the lake')

@@ -1,4 +1,5 @@
 import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 
 /** The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See decision 0140. */
 export interface Incarnation {
@@ -11,6 +12,8 @@ export interface Incarnation {
   catalogueLost: LostRange | null
   /** Whether topic and lake have been compared with it. */
   isReconciled: boolean
+  /** When a comparison last left the lake out and none has included it since; else null. */
+  lakeLeftOutAt: Date | null
 }
 
 /** Sequences of the topic, after `after` and up to `upTo`, some of which were of events that the restored database does not have. */
@@ -22,7 +25,7 @@ export interface LostRange {
 /** Oldest first; none before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<Incarnation>(
-    `select number, identity, reconciled_at is not null as "isReconciled",
+    `select number, identity, reconciled_at is not null as "isReconciled", lake_left_out_at as "lakeLeftOutAt",
       case when lost_after is not null and lost_up_to is not null then json_build_object('after', lost_after, 'upTo', lost_up_to) end as lost,
       case when catalogue_lost_after is not null then json_build_object('after', catalogue_lost_after, 'upTo', catalogue_lost_up_to) end
         as "catalogueLost"
@@ -69,6 +72,19 @@ export async function openIncarnation(db: Queryable, opening: Opening): Promise<
     ],
   )
   return rows[0]?.is_opened === true
+}
+
+/** Records that events are published which were not compared with the lake. */
+export async function recordLakeLeftOut(db: Queryable, { number }: Pick<Incarnation, 'number'>): Promise<void> {
+  await db.query(sql`update database_incarnations set lake_left_out_at = now() where number = ${number}`)
+}
+
+/** Call it after the whole lake was compared, with the incarnations read before: a comparison that left it out since stays recorded. */
+export async function recordLakeCompared(db: Queryable, incarnations: readonly Incarnation[]): Promise<void> {
+  for (const { number, lakeLeftOutAt } of incarnations.filter(({ lakeLeftOutAt }) => lakeLeftOutAt !== null))
+    await db.query(
+      sql`update database_incarnations set lake_left_out_at = null where number = ${number} and lake_left_out_at = ${lakeLeftOutAt}`,
+    )
 }
 
 /**

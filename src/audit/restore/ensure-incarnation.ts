@@ -9,6 +9,8 @@ import {
   listIncarnations,
   openIncarnation,
   readIdentity,
+  recordLakeCompared,
+  recordLakeLeftOut,
   UNRECONCILED,
 } from '../../topic/incarnations.ts'
 import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
@@ -52,11 +54,22 @@ async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<b
     await openIncarnation(compared.pool, { expected: null, identity, reason: 'the first' })
     return false
   }
-  const isThorough = isNew || reason !== undefined || identity !== newest.identity || options.isThorough === true
-  if (options.onLakeAway !== undefined && !isThorough) compared.lake = await orNullWhenAway(options.lake, options.onLakeAway)
+  const isKnown = !isNew && reason === undefined && identity === newest.identity && options.isThorough !== true
+  const isThorough = !isKnown || incarnations.some(({ lakeLeftOutAt }) => lakeLeftOutAt !== null)
+  if (options.lake !== null) {
+    try {
+      await assertAnswers(options.lake, isKnown ? LAKE_PATIENCE_MS : LONG_LAKE_PATIENCE_MS)
+    } catch (error) {
+      if (options.onLakeAway === undefined || !isKnown) throw error
+      await recordLakeLeftOut(pool, newest)
+      options.onLakeAway(error)
+      compared.lake = null
+    }
+  }
   const lost = await findDataLoss(compared, knownUpTo(incarnations), isThorough)
   const comparedCatalogue = { ...compared, topic: catalogueTopic }
   const catalogueLost = await findDataLoss(comparedCatalogue, knownUpTo(incarnations, 'catalogueLost'), isThorough)
+  if (isThorough && compared.lake !== null) await recordLakeCompared(pool, incarnations)
   const why = describe({ lost, catalogueLost, newest, identity, reason })
   if (why === null) return true
   const firstSequence = await chooseFirstSequence(compared, lost)
@@ -84,18 +97,13 @@ async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<b
 
 /** A lake that does not answer must not hold up a start, or the events behind the slot. */
 const LAKE_PATIENCE_MS = 5_000
+/** The same where it cannot be left out: readiness then names it, and its caller retries. */
+const LONG_LAKE_PATIENCE_MS = 60_000
 
-/** The lake, null when it cannot be listed in time. */
-async function orNullWhenAway(lake: LakeStore | null, onLakeAway: (error: unknown) => void): Promise<LakeStore | null> {
-  try {
-    if (lake === null) return null
-    const isListed = await Promise.race([findLakeEnd(lake).then(() => true), delay(LAKE_PATIENCE_MS, false, { ref: false })])
-    if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${LAKE_PATIENCE_MS / 1_000} s`)
-    return lake
-  } catch (error) {
-    onLakeAway(error)
-    return null
-  }
+/** Throws when the end of the lake cannot be read in time. */
+async function assertAnswers(lake: LakeStore, patienceMs: number): Promise<void> {
+  const isListed = await Promise.race([findLakeEnd(lake).then(() => true), delay(patienceMs, false, { ref: false })])
+  if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${patienceMs / 1_000} s`)
 }
 
 /** The sequence up to which topic and lake have been compared with the database, in the partition of orders or of the catalogue. */
