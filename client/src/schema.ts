@@ -11141,7 +11141,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;
@@ -11168,7 +11168,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
-                /** @description With `-` in front: descending. `relevance`, which needs `q`, is the default with it; otherwise `-created_at`. */
+                /** @description With `-` in front: descending. `relevance`, which needs `q`, is the default with it: products whose whole name is the search first; otherwise `-created_at`. Names are in the order of their bytes (UTF-8). */
                 sort?: "name" | "-name" | "price" | "-price" | "created_at" | "-created_at" | "relevance";
                 /** @description Lists each group of variants once. */
                 collapse?: "group";
@@ -11270,7 +11270,7 @@ export interface operations {
             query?: {
                 /** @description The language of the texts (BCP 47), in place of `Accept-Language`: for pages that are built ahead, and caches that do not vary. `de-AT` is met by `de`, and a language that the catalogue lacks by the products' own texts, as is `und`. */
                 lang?: string;
-                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter. */
+                /** @description At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word. */
                 q?: string;
                 /** @description Only products of this category and of those below it: its slug, or else its name. Of several with the name, of all. */
                 category?: string;

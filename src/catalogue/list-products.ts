@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
 import { locateCategory } from './categories/locate-category.ts'
@@ -6,8 +6,8 @@ import { cursorScope, type KeySort, type Listing, type LocatedFilters } from './
 import { type Product, type ProductRow, toProduct } from './products.ts'
 import { countProducts } from './search/count-products.ts'
 import type { TextQuery } from './search/filter-sql.ts'
-import { type RankedWindow, walkCandidates } from './search/ranked-products.ts'
-import { toTextQuery } from './search/search-words.ts'
+import { isNamedCandidate, type RankedWindow, walkCandidates } from './search/ranked-products.ts'
+import { toNameQuery, toTextQuery } from './search/search-words.ts'
 import { findSimilarWords, matchesAny } from './search/similar-words.ts'
 import { addVariants } from './variants.ts'
 import { type Position, sortKey, walkProducts } from './walk-products.ts'
@@ -32,8 +32,9 @@ const KEY_POSITIONS = {
   bigint: Type.Tuple([...mode, VALUES.bigint, Uuid]),
   timestamptz: Type.Tuple([...mode, VALUES.timestamptz, Uuid]),
 }
-// The oldest and the newest candidate of the first page.
-const window = [VALUES.timestamptz, Uuid, VALUES.timestamptz, Uuid] as const
+const edge = Type.Tuple([VALUES.timestamptz, Uuid])
+// The oldest and the newest candidate of the first page, and the oldest by its name.
+const window = [edge, edge, Type.Union([edge, Type.Null()])] as const
 const RelevancePosition = Type.Union([
   Type.Tuple([...mode, Type.Literal('ranked'), VALUES.real, Uuid, ...window]),
   Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
@@ -135,19 +136,19 @@ async function walkByRelevance(db: Queryable, listing: LocatedListing, start: St
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
   const count = listing.limit + 1
+  const search = { filters: listing, textQuery, nameQuery: toNameQuery(listing.search ?? { required: [], excluded: [] }) }
   let { window } = start
   let hasRest = window !== undefined
 
   const cursorOf =
-    ({ floor, ceiling }: RankedWindow, part: 'ranked' | 'rest', value: string | number, id: string) =>
+    ({ floor, ceiling, named }: RankedWindow, part: 'ranked' | 'rest', value: string | number, id: string) =>
     (direction: 'next' | 'prev') =>
-      encodeCursor(scope, [direction, isSimilar, part, value, id, floor.value, floor.id, ceiling.value, ceiling.id])
+      encodeCursor(scope, [direction, isSimilar, part, value, id, ...[floor, ceiling, named].map((edge) => edge && [edge.value, edge.id])])
 
   const ranked = async (left: number): Promise<Entry[]> => {
     const position = segment === 'ranked' ? from : null
     const rows = await walkCandidates(db, {
-      filters: listing,
-      textQuery,
+      ...search,
       isBackward,
       from: position,
       window,
@@ -161,10 +162,11 @@ async function walkByRelevance(db: Queryable, listing: LocatedListing, start: St
     const known = window
     if (known === undefined || !hasRest) return []
     const position = segment === 'rest' ? from : null
-    const { floor } = known
+    const { floor, named } = known
     const walked = {
       filters: listing,
       textQuery,
+      without: named && isNamedCandidate(search, named),
       sort: '-created_at',
       isBackward,
       from: position,
@@ -190,7 +192,8 @@ function readCursor(listing: Listing): Start {
     const [direction, isSimilar, value, id] = decodeCursor(scope, cursor, KEY_POSITIONS[sortKey(sort).type])
     return { isBackward: direction === 'prev', isSimilar, from: { value, id } }
   }
-  const [direction, isSimilar, segment, value, id, ...edges] = decodeCursor(scope, cursor, RelevancePosition)
-  const window = { floor: { value: edges[0], id: edges[1] }, ceiling: { value: edges[2], id: edges[3] } }
+  const [direction, isSimilar, segment, value, id, floor, ceiling, named] = decodeCursor(scope, cursor, RelevancePosition)
+  const toPosition = ([value, id]: Static<typeof edge>) => ({ value, id })
+  const window = { floor: toPosition(floor), ceiling: toPosition(ceiling), named: named && toPosition(named) }
   return { isBackward: direction === 'prev', isSimilar, segment, from: { value, id }, window }
 }

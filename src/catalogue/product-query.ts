@@ -46,7 +46,7 @@ const filters = {
       maxLength: MAX_NORMAL_SEARCH,
       'x-input': 'verbatim',
       description:
-        'At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter.',
+        'At most 200 characters, or as `Link` has it. Words that name, description, sku, category, brand or options have; with `-` in front: have not. The last words may be beginnings of words: the last one from two letters on, the four before it from three. Case and accents do not matter, nor whether letters and digits, or parts of a word with a hyphen, are written as one word.',
     }),
   ),
   category: Type.Optional(
@@ -84,7 +84,8 @@ export const ProductQuery = Type.Object(
     cursor: Type.Optional(Cursor),
     sort: Type.Optional(
       Type.Enum([...SORTS, 'relevance'], {
-        description: 'With `-` in front: descending. `relevance`, which needs `q`, is the default with it; otherwise `-created_at`.',
+        description:
+          'With `-` in front: descending. `relevance`, which needs `q`, is the default with it: products whose whole name is the search first; otherwise `-created_at`. Names are in the order of their bytes (UTF-8).',
       }),
     ),
     collapse: Type.Optional(Type.Enum(['group'], { description: 'Lists each group of variants once.' })),
@@ -130,7 +131,7 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   if (search !== null && q !== undefined && [...q].length > MAX_SEARCH && normalizeSearch(search) !== q) {
     throw invalid('q', `must have at most ${MAX_SEARCH} characters`)
   }
-  if (search !== null && search.required.length + search.excluded.length > MAX_WORDS) {
+  if (search !== null && new Set(search.required).size + search.excluded.length > MAX_WORDS) {
     throw invalid('q', `must have at most ${MAX_WORDS} words`)
   }
   const wanted = ids === undefined ? null : [...new Set(ids.toLowerCase().split(','))].sort()
@@ -209,7 +210,7 @@ export function toParameters(listing: Omit<Listing, 'languages'>): Record<string
 /** The list that a cursor belongs to. The number is the version of cursors: raise it when their form or order changes. */
 export function cursorScope(listing: Omit<Listing, 'languages'>): readonly unknown[] {
   const { limit: _, cursor: __, include: ___, ...rest } = toParameters(listing)
-  return ['products', 3, rest]
+  return ['products', 4, rest]
 }
 
 function invalid(parameter: string, detail: string): AppError {

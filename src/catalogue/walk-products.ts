@@ -48,13 +48,15 @@ export interface Walk {
   from: Position | null
   /** Products at this place and before it are left out, in both directions. */
   floor?: Position | null
+  /** A condition about `product`: products that meet it are left out, too. */
+  without?: Sql | null
   count: number
   view: ProductView
 }
 
 /** The next `count` products of a sort, in the direction of reading. The cost does not depend on the place. */
 export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
-  const { filters, textQuery, sort, isBackward, from, floor = null, count, view } = walk
+  const { filters, textQuery, sort, isBackward, from, floor = null, without = null, count, view } = walk
   if (filters.currency !== null && sort.endsWith('price')) return walkPricesIn(db, walk, filters.currency)
   const { column, memberColumn, cast } = sortKey(sort)
   const isDescending = sort.startsWith('-')
@@ -64,19 +66,18 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
     ...(from === null ? [] : [sql`${key} ${isDescending !== isBackward ? BELOW : ABOVE} ${place(from)}`]),
     ...(floor === null ? [] : [sql`${key} ${isDescending ? BELOW : ABOVE} ${place(floor)}`]),
   ]
-  const collapsing: Sql[] = []
+  const others: Sql[] = without === null ? [] : [sql`${without} is not true`]
   if (filters.isCollapsed) {
     // A group is listed at the place of its first matching variant.
-    const others = filterConditions('other', filters, textQuery)
-    collapsing.push(sql`not exists (
+    others.push(sql`not exists (
       select from products as other
       where other.variant_group = product.variant_group
-        and ${allOf(others)}
+        and ${allOf(filterConditions('other', filters, textQuery))}
         and (other.${column}, other.id) ${isDescending ? ABOVE : BELOW} (product.${column}, product.id)
     )`)
   }
   const limit = limitTo(count)
-  const source = listSource(filters, textQuery, collapsing, { column, memberColumn, direction, beyond, limit })
+  const source = listSource(filters, textQuery, others, { column, memberColumn, direction, beyond, limit })
   const statement = sql`select ${productColumns(view)}
     from ${source.from}
     where ${allOf(source.conditions)}

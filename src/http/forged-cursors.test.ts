@@ -91,17 +91,21 @@ test('no forged position in a cursor of a search causes a 500', async () => {
   const scope = cursorScope(readListing({ q: 'lamp' }))
   const statuses = new Set<number>()
   const [time, id] = ['2024-01-01T00:00:00.000Z', ID]
+  const edge = [time, id]
   for (const value of VALUES) {
     for (const segment of ['ranked', 'rest']) {
       const good = segment === 'ranked' ? 0.5 : time
       for (const position of [
-        ['next', false, segment, value, id, time, id, time, id],
-        ['prev', true, segment, value, id, time, id, time, id],
-        ['next', false, segment, good, value, time, id, time, id],
-        ['next', false, segment, good, id, value, id, time, id],
-        ['prev', false, segment, good, id, time, value, time, id],
-        ['next', true, segment, good, id, time, id, value, id],
-        ['prev', false, segment, good, id, time, id, time, value],
+        ['next', false, segment, value, id, edge, edge, null],
+        ['prev', true, segment, value, id, edge, edge, edge],
+        ['next', false, segment, good, value, edge, edge, null],
+        ['next', false, segment, good, id, [value, id], edge, null],
+        ['prev', false, segment, good, id, [time, value], edge, edge],
+        ['next', true, segment, good, id, edge, [value, id], null],
+        ['prev', false, segment, good, id, edge, [time, value], edge],
+        ['next', false, segment, good, id, edge, edge, [value, id]],
+        ['prev', false, segment, good, id, edge, edge, [time, value]],
+        ['next', false, segment, good, id, edge, edge, value],
       ]) {
         statuses.add(await assertNoFault('/products?q=lamp', scope, position))
       }

@@ -42,7 +42,7 @@ const TAG_BYTES = 6
  * A keyset cursor: the position of the next page. `scope` names the list, its sort and its filters; the tag makes a cursor invalid in any
  * other list, and shows edits. It is neither secret nor a signature: a forged cursor shows only rows that the list itself shows.
  */
-export function encodeCursor(scope: readonly unknown[], position: readonly (string | number | boolean | null)[]): string {
+export function encodeCursor(scope: readonly unknown[], position: readonly unknown[]): string {
   const payload = JSON.stringify(position)
   return Buffer.concat([tag(scope, payload), Buffer.from(payload)]).toString('base64url')
 }

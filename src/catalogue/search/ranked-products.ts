@@ -4,7 +4,7 @@ import { listSource } from '../categories/list-source.ts'
 import type { Filters, LocatedFilters } from '../product-query.ts'
 import { type ProductRow, type ProductView, productColumns } from '../products.ts'
 import type { Position } from '../walk-products.ts'
-import { textQueryExpression } from './filter-sql.ts'
+import { filterConditions, matchesText, textQueryExpression } from './filter-sql.ts'
 
 /**
  * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue for a word that
@@ -13,6 +13,10 @@ import { textQueryExpression } from './filter-sql.ts'
 export const CANDIDATES = 100
 /** On later pages: products that match since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
+/** Products whose whole name is the search are ranked first, the newest of them also where they are older than the candidates. */
+const NAMED = 20
+const NAMED_LATER = 10 * NAMED
+const ABOVE_ALL_RANKS = 2
 /** Weights of matches in the description, the sku, category and options, and the name. */
 const WEIGHTS = '{0.1, 0.6, 0.4, 1}'
 // Divides the rank by the logarithm of the text's length: a word counts more in a short text.
@@ -29,11 +33,18 @@ export interface RankedRow extends ProductRow {
 export interface RankedWindow {
   floor: Position
   ceiling: Position
+  /** The place of the oldest product by name; null for none that is older than `floor`. */
+  named: Position | null
 }
 
-export interface RankedWalk {
+export interface RankedSearch {
   filters: LocatedFilters<Filters & { isCollapsed: boolean }>
   textQuery: string
+  /** Matches the products whose whole name is the search. */
+  nameQuery: string
+}
+
+export interface RankedWalk extends RankedSearch {
   isBackward: boolean
   /** `value` is a rank. Null: from the first, or backwards from the last. */
   from: Position | null
@@ -50,36 +61,68 @@ interface CandidateRow extends ProductRow {
   floor_id: string
   ceiling_at: Date
   ceiling_id: string
+  named_at: Date | null
+  named_id: string | null
+}
+
+const PRODUCT = sql`product`
+const OTHER = sql`other`
+const isFrom = (place: Position) => (key: Sql) => sql`${key} >= (${place.value}::timestamptz, ${place.id}::uuid)`
+const isUpTo = (place: Position) => (key: Sql) => sql`${key} <= (${place.value}::timestamptz, ${place.id}::uuid)`
+
+/** The condition for a product, as `product`, to be among the candidates by its name, or that of a variant in a list that shows groups. */
+export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch, named: Position): Sql {
+  const isNamed = (row: Sql) =>
+    sql`${matchesText(row, textQueryExpression(nameQuery))} and ${isFrom(named)(sql`(${row}.created_at, ${row}.id)`)}`
+  if (!filters.isCollapsed) return sql`(${isNamed(PRODUCT)})`
+  return sql`(${isNamed(PRODUCT)} or exists (
+    select from products as other
+    where other.variant_group = product.variant_group
+      and ${allOf(filterConditions('other', filters, textQuery))}
+      and ${isNamed(OTHER)}
+  ))`
 }
 
 /** The next `count` candidates by rank, in the direction of reading. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
-  const { filters, textQuery, isBackward, from, window, count, view } = walk
-  const isBetween =
-    ({ floor, ceiling }: RankedWindow) =>
-    (key: Sql) => [
-      sql`${key} >= (${floor.value}::timestamptz, ${floor.id}::uuid)`,
-      sql`${key} <= (${ceiling.value}::timestamptz, ${ceiling.id}::uuid)`,
-    ]
-  const candidates = listSource(filters, textQuery, [], {
-    ...{ column: sql`created_at`, memberColumn: sql`created_at`, direction: sql`desc` },
-    beyond: window === undefined ? () => [] : isBetween(window),
-    limit: sql`limit ${literal(window === undefined ? CANDIDATES : CANDIDATES_LATER)}`,
-  })
+  const { filters, textQuery, nameQuery, isBackward, from, window, count, view } = walk
+  const newest = (query: string, limit: number, bounds: readonly ((key: Sql) => Sql)[]) => {
+    const source = listSource(filters, query, [], {
+      ...{ column: sql`created_at`, memberColumn: sql`created_at`, direction: sql`desc` },
+      beyond: (key) => bounds.map((bound) => bound(key)),
+      limit: sql`limit ${literal(limit)}`,
+    })
+    return sql`select product.id, product.created_at
+      from ${source.from}
+      where ${allOf(source.conditions)}
+      order by ${source.order}
+      limit ${limit}`
+  }
+  const matching =
+    window === undefined
+      ? newest(textQuery, CANDIDATES, [])
+      : newest(textQuery, CANDIDATES_LATER, [isFrom(window.floor), isUpTo(window.ceiling)])
+  // Later pages take no products that are newer than the first page, nor older ones that came to have the name.
+  const named =
+    window === undefined
+      ? newest(nameQuery, NAMED, [])
+      : newest(nameQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)])
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
+  const words = sql`coalesce(product.translated_search, product.search)`
   const { rows } = await db.query<CandidateRow>(
     // Ranked after the limit: otherwise the text of every match would be read and ranked.
     sql`with candidate as materialized (
-      select product.id, product.created_at
-      from ${candidates.from}
-      where ${allOf(candidates.conditions)}
-      order by ${candidates.order}
-      limit ${window === undefined ? CANDIDATES : CANDIDATES_LATER}
+      ${matching}
+    ), named as materialized (
+      ${named}
     ), rated as materialized (
-      select product.id, product.variant_group, ts_rank(${WEIGHTS}::real[], coalesce(product.translated_search, product.search), ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer) as rank
-      from candidate
-      join products as product on product.id = candidate.id
+      select product.id, product.created_at, product.variant_group,
+        ts_rank(${WEIGHTS}::real[], ${words}, ${textQueryExpression(textQuery)}, ${BY_LENGTH}::integer)
+          + case when ${words} @@ ${textQueryExpression(nameQuery)} then ${ABOVE_ALL_RANKS}::real else 0 end as rank
+      from (select id from candidate union select id from named) as place
+      join products as product on product.id = place.id
+      where ${matchesText(PRODUCT, textQueryExpression(textQuery))}
     ), ranked as (
       select id, rank, row_number() over (
         -- The name of a group may equal the id of a product without a group.
@@ -95,22 +138,31 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
         (array_agg(created_at order by created_at desc, id desc))[1] as ceiling_at,
         (array_agg(id order by created_at desc, id desc))[1] as ceiling_id
       from candidate
+    ), named_edge as (
+      select created_at as named_at, id as named_id
+      from named
+      cross join edge
+      where (created_at, id) < (floor_at, floor_id)
+      order by created_at, id
+      limit 1
     )
-    select ${productColumns(view)}, ranked.rank, edge.candidates, edge.floor_at, edge.floor_id, edge.ceiling_at, edge.ceiling_id
+    select ${productColumns(view)}, ranked.rank, edge.*, named_edge.*
     from ranked
     join products as product on product.id = ranked.id
     cross join edge
+    left join named_edge on true
     where true
       ${filters.isCollapsed ? sql`and ranked.place_in_group = 1` : noSql}
       ${from === null ? noSql : sql`and (ranked.rank, ranked.id) ${beyond} (${from.value}::real, ${from.id}::uuid)`}
     order by ranked.rank ${direction}, ranked.id ${direction}
     limit ${count}`,
   )
-  return rows.map(({ candidates, floor_at, floor_id, ceiling_at, ceiling_id, ...row }) => ({
+  return rows.map(({ candidates, floor_at, floor_id, ceiling_at, ceiling_id, named_at, named_id, ...row }) => ({
     ...row,
     window: window ?? {
       floor: { value: floor_at.toISOString(), id: floor_id },
       ceiling: { value: ceiling_at.toISOString(), id: ceiling_id },
+      named: named_at === null || named_id === null ? null : { value: named_at.toISOString(), id: named_id },
     },
     hasRest: window !== undefined || candidates === CANDIDATES,
   }))

@@ -41,6 +41,9 @@ const PRODUCTS = [
   product('Party 🎈Balloon™'),
   product('한국어 모자'),
   product('naïve\u00adté co\u200bop'),
+  product('Wi-Fi Cable 5,5 m × 3'),
+  product('Gr.49 Primer for C++'),
+  product('AT&T 折り紙 ガラス鍋'),
   product('Part', { sku: '3e1x-7', description: '‘Velvet’—soft…really' }),
 ]
 
@@ -77,6 +80,13 @@ const SEARCHES: Record<string, string[]> = {
   'naivete co': ['naïve\u00adté co\u200bop'],
   '3e1x-7': ['Part'],
   'velvet really': ['Part'],
+  wifi: ['Wi-Fi Cable 5,5 m × 3'],
+  'cable 5.5m': ['Wi-Fi Cable 5,5 m × 3'],
+  gr49: ['Gr.49 Primer for C++'],
+  'c++': ['Gr.49 Primer for C++'],
+  att: ['AT&T 折り紙 ガラス鍋'],
+  紙: ['AT&T 折り紙 ガラス鍋'],
+  ラス鍋: ['AT&T 折り紙 ガラス鍋'],
   'table -lamp': ['Café Table'],
   // No product has these words: similar ones are searched.
   магнетофон: ['Магнитофон «Ёлочка»'],

@@ -1,4 +1,4 @@
-/** A search: for products that have all words of `required` and none of `excluded`. */
+/** A search: for products that have all words of `required` and none of `excluded`. Required words are in the order of the search and may repeat. */
 export interface SearchWords {
   required: string[]
   excluded: string[]
@@ -41,19 +41,42 @@ export function toWords(text: string): string[] {
     .map((word) => [...word].slice(0, MAX_WORD_LENGTH).join(''))
 }
 
+/** Characters of private use that stand for a sign within a word: a decimal separator, and `+` and `#` at the end. */
+const SIGNS_IN_WORDS = new Map([
+  ['\ue000', '.'],
+  ['\ue001', '+'],
+  ['\ue002', '#'],
+])
+const SIGN_IN_WORD = /[\ue000-\ue002]/g
+
+/** The steps of the database's function `search_signs`; a size such as `20 × 30` has a word for its sign instead. */
+function keepSigns(q: string): string {
+  return q
+    .replace(/(?<![\d.,])(\d+)[.,](\d+)(?!\d|[.,]\d)/g, '$1\ue000$2')
+    .replace(/(?<=[\p{L}\p{M}])\+\+(?![\p{L}\p{M}\d])/gu, '\ue001\ue001')
+    .replace(/(?<=[\p{L}\p{M}])\+(?![\p{L}\p{M}\d+])/gu, '\ue001')
+    .replace(/(?<=[\p{L}\p{M}])#(?![\p{L}\p{M}\d])/gu, '\ue002')
+    .replace(/(?<=\d) *[×*] *(?=\d)/g, ' x ')
+}
+
 /** A `-` before a word excludes it; nothing else is an operator. */
 export function parseSearch(q: string): SearchWords {
-  const required = new Set<string>()
+  const required: string[] = []
   const excluded = new Set<string>()
-  for (const part of q.split(/[\s\p{Cc}]+/u)) {
-    for (const word of toWords(part)) (part.startsWith('-') ? excluded : required).add(word)
+  for (const part of keepSigns(q).split(/[\s\p{Cc}]+/u)) {
+    for (const word of toWords(part)) {
+      if (part.startsWith('-')) excluded.add(word)
+      // A name, a size or an abbreviation may have a word twice.
+      else if (required.length < MAX_WORDS || !required.includes(word)) required.push(word)
+    }
   }
-  return { required: [...required], excluded: [...excluded] }
+  return { required, excluded: [...excluded] }
 }
 
 /** The canonical spelling of a search. */
 export function normalizeSearch({ required, excluded }: SearchWords): string {
-  return [...required, ...excluded.map((word) => `-${word}`)].join(' ')
+  const words = [...required, ...excluded.map((word) => `-${word}`)].join(' ')
+  return words.replace(SIGN_IN_WORD, (sign) => SIGNS_IN_WORDS.get(sign) ?? sign)
 }
 
 /** Only the last words match as prefixes: PostgreSQL collects all matches of a prefix before it compares them. See decision 0160. */
@@ -62,25 +85,79 @@ const MAX_PREFIXES = 5
 const MIN_PREFIX_LENGTH = 3
 /** Of the last word, which the shopper may still be typing. One letter matches only as a whole: too many words begin with it. */
 const MIN_LAST_PREFIX_LENGTH = 2
-/** In these scripts two characters are a word, without blanks between words: a prefix may be as short as that of the last word. */
-const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
+/** In these scripts two characters are a word: a prefix may be as short as that of the last word. */
+const SHORT_WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
+/** Scripts without blanks between words, as in the database's function `search_unspaced`. */
+const UNSPACED = [
+  String.raw`\u0e01-\u0e4e\u0e81-\u0ece\u1000-\u1049\u1780-\u17d3\u3005-\u3007\u3041-\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff`,
+  String.raw`\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\u{20000}-\u{3fffd}`,
+].join('')
+const IS_UNSPACED = new RegExp(`[${UNSPACED}]`, 'u')
+/** Numbers, characters of scripts without blanks, and letters. */
+const PARTS = new RegExp(`[\\d\\ue000]+|[${UNSPACED}]|[^\\d\\ue000${UNSPACED}]+`, 'gu')
 
 function isPrefix(word: string, fromLast: number): boolean {
-  const mayBeShort = fromLast === 0 || UNSPACED.test(word)
+  const mayBeShort = fromLast === 0 || SHORT_WORDS.test(word)
   return fromLast < MAX_PREFIXES && [...word].length >= (mayBeShort ? MIN_LAST_PREFIX_LENGTH : MIN_PREFIX_LENGTH)
 }
 
+/** What a text has that divides `word`: its pairs of characters without blanks, and of letters and digits. None for a word of one pair. */
+function dividedWord(word: string): string[] {
+  const parts = word.match(PARTS) ?? []
+  const pairs = parts.slice(1).map((part, index) => {
+    const before = parts[index] ?? ''
+    return IS_UNSPACED.test(before) === IS_UNSPACED.test(part) ? [before + part] : [before, part]
+  })
+  return pairs.length > 1 || pairs[0]?.length === 2 ? [...new Set(pairs.flat())] : []
+}
+
+/** Words that join into one, at most. */
+const MAX_JOINED = 6
+
+/** For each word the words into which it and its neighbours join: `wi fi` is `wifi`, `u s a` is `usa`, `m8 x 20` is `m8x20`; `5 5` is not `55`. */
+function joinWords(words: readonly string[]): Set<string>[] {
+  const joined = words.map(() => new Set<string>())
+  for (let from = 0; from < words.length; from++) {
+    for (let to = from + 2; to <= Math.min(words.length, from + MAX_JOINED); to++) {
+      const [before = '', after = ''] = [words[to - 2], words[to - 1]]
+      const [endsInDigit, startsWithDigit] = [/\d$/.test(before), /^\d/.test(after)]
+      if (endsInDigit && startsWithDigit) break
+      // More than two: letters beside digits, and single letters.
+      const isLinked = endsInDigit !== startsWithDigit || ([...before].length === 1 && [...after].length === 1)
+      if (!isLinked && to > from + 2) break
+      for (const set of joined.slice(from, to)) set.add(words.slice(from, to).join(''))
+      if (!isLinked) break
+    }
+  }
+  return joined
+}
+
 /**
- * The search in the syntax of PostgreSQL's type `tsquery`: the last words match as prefixes, each word also as one of `similar`. Empty, which
- * matches nothing, without a required word. Words have no ASCII punctuation, so none can close its quotes.
+ * The search in the syntax of PostgreSQL's type `tsquery`: the last words match as prefixes, each word also joined with its neighbours, and with
+ * `similar` as one of these and without its signs. Empty, which matches nothing, without a required word. Words have no ASCII punctuation, so
+ * none can close its quotes.
  */
-export function toTextQuery({ required, excluded }: SearchWords, similar: ReadonlyMap<string, readonly string[]> = new Map()): string {
+export function toTextQuery({ required, excluded }: SearchWords, similar?: ReadonlyMap<string, readonly string[]>): string {
   if (required.length === 0) return ''
+  const joined = joinWords(required)
+  const quote = (word: string) => `'${word}'`
+  const all = (words: readonly string[]) => (words.length === 0 ? [] : [`(${words.map(quote).join(' & ')})`])
+  const withoutSigns = (word: string) => {
+    const parts = word.split(SIGN_IN_WORD)
+    return parts.length === 1 ? [] : parts.filter((part) => part !== '')
+  }
   const alternatives = (word: string, index: number) => [
-    isPrefix(word, required.length - 1 - index) ? `'${word}':*` : `'${word}'`,
-    ...(similar.get(word) ?? []).map((other) => `'${other}'`),
+    isPrefix(word, required.length - 1 - index) ? `'${word}':*` : quote(word),
+    ...all(dividedWord(word)),
+    ...[...(joined[index] ?? [])].map(quote),
+    ...(similar?.get(word) ?? []).map(quote),
+    ...(similar === undefined ? [] : all(withoutSigns(word))),
   ]
-  return [...required.map((word, index) => `(${alternatives(word, index).join(' | ')})`), ...excluded.map((word) => `!'${word}'`)].join(
-    ' & ',
-  )
+  const clauses = new Set(required.map((word, index) => `(${alternatives(word, index).join(' | ')})`))
+  return [...clauses, ...excluded.map((word) => `!'${word}'`)].join(' & ')
+}
+
+/** The word that a product has whose whole name is the search: see the database's function `search_name`. */
+export function toNameQuery({ required }: SearchWords): string {
+  return `'=${[...required.join('').replace(SIGN_IN_WORD, '')].slice(0, MAX_WORD_LENGTH).join('')}'`
 }

@@ -41,13 +41,24 @@ test('a word matches as a prefix depending on its place and length', () => {
   for (const [q, query] of [
     ['la', "('la':*)"],
     ['l', "('l')"],
-    ['ba ce lam', "('ba') & ('ce') & ('lam':*)"],
-    ['lam ce -oak', "('lam':*) & ('ce':*) & !'oak'"],
-    ['椅子 赤', "('椅子':*) & ('赤')"],
-    ['one two three four five six', "('one') & ('two':*) & ('three':*) & ('four':*) & ('five':*) & ('six':*)"],
+    ['ba ce lam', "('ba' | 'bace') & ('ce' | 'bace' | 'celam') & ('lam':* | 'celam')"],
+    ['lam ce -oak', "('lam':* | 'lamce') & ('ce':* | 'lamce') & !'oak'"],
+    ['椅子 赤', "('椅子':* | '椅子赤') & ('赤' | '椅子赤')"],
+    ['5 5 5 5 5 5', "('5')"],
+    ['折り畳', "('折り畳':* | ('折り' & 'り畳'))"],
   ] as const) {
     assert.equal(toTextQuery(parseSearch(q)), query)
   }
+  const words = toTextQuery(parseSearch('one two three four five six')).split(' & ')
+  assert.deepEqual(
+    words.map((word) => word.includes(':*')),
+    [false, true, true, true, true, true],
+  )
+})
+
+test('a search of many single letters has a bounded number of words', () => {
+  const query = toTextQuery(parseSearch('1 a '.repeat(50)))
+  assert.ok(query.split("'").length < 2 * 20 * 20, query)
 })
 
 test('ranks a word in the name before one in other places', async () => {
