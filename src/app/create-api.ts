@@ -203,7 +203,16 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
       priceRoutes(scope, catalogue)
       const findDeliveriesOf: FindDeliveries = (order) => findDeliveries(pool, order)
       const nameOf = (who: string) => auth.context.throttle.nameOf(who)
-      const orders = { ...shared, pool, admission, nameOf, batcher: traceOrders(batcher, tracing), findDeliveries: findDeliveriesOf }
+      const { isVerificationRequired } = auth.context
+      const orders = {
+        ...shared,
+        pool,
+        admission,
+        nameOf,
+        isVerificationRequired,
+        batcher: traceOrders(batcher, tracing),
+        findDeliveries: findDeliveriesOf,
+      }
       orderRoutes(scope, orders)
       const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       adminOrderRoutes(scope, { ...orders, findUserIds })

@@ -15,7 +15,7 @@ async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage
     tx,
     lines.map((line) => line.product_id),
   )
-  const shortages = stock.shortagesOf(lines)
+  const shortages = stock.shortagesOf(lines, 'exact')
   if (shortages.length > 0) return shortages
   stock.take(lines)
   await saveStock(tx, stock)

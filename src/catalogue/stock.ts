@@ -16,7 +16,20 @@ export interface Shortage {
 }
 
 /** More than a customer could mostly want: a shortage shows no more, so that a shop's stock, and what it sells in a day, cannot be read from it. */
-const MAX_SHOWN_AVAILABLE = 20
+export const MAX_SHOWN_AVAILABLE = 20
+
+/**
+ * By which stock a line is judged. Only what decides whether an order is placed is `exact`: everything that anybody may ask any number of times
+ * is `rounded`, or a search by halves would find the exact stock.
+ */
+export type StockPrecision = 'exact' | 'rounded'
+
+/** 20 pieces at most as they are, and more up to the next of 50, 100, 200, 500 … */
+export function atPrecision(pieces: number, precision: StockPrecision): number {
+  if (precision === 'exact' || pieces <= MAX_SHOWN_AVAILABLE) return pieces
+  const power = 10 ** Math.floor(Math.log10(pieces))
+  return power * ([1, 2, 5].find((step) => step * power >= pieces) ?? 10)
+}
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
@@ -30,12 +43,12 @@ export class StockLevels {
   }
 
   /** The lines that ask for more than is available. A product must have one line only. */
-  shortagesOf(lines: readonly StockLine[]): Shortage[] {
+  shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
     const shortages: Shortage[] = []
     for (const { product_id, quantity } of lines) {
       // Without an entry the product was deleted between reading and locking.
       const available = this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0
-      if (available !== null && available < quantity)
+      if (available !== null && atPrecision(available, precision) < quantity)
         shortages.push({ product_id, requested: quantity, available: Math.min(available, MAX_SHOWN_AVAILABLE) })
     }
     return shortages

@@ -61,11 +61,11 @@ export function priceBasket(
   const items: OrderItem[] = []
   for (const { product_id, quantity } of lines) {
     const product = products.get(product_id)
-    if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
+    if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines, 'rounded'))
     const { sku, name, category } = product
     const price = priceIn(product, currency)
     if (price === null) {
-      if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(sent, products, stock.shortagesOf(lines))
+      if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(sent, products, stock.shortagesOf(lines, 'rounded'))
       throw refuseCurrency(sent, products, currency)
     }
     items.push({ product_id, sku, name, category, unit_price: price, quantity, total: multiply(price, quantity) })
@@ -74,8 +74,7 @@ export function priceBasket(
 }
 
 /** Throws `purchase_limit` or else `insufficient_stock`, with every line that is the reason. */
-export function assertAvailable({ sent, lines }: Basket, stock: Stock, limits: readonly PurchaseLimit[]): void {
-  const shortages = stock.shortagesOf(lines)
+export function assertAvailable({ sent }: Basket, shortages: readonly Shortage[], limits: readonly PurchaseLimit[]): void {
   if (limits.length > 0) {
     throw refuse(
       'purchase_limit',

@@ -35,7 +35,7 @@ export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed
   )
 }
 
-/** Like `expireOrders`, for orders of guests whose address no account has proven. */
+/** Like `expireOrders`, for orders of guests, and of accounts with the bounds of guests, whose address nobody has proven since. */
 export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(
@@ -45,7 +45,7 @@ export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onF
       join orders on orders.id = held.order_id
       join users on users.id = orders.user_id
       where held.created_at < ${before} and (held.created_at, held.order_id) > (${after.created_at}, ${after.id})
-        and orders.status = 'pending' and users.role = 'guest' and users.owner_id is null
+        and orders.status = 'pending' and users.owner_id is null and users.email_verified_at is null
         and (status_history -> 1 is null or not order_holds_money(status_history))
       order by held.created_at, orders.id
       limit ${AT_ONCE}`,

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { createGuest, type Guest } from '../../test/guests.ts'
 import { assertProblem } from '../../test/problem.ts'
@@ -54,6 +55,82 @@ test('the share holds when many guests order at once, in two processes', async (
   assert.equal(placed.length, 6)
   assert.equal(await holdsOf(lamp), 18)
   assert.deepEqual(await store.readStock(lamp), [82])
+})
+
+test('no answer that costs no order tells one level of stock from another above twenty pieces', async () => {
+  const [less, more, few] = [
+    await store.addProduct({ stock: 137 }),
+    await store.addProduct({ stock: 163 }),
+    await store.addProduct({ stock: 1 }),
+  ]
+  const [grace, ada] = [await guest(), await store.register()]
+  const line = (product: { id: string }, quantity: number) => ({ product_id: product.id, quantity })
+  const wrong = { expected_total: { amount: 1, currency: 'EUR' } }
+  /** Each is refused whatever the stock is, or places nothing. */
+  const questions = (of: { id: string }, quantity: number): [path: string, body: object][] => [
+    ['/orders/quote', { items: [line(of, quantity)] }],
+    ['/orders/quote', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
+    ['/orders', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
+    ['/orders', { items: [line(of, quantity)], ...wrong }],
+    ['/orders', { items: [line(of, quantity), line(few, 9_999)] }],
+  ]
+  const told = async (product: { id: string }, by: { token: string }, quantity: number) => {
+    const answers = questions(product, quantity).map(([path, body]) =>
+      store.call('POST', path, { token: by.token, body, from: '192.0.2.77' }),
+    )
+    return (await Promise.all(answers)).map(({ status, json }) => {
+      const { code, is_available, shortages, limits } = json
+      const text = JSON.stringify([
+        status,
+        code,
+        is_available,
+        shortages,
+        limits,
+        json.errors?.map(({ detail }: { detail: string }) => detail),
+      ])
+      return text.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, (id) => (id === product.id ? 'asked' : id === few.id ? 'few' : 'unknown'))
+    })
+  }
+  for (const by of [grace, ada]) {
+    for (const quantity of [5, 20, 21, 27, 28, 32, 33, 50, 120, 137, 138, 150, 163, 164, 200, 201, 1_000]) {
+      assert.deepEqual(await told(less, by, quantity), await told(more, by, quantity), `${quantity} pieces`)
+    }
+  }
+  assert.deepEqual(await store.readStock(less, more, few), [137, 163, 1])
+  const quote = async (quantity: number) =>
+    (await store.call('POST', '/orders/quote', { token: ada.token, body: { items: [line(less, quantity)] } })).json.is_available
+  assert.deepEqual([await quote(200), await quote(201)], [true, false], 'only the magnitude')
+  assertProblem(await order(ada, less, 138), 409, 'insufficient_stock')
+  assertProblem(await order(grace, less, 28, '192.0.2.78'), 409, 'purchase_limit')
+  const [placed, bought] = [await order(grace, less, 27, '192.0.2.78'), await order(ada, less, 110)]
+  assert.deepEqual([placed.status, bought.status], [201, 201])
+})
+
+test('where accounts need a proven address, one without it has the bounds of a guest, together with the guests of its network', async (t) => {
+  const strict = await startSecondProcess(t, store, { isEmailVerificationRequired: true })
+  const lamp = await store.addProduct({ stock: 100 })
+  const [eve, ada, moved] = [await store.register(), await store.register(), await store.register()]
+  await store.pool.query('update users set email_verified_at = now() where id = $1', [ada.id])
+  await store.pool.query(`insert into imported_customers (id, user_id, digest) values ($1, $2, '')`, [randomUUID(), moved.id])
+  const take = (by: { token: string }, quantity: number, call = strict.call) => order(by, lamp, quantity, '192.0.2.60', call)
+  assertProblem(await take(eve, 21), 409, 'purchase_limit')
+  const held = await take(eve, 15)
+  assert.equal(held.status, 201, held.text)
+  assertProblem(await take(await guest(), 6), 409, 'purchase_limit')
+  assert.deepEqual([(await take(ada, 21)).status, (await take(moved, 21)).status], [201, 201])
+  assert.equal((await take(eve, 21, store.call)).status, 201, 'where no proof is required, an account has no such bound')
+  const later = new Date(Date.now() + 2 * 3_600_000)
+  await expireGuestOrders(store.pool, 3_600, later)
+  const statusOf = async () => (await store.call('GET', `/orders/${held.json.id}`, { token: eve.token })).json.status
+  assert.equal(await statusOf(), 'cancelled')
+  const again = await take(eve, 5)
+  await store.pool.query('update users set email_verified_at = now() where id = $1', [eve.id])
+  await expireGuestOrders(store.pool, 3_600, later)
+  assert.equal(
+    (await store.call('GET', `/orders/${again.json.id}`, { token: eve.token })).json.status,
+    'pending',
+    'a proof ends the bounds',
+  )
 })
 
 test("cancels guests' orders after their own time, and not those of customers or of a guest whose address an account has proven", async () => {

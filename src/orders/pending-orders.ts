@@ -12,15 +12,19 @@ export class PendingOrders {
     this.#counts = counts
   }
 
-  /** Counts one more order of a customer. Throws `too_many_pending_orders` past the limit. */
-  add(userId: string): void {
+  /** Throws `too_many_pending_orders` when a customer may have no more. */
+  assertOneMore(userId: string): void {
     const pending = this.#counts.get(userId) ?? 0
     if (pending >= this.#limit) {
       throw new AppError('too_many_pending_orders', `You have ${pending} pending orders; the limit is ${this.#limit}.`, {
         members: { pending, limit: this.#limit },
       })
     }
-    this.#counts.set(userId, pending + 1)
+  }
+
+  /** Counts one more order of a customer. */
+  add(userId: string): void {
+    this.#counts.set(userId, (this.#counts.get(userId) ?? 0) + 1)
   }
 }
 

@@ -21,6 +21,7 @@ import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
+import { isUnproven } from './placing/unproven-accounts.ts'
 import { assertDeliverable, ShippingAddressSchema } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
@@ -85,6 +86,8 @@ export interface OrderRoutesOptions {
   admission: Admission
   /** A name for a network or an account that shows neither. */
   nameOf: (who: string) => string
+  /** Whether an account is created only after its address is proven. */
+  isVerificationRequired: boolean
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -97,7 +100,9 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 }
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
-  const { pool, lockedRows, batcher, admission, nameOf, baseUrl, now } = options
+  const { pool, lockedRows, batcher, admission, baseUrl, now } = options
+  // Only those from before the proof was required. Where it is not, customers are not asked for one, and may pay in their own time.
+  const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
   const shared = { tags: ['orders'] }
 
   server.post(
@@ -149,6 +154,9 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       } = request.body
       assertDeliverable(shipping_address, '#/shipping_address')
       const [countedFor = userId] = admission.countedFor(request)
+      // One query at most for an order, in a place.
+      const ask = (query: typeof isUnproven) => admission.admit('token', request, () => query(pool, userId))
+      const isBounded = role === 'guest' || (areAccountsBounded && role === 'customer' && (await ask(isUnproven)))
       const placed = await batcher.place(
         {
           userId,
@@ -161,8 +169,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           attributes: isEmpty(attributes) ? null : attributes,
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
-          stockHolder: role === 'guest' ? nameOf(countedFor) : null,
-          isOfBlockedAddress: role === 'guest' && (await admission.admit('token', request, () => isBlockedAddress(pool, userId))),
+          stockHolder: isBounded ? options.nameOf(admission.countedFor(request).at(-1) ?? userId) : null,
+          isOfBlockedAddress: role === 'guest' && (await ask(isBlockedAddress)),
         },
         countedFor,
       )

@@ -117,9 +117,14 @@ export class BatchDecision {
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#referenceTaken(earlier)
     const { items, total } = priceBasket(basket, currency, { products: prices.products, stock })
-    const excess = [...(purchases?.excessOf(userId, basket.lines) ?? []), ...(guestHolds?.excessOf(stockHolder, basket.lines) ?? [])]
-    assertAvailable(basket, stock, excess)
     assertTotal(request.expectedTotal, items, total)
+    pending?.assertOneMore(userId)
+    const ofCustomer = purchases?.excessOf(userId, basket.lines) ?? []
+    // A refusal with any other reason tells no exact stock: that costs an order which would have been placed.
+    for (const precision of ['rounded', 'exact'] as const) {
+      const ofGuests = guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
+      assertAvailable(basket, stock.shortagesOf(basket.lines, precision), [...ofCustomer, ...ofGuests])
+    }
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
     pending?.add(userId)
     stock.take(basket.lines)

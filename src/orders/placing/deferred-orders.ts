@@ -4,11 +4,12 @@ import { AppError } from '../../errors.ts'
 import type { Outcome } from './batch-decision.ts'
 import { rowsAreLocked } from './locked-rows.ts'
 import type { OrderRequest } from './order-request.ts'
+import type { PlacingAttempt } from './place-orders.ts'
 import { requestInProgress, type WaitingOrder } from './waiting-order.ts'
 
 export interface DeferredOrdersOptions {
   /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
-  placeOrders: (requests: readonly OrderRequest[], maxLockMs?: number) => Promise<Outcome[]>
+  placeOrders: (requests: readonly OrderRequest[], attempt: PlacingAttempt) => Promise<Outcome[]>
   /** Returns whether the locked rows that the order needs became free within `ms`. */
   untilFree: (request: OrderRequest, ms: number) => Promise<boolean>
   /** Called when a batch failed with an error that no request reports. */
@@ -109,7 +110,7 @@ export class DeferredOrders {
   async #placeAlone(order: WaitingOrder, maxLockMs: number): Promise<unknown> {
     let error: unknown = null
     try {
-      const [outcome] = await this.#options.placeOrders([order.request], maxLockMs)
+      const [outcome] = await this.#options.placeOrders([order.request], { isUsual: false, maxLockMs })
       this.answer(order, outcome)
       if (outcome?.kind === 'refused') error = outcome.error
       if (outcome?.kind === 'in_progress') error = requestInProgress()

@@ -61,25 +61,25 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
     async (tx) => {
       const held = await findHeldLocks(
         tx,
-        requests.flatMap((request) => lockKeysOf(request, source)),
+        requests.flatMap((request) => lockKeysOf(request)),
       )
       const blocked = new Set(requests.filter((request) => lockedRows.hasAny(rowsOf([request]))))
       const found = {
-        isInProgress: (request: OrderRequest) => held.size > 0 && lockKeysOf(request, source).some((key) => held.has(key)),
+        isInProgress: (request: OrderRequest) => held.size > 0 && lockKeysOf(request).some((key) => held.has(key)),
         isBlocked: (request: OrderRequest) => blocked.has(request),
         responses: await findStoredResponses(
           tx,
           requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? []),
         ),
         references: await findOrdersByReference(tx, requests),
-        purchases: maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser),
         pending: maxPendingOrdersPerUser === null ? null : await findPendingOrders(tx, customersOf(requests), maxPendingOrdersPerUser),
       }
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
       const stock = await lockStock(tx, productIds)
-      // After the lock: an import that changed the stock may have changed the price.
+      // After the lock: an order that was placed meanwhile counts, and an import that changed the stock may have changed the price.
+      const purchases = maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser)
       const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
-      return { ...found, stock, guestHolds, prices: await prices.refresh(tx, productIds) }
+      return { ...found, stock, purchases, guestHolds, prices: await prices.refresh(tx, productIds) }
     },
     { lockTimeoutMs },
   )
@@ -87,7 +87,7 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
 
 function needsStock(
   request: OrderRequest,
-  { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock' | 'guestHolds'>,
+  { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock' | 'purchases' | 'guestHolds'>,
 ): boolean {
   const { idempotencyKey } = request
   const isRetry = idempotencyKey !== null && responses.has(lockKeyOfIdempotencyKey(idempotencyKey))

@@ -1,4 +1,4 @@
-import type { StockLine } from '../../catalogue/stock.ts'
+import { atPrecision, MAX_SHOWN_AVAILABLE, type StockLine, type StockPrecision } from '../../catalogue/stock.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { PurchaseLimit } from '../basket.ts'
@@ -15,13 +15,15 @@ export class GuestHolds {
     this.#held = held
   }
 
-  /** The lines with which a network would hold more than its share. */
-  excessOf(holder: string | null, lines: readonly StockLine[]): PurchaseLimit[] {
+  /** The lines with which a network would hold more than its share, which shows as little of the stock as a shortage. */
+  excessOf(holder: string | null, lines: readonly StockLine[], precision: StockPrecision): PurchaseLimit[] {
     if (holder === null) return []
     return lines.flatMap(({ product_id, quantity }) => {
       const held = this.#held.get(`${holder} ${product_id}`)
-      if (held === undefined || held.quantity + quantity <= held.limit) return []
-      return [{ product_id, requested: quantity, bought: held.quantity, limit: held.limit }]
+      if (held === undefined) return []
+      const left = Math.max(0, held.limit - held.quantity)
+      if (quantity <= atPrecision(left, precision)) return []
+      return [{ product_id, requested: quantity, bought: held.quantity, limit: held.quantity + Math.min(left, MAX_SHOWN_AVAILABLE) }]
     })
   }
 

@@ -10,6 +10,7 @@ import { OptimisticBackoff } from './optimistic-backoff.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
 import { type PlacingContext, placeOrders } from './place-orders.ts'
 import { observe, type PlacingObserver } from './placing-observer.ts'
+import { UnusualOwners } from './unusual-owners.ts'
 import { tooBusy, tooManyOfOne, type WaitingOrder } from './waiting-order.ts'
 
 export interface OrderBatcherOptions extends DeferredOrdersOptions {
@@ -57,8 +58,8 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
   const onConflict = () => observer?.batchUndone()
   const context: PlacingContext = { ...options, prices: new PriceList(), backoff: new OptimisticBackoff(), onConflict }
   return new OrderBatcher({
-    placeOrders: (requests, maxLockMs) => placeOrders(context, requests, maxLockMs),
-    lockKeysOf: (request) => lockKeysOf(request, options),
+    placeOrders: (requests, attempt) => placeOrders(context, requests, attempt),
+    lockKeysOf,
     untilFree: (request, ms) => lockedRows.untilFree(rowsOf([request]), ms),
     onBatchFailed: (error, orders) =>
       logger.error({ err: loggableError(error), orders }, 'a batch of orders failed; each was placed alone'),
@@ -80,6 +81,7 @@ export class OrderBatcher {
   readonly #batchesInFlight = new Set<Promise<unknown>>()
   readonly #lockKeysInFlight = new Set<string>()
   readonly #deferred: DeferredOrders
+  readonly #unusual = new UnusualOwners()
 
   constructor(options: OrderBatcherOptions) {
     this.#options = options
@@ -153,9 +155,13 @@ export class OrderBatcher {
     const oldest = performance.now() - waitMs
     // A retry waits until the batch in flight with the same key has finished.
     const isReady = ({ lockKeys }: WaitingOrder) => !lockKeys.some((key) => this.#lockKeysInFlight.has(key))
-    const fits = ({ request }: WaitingOrder) => {
+    const fits = ({ request, countedFor }: WaitingOrder) => {
+      const [first] = batch
+      if (first === undefined) return true
       const lines = request.basket.lines.length
-      return batch.length === 0 || lines <= smallOrderLines || batchedLines + lines <= batchLines
+      // One who repeats what is refused makes no batch of others be decided twice.
+      if (this.#unusual.has(countedFor) !== this.#unusual.has(first.countedFor)) return false
+      return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }
     for (const order of this.#waiting.take(isReady, fits)) {
       const lines = order.request.basket.lines.length
@@ -176,8 +182,15 @@ export class OrderBatcher {
     for (const key of lockKeys) this.#lockKeysInFlight.add(key)
     this.#options.observer?.ordersTried(batch.length)
     try {
-      const outcomes = await this.#options.placeOrders(batch.map(({ request }) => request))
-      for (const [index, order] of batch.entries()) this.#deferred.answer(order, outcomes[index])
+      const isUsual = batch.every(({ countedFor }) => !this.#unusual.has(countedFor))
+      const outcomes = await this.#options.placeOrders(
+        batch.map(({ request }) => request),
+        { isUsual },
+      )
+      for (const [index, order] of batch.entries()) {
+        this.#unusual.note(order.countedFor, outcomes[index])
+        this.#deferred.answer(order, outcomes[index])
+      }
     } catch (error) {
       await this.#deferred.placeOneByOne(batch, error)
     } finally {

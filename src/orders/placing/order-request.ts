@@ -40,22 +40,18 @@ export function lockKeyOfReference(userId: string, clientReference: string): str
   return `reference ${userId} ${clientReference}`
 }
 
-/** Keys of the locks that a request needs. Each is held by at most one transaction. Products have none: their rows are locked. */
-export function lockKeysOf(
-  {
-    userId,
-    idempotencyKey,
-    clientReference,
-    stockHolder = null,
-  }: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference' | 'stockHolder'>,
-  { maxQuantityPerProductAndUser }: OrderLimits,
-): string[] {
+/**
+ * Keys of the locks that a request needs. Each is held by at most one transaction, so they name only what makes two requests the same. What orders
+ * count together is read after their rows are locked, of products and customers.
+ */
+export function lockKeysOf({
+  userId,
+  idempotencyKey,
+  clientReference,
+}: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference'>): string[] {
   const keys: string[] = []
   if (idempotencyKey !== null) keys.push(lockKeyOfIdempotencyKey(idempotencyKey))
   if (clientReference !== null) keys.push(lockKeyOfReference(userId, clientReference))
-  // Orders that are placed at the same time count each other's purchases.
-  if (maxQuantityPerProductAndUser !== null) keys.push(`purchases ${userId}`)
-  if (stockHolder !== null) keys.push(`guest holds ${stockHolder}`)
   return keys
 }
 

@@ -11,7 +11,8 @@ import { mergeLines } from '../basket.ts'
 import type { Outcome } from './batch-decision.ts'
 import { LockedRows } from './locked-rows.ts'
 import { OptimisticBackoff } from './optimistic-backoff.ts'
-import type { OrderRequest } from './order-request.ts'
+import { OrderBatcher } from './order-batcher.ts'
+import { lockKeysOf, type OrderRequest } from './order-request.ts'
 import { type PlacingContext, placeOrders } from './place-orders.ts'
 
 const { pool, url } = await createTestDatabase({ after })
@@ -128,6 +129,27 @@ for (const [what, spoil] of Object.entries({
     assert.equal(rows.length, what === 'the price is another' ? 2 : 0)
   })
 }
+
+test('one who repeats an order that is refused leaves the usual path to others: one round trip each', async (t) => {
+  const shop = openShop(t)
+  const batcher = new OrderBatcher({
+    placeOrders: (requests, attempt) => placeOrders(shop.context, requests, attempt),
+    lockKeysOf,
+    untilFree: () => assert.fail('no row is locked'),
+  })
+  const [lamp, few] = [await addProduct(pool, { stock: 1_000 }), await addProduct(pool, { stock: 5 })]
+  await batcher.place(request(lamp))
+  const greedy = randomUUID()
+  for (let round = 0; round < 12; round++) {
+    const refused = assert.rejects(batcher.place(request(few, { userId: greedy, quantity: 6 })), { code: 'insufficient_stock' })
+    await Promise.all([refused, batcher.place(request(lamp))])
+  }
+  assert.equal(shop.conflicts, 1, 'the first one could not be known')
+  assert.equal(shop.context.backoff.shouldTry, true)
+  const before = shop.sent
+  await batcher.place(request(lamp))
+  assert.equal(shop.sent - before, 1)
+})
 
 test('places a new order for a key that has expired, in one round trip', async (t) => {
   const shop = openShop(t)

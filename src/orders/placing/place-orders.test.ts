@@ -5,8 +5,9 @@ import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
+import { createGuest } from '../../../test/guests.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
-import { startStore, type TestStore } from '../../../test/store.ts'
+import { startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
 
 const store = await startStore({ after })
 const [ada, bob] = [await store.register(), await store.register()]
@@ -160,6 +161,29 @@ test('waits for a key that another process works on, and answers with Retry-Afte
   assert.equal((await again()).headers['idempotency-replayed'], 'true')
   assert.deepEqual(await store.readStock(lamp), [29])
 })
+
+for (const [what, settings, twoBuyers] of [
+  [
+    'guests of one network',
+    { isNetworkLimited: true },
+    () => Promise.all([createGuest(store, 'a@shop.example'), createGuest(store, 'b@shop.example')]),
+  ],
+  ['one customer who may have few of each product', { maxQuantityPerProductAndUser: 50 }, async () => [ada, ada]],
+] as const) {
+  test(`orders of ${what} for other products do not wait for one another, and none is said to be in progress`, async (t) => {
+    const [one, two] = [await startSecondProcess(t, store, settings), await startSecondProcess(t, store, settings)]
+    const [lamp, vase] = [await store.addProduct({ stock: 30 }), await store.addProduct({ stock: 30 })]
+    const [first, second] = await twoBuyers()
+    const note = { note: `held up: ${what}` }
+    const { letGo, untilHeldUp } = await holdUp(t, note)
+    const heldUp = one.call('POST', '/orders', { token: first?.token, body: { items: [line(lamp)], ...note } })
+    await untilHeldUp()
+    const other = await two.call('POST', '/orders', { token: second?.token, body: { items: [line(vase)] } })
+    assert.equal(other.status, 201, other.text)
+    await letGo()
+    assert.equal((await heldUp).status, 201)
+  })
+}
 
 test('answers a retry at once while the stock of its product is locked', async (t) => {
   const lamp = await store.addProduct({ stock: 3 })

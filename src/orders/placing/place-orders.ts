@@ -16,6 +16,12 @@ export interface PlacingContext extends StateSource {
   onStore?: ((requests: readonly OrderRequest[]) => (error: unknown) => void) | undefined
 }
 
+export interface PlacingAttempt {
+  /** Whether the usual state may be assumed. False for orders that will probably be refused: their failure says nothing about others. */
+  isUsual: boolean
+  maxLockMs?: number
+}
+
 /** Each attempt after the first follows a change by another process, or rows that turned out to be locked. */
 const MAX_ATTEMPTS = 8
 
@@ -27,12 +33,12 @@ const MAX_ATTEMPTS = 8
 export async function placeOrders(
   context: PlacingContext,
   requests: readonly OrderRequest[],
-  maxLockMs = Number.POSITIVE_INFINITY,
+  { isUsual, maxLockMs = Number.POSITIVE_INFINITY }: PlacingAttempt = { isUsual: true },
 ): Promise<Outcome[]> {
   const { lockedRows, backoff, onConflict, onStore } = context
   const rows = rowsOf(requests)
-  let isOptimistic = backoff.shouldTry && !lockedRows.hasAny(rows)
-  if (!backoff.shouldTry) backoff.skipped()
+  let isOptimistic = isUsual && backoff.shouldTry && !lockedRows.hasAny(rows)
+  if (isUsual && !backoff.shouldTry) backoff.skipped()
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const lockTimeoutMs = Math.max(1, Math.ceil(Math.min(maxLockMs, lockedRows.lockTimeoutMs)))
     try {

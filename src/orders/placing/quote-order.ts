@@ -10,7 +10,10 @@ export const QuoteSchema = Type.Object(
   {
     items: OrderSchema.properties.items,
     total: OrderSchema.properties.total,
-    is_available: Type.Boolean({ description: 'Whether there is enough stock of every line, at this moment.' }),
+    is_available: Type.Boolean({
+      description:
+        'Whether there is enough stock of every line, at this moment. Stock of more than 20 pieces is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly.',
+    }),
     shortages: Type.Array(
       Type.Object({
         product_id: Type.String({ format: 'uuid' }),
@@ -31,6 +34,6 @@ export async function quoteOrder(pool: Pool, basket: Basket, currency: string | 
   // One after the other: a request holds one connection at most.
   const { products } = await readPrices(pool, productIds)
   const stock = await readStock(pool, productIds)
-  const shortages = stock.shortagesOf(basket.lines)
+  const shortages = stock.shortagesOf(basket.lines, 'rounded')
   return { ...priceBasket(basket, currency, { products, stock }), is_available: shortages.length === 0, shortages }
 }

@@ -19,7 +19,7 @@ export interface StoreOptions extends OrderLimits {
  */
 export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
   if (drafts.length === 0) return []
-  const lockKeys = drafts.flatMap(({ key, order, stockHolder }) => lockKeysOf({ ...order, idempotencyKey: key, stockHolder }, options))
+  const lockKeys = drafts.flatMap(({ key, order }) => lockKeysOf({ ...order, idempotencyKey: key }))
   const taken = new Map<string, number>()
   for (const { order } of drafts) {
     for (const { product_id, quantity } of order.items) taken.set(product_id, (taken.get(product_id) ?? 0) + quantity)
