@@ -24,8 +24,8 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
       if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
       if (streams === null) await pool.query('select 1')
     } catch (error) {
-      if (!isTemporary(error)) throw error
-      return [{ name: 'database', reason: `the database does not answer: ${reasonOf(error)}` }]
+      const what = isTemporary(error) ? 'the database does not answer' : 'the database cannot be asked'
+      return [{ name: 'database', reason: `${what}: ${reasonOf(error)}` }]
     }
     const failing: { name: string; reason: string }[] = []
     const add = (name: string, what: string, { state, failure }: WatchedStream) => {

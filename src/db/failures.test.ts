@@ -16,13 +16,19 @@ test('classifies as an outage what passes by itself: a server that is unavailabl
     'ENOTFOUND',
     'EHOSTUNREACH',
     'ENETUNREACH',
+    'EMFILE',
+    'ENFILE',
+    '28000',
+    '28P01',
+    '3D000',
   ]
   for (const code of codes) assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code })), code)
+  assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code: '55000', severity: 'FATAL' })), 'a database that takes no connections')
   assert.ok(isDatabaseOutage(new Error('Connection terminated unexpectedly')))
   assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
 })
 
-test('does not classify as an outage a login that a pooler refuses with the SQLSTATE of its outages', () => {
+test('a start tells a login that a pooler refuses, which waiting does not change, from its outages with the same SQLSTATE', () => {
   const fatal = (message: string) => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
   for (const message of [
     'password authentication failed for user "shop"',
@@ -31,7 +37,7 @@ test('does not classify as an outage a login that a pooler refuses with the SQLS
     'no such database: shop',
     'no such user: shop',
   ]) {
-    assert.ok(!isDatabaseOutage(fatal(message)), message)
+    assert.ok(isDatabaseOutage(fatal(message)), message)
     assert.equal(explainRefusal(fatal(message), 'DATABASE_URL'), `the database cannot be used: ${message}; check DATABASE_URL`)
   }
   for (const message of [

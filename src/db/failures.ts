@@ -14,8 +14,9 @@ import {
   TRANSACTION_TIMEOUT,
 } from './sql-state.ts'
 
-// Class 08: connection exception, 53: insufficient resources.
-const OUTAGE_CLASSES = ['08', '53']
+// Class 08: connection exception, 28 and 3D: a login that is refused, such as after a failover or amid a change of its password,
+// 53: insufficient resources.
+const OUTAGE_CLASSES = ['08', '28', '3D', '53']
 const OUTAGES = new Set([
   ...[ADMIN_SHUTDOWN, CRASH_SHUTDOWN, CANNOT_CONNECT_NOW],
   // A standby that is not promoted yet.
@@ -23,6 +24,8 @@ const OUTAGES = new Set([
   ...[IDLE_IN_TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT, IDLE_SESSION_TIMEOUT],
   ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
+  // This process, or its machine, has no descriptor left for another connection.
+  ...['EMFILE', 'ENFILE'],
 ])
 // `pg` gives these no code.
 const LOST_CONNECTION =
@@ -30,8 +33,9 @@ const LOST_CONNECTION =
 
 /** Whether the database is unavailable for now, as opposed to a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
-  const { code, message } = (error ?? {}) as { code?: string; message?: string }
-  if (isPoolerRefusal(error)) return false
+  const { code, message, severity } = (error ?? {}) as { code?: string; message?: string; severity?: string }
+  // The server ends the session, such as one that may not connect to this database.
+  if (severity === 'FATAL') return true
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
 }

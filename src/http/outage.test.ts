@@ -16,6 +16,7 @@ import { addProduct, TEST_SECRET } from '../../test/store.ts'
 import { prepareDatabase } from '../app/prepare-database.ts'
 import { createApp } from '../app.ts'
 import { readConfig } from '../config.ts'
+import { connectClient } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { RefusalLog } from './refusal-log.ts'
 
@@ -135,6 +136,47 @@ test('answers with Retry-After while the database is unavailable, and continues 
   assert.equal((await placeOrder()).status, 201)
   assert.deepEqual(await readState(), { orders: 1, keys: 0, available: 3 })
 })
+
+const REFUSED_LOGINS = [
+  {
+    how: 'takes no connections',
+    refuse: (name: string) => `alter database ${name} allow_connections false`,
+    back: (name: string) => `alter database ${name} allow_connections true`,
+  },
+  {
+    how: 'may not be connected to',
+    refuse: (name: string) => `revoke connect on database ${name} from public`,
+    back: (name: string) => `grant connect on database ${name} to public`,
+  },
+]
+for (const { how, refuse, back } of REFUSED_LOGINS) {
+  test(`a database that ${how} is unavailable, with the reason, until it is back`, async (t) => {
+    const lines: string[] = []
+    const { name, addresses, call, placeOrder } = await startWiredStore(
+      t,
+      pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) }),
+    )
+    await using admin = await connectClient(Object.assign(new URL(addresses.owner), { pathname: '/postgres' }).href, 'test')
+    const end = () => admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1`, [name])
+    await admin.query(refuse(name))
+    await end()
+    // The first answers are from sessions that ended, later ones from logins that were refused.
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      for (const answer of await Promise.all([placeOrder(), call('GET', '/products?q=lamp')])) {
+        assertProblem(answer, 503, 'unavailable')
+        assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
+      }
+    }
+    const readiness = await call('GET', '/readyz')
+    assert.equal(readiness.status, 503)
+    assert.match(readiness.text, /database/)
+    assert.ok(!lines.some((line) => JSON.parse(line).level >= 50 && 'request_id' in JSON.parse(line)), lines.join(''))
+
+    await admin.query(back(name))
+    assert.equal((await placeOrder()).status, 201)
+    await eventually(async () => (await call('GET', '/readyz')).status === 200, { what: 'readiness' })
+  })
+}
 
 test('the log of refused requests has a reason where the error of a host with several addresses has no message', async () => {
   const socket = connect({
