@@ -9,6 +9,7 @@ import { assertFinding, examine } from './doctor-harness.ts'
 import { freePort } from './free-port.ts'
 import { connectManager, connectNatsTopic } from './nats-harness.ts'
 import { NO_NATS, startNatsServer } from './nats-server.ts'
+import { startSmtpServer } from './smtp-server.ts'
 import { startVarnish, varnishMissing } from './varnish.ts'
 
 test('a broker that is unavailable, empty, wrongly configured and right', { skip: NO_NATS }, async (t) => {
@@ -62,6 +63,15 @@ test('the stream that the store creates is right, and one that loses messages is
   assert.deepEqual(advised.map(([key]) => key).sort(), ['discard', 'discard_new_per_subject', 'max_msgs_per_subject'])
   await streams.update('ORDERS', Object.fromEntries(advised))
   assertFinding(await look(), 'broker', 'ok', /all current$/)
+})
+
+test('a mail server that asks for no login is named as one', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const look = (others: Record<string, string> = {}) => examine({ SMTP_URL: smtp.url, EMBEDDED: 'on', ...others })
+  const place = `^127\\.0\\.0\\.1:${smtp.port} answers`
+  assertFinding(await look({ MAIL_FROM: 'shop@store.example' }), 'mail server', 'ok', new RegExp(`${place} without a login$`))
+  assertFinding(await look(), 'mail server', 'warning', new RegExp(`${place}, and MAIL_FROM is not set`), /^set MAIL_FROM/)
+  assert.deepEqual(smtp.mails, [])
 })
 
 test('a Varnish that is unavailable, is another server, refuses this machine, and lets it purge', { skip: varnishMissing }, async (t) => {

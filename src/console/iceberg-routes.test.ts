@@ -136,6 +136,29 @@ test('every refusal is also an error of the protocol, whose message a client sho
   assert.equal('error' in json, false, 'only below /iceberg/')
 })
 
+test('a lake that cannot be read is 503 as the protocol says, and a large body is never read', async (t) => {
+  const server = await startS3Server(t)
+  Object.assign(process.env, server.env)
+  const { lakeBucket } = readConfig({ ...server.env, LAKE_URL: `s3://${server.bucket}/shop` })
+  const remote = await startStore(t, { lakeBucket })
+  const { key: reader } = await makeKey(remote, ['figures:read'])
+  server.fault = () => ({ status: 403 })
+  const tables = '/iceberg/v1/namespaces/storefront/tables'
+  for (const path of [tables, `${tables}/orders`]) {
+    const { status, json, headers } = await remote.call('GET', path, { token: reader })
+    assert.deepEqual([status, json.error.type, json.error.code, json.error.message], [503, 'ServiceUnavailableException', 503, json.detail])
+    assert.match(String(headers['content-type']), /^application\/json/)
+  }
+  server.fault = () => undefined
+  assert.equal((await remote.call('GET', tables, { token: reader })).status, 200, 'the bucket is back')
+
+  // No call reads a body, so none can be too large.
+  const body = { name: 'x'.repeat(2_000_000) }
+  const { status, json } = await remote.call('POST', tables, { token: reader, body })
+  assert.deepEqual([status, json.error.code, json.error.message], [405, 405, json.detail])
+  assert.equal((await remote.call('GET', tables, { token: reader, body })).status, 200)
+})
+
 test('is for those who may read figures, and read-only', async () => {
   const other = await makeKey(store, ['orders:read'])
   const refused = (error: unknown) => error instanceof IcebergError && error.status === 403
