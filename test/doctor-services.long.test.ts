@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
+import { doubtSingleServer } from '../src/topic/nats/inspect-broker.ts'
 import { onCleanup } from './cleanup.ts'
 import { createTestDatabase } from './database.ts'
 import { assertFinding, examine } from './doctor-harness.ts'
@@ -50,7 +51,26 @@ test('the stream that the store creates is right, and one that loses messages is
   assertFinding(await look(), 'broker', 'problem', /^there is no stream ORDERS$/, /^start the store, whose role stream creates it/)
   const db = await createTestDatabase(t)
   await connectNatsTopic(t, { ...db, name: 'orders' }, server.url).newestPosition()
-  assertFinding(await look(), 'broker', 'ok', /^NATS \d+\.\d+\.\d+, 1 in the cluster; the stream has 1 of 1 replicas, all current$/)
+  // A release before 2.10 has no setting by which a single server is safe.
+  const assertRight = (findings: Awaited<ReturnType<typeof look>>) => {
+    const isOld = findings.some(({ found }) => /^NATS 2\.[0-9]\./.test(found))
+    if (isOld)
+      assertFinding(
+        findings,
+        'broker',
+        'warning',
+        /is a single server, and a power failure loses its newest messages$/,
+        /^run three servers/,
+      )
+    else
+      assertFinding(
+        findings,
+        'broker',
+        'ok',
+        /^NATS [\d.]+, 1 in the cluster; .* 1 of 1 replicas, all current; a single server needs sync_interval/,
+      )
+  }
+  assertRight(await look())
   const few = await look({ NATS_REPLICAS: '3' })
   assertFinding(few, 'broker', 'warning', /^the stream has 1 replicas, and NATS_REPLICAS is 3$/, /^restart the role stream/)
 
@@ -62,7 +82,7 @@ test('the stream that the store creates is right, and one that loses messages is
   const advised = [...found.matchAll(/(\w+)=([^ ,]+)/g)].map(([, key = '', value = '']) => [key, JSON.parse(value)])
   assert.deepEqual(advised.map(([key]) => key).sort(), ['discard', 'discard_new_per_subject', 'max_msgs_per_subject'])
   await streams.update('ORDERS', Object.fromEntries(advised))
-  assertFinding(await look(), 'broker', 'ok', /all current$/)
+  assertRight(await look())
 })
 
 test('a mail server that asks for no login is named as one', async (t) => {
@@ -98,4 +118,9 @@ test('a Varnish that is unavailable, is another server, refuses this machine, an
   const several = await examine({ CDN_PURGE_URL: 'fastly://:hunter2@service', EMBEDDED: 'on' })
   assertFinding(several, 'cache', 'ok', /^fastly is not asked/)
   assert.ok(!JSON.stringify(several).includes('hunter2'))
+})
+
+test('a single NATS server is doubted up to 2.9, and not from 2.10 on', () => {
+  for (const version of ['2.9.10', '2.9.25']) assert.match(doubtSingleServer(version)?.what ?? '', /a power failure loses/)
+  for (const version of ['2.10.0', '2.12.1', '3.0.0']) assert.equal(doubtSingleServer(version), null)
 })

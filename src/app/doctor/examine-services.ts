@@ -14,9 +14,10 @@ export function examineBroker({ nats }: Config, timeoutMs: number, now: () => nu
     })
     const reached = `NATS ${found.version}, ${found.servers} in the cluster`
     const findings = found.doubts.map(({ isProblem, what, remedy: step }) => (isProblem ? problem : warning)('broker', what, step))
+    const single = found.servers === 1 ? '; a single server needs sync_interval: always, which is not examined' : ''
     return findings.length > 0
       ? findings
-      : [ok('broker', `${reached}; the stream has ${found.replicas} of ${nats.replicas} replicas, all current`)]
+      : [ok('broker', `${reached}; the stream has ${found.replicas} of ${nats.replicas} replicas, all current${single}`)]
   })
 }
 

@@ -142,5 +142,12 @@ function assertInstalled(programs: string): void {
 
 function makeExecutable(file: string): void {
   const { mode } = statSync(file)
-  if ((mode & 0o555) !== 0o555) chmodSync(file, mode | 0o555)
+  if ((mode & 0o555) === 0o555) return
+  try {
+    chmodSync(file, mode | 0o555)
+  } catch (error) {
+    throw new PostgresUnavailable(`not every user may run ${file}, and its mode cannot be changed from here; run chmod a+rx on it`, {
+      cause: error,
+    })
+  }
 }

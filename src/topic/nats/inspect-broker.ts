@@ -12,7 +12,25 @@ export interface BrokerReport {
   servers: number
   /** Replicas of the stream that have every message. */
   replicas: number
-  doubts: { isProblem: boolean; what: string; remedy: string }[]
+  doubts: Doubt[]
+}
+
+interface Doubt {
+  isProblem: boolean
+  what: string
+  remedy: string
+}
+
+/** A server confirms before its disk has a message, unless a setting that only releases from 2.10 on have says otherwise. Clients cannot ask for it. */
+export function doubtSingleServer(version: string): Doubt | null {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major > 2 || (major === 2 && minor >= 10)) return null
+  return {
+    isProblem: false,
+    what: `NATS ${version} is a single server, and a power failure loses its newest messages`,
+    remedy:
+      'run three servers with NATS_REPLICAS=3, or one of 2.10 or later with sync_interval: always; until then storefront replay after it',
+  }
 }
 
 /** Looks at the broker and its stream, and changes nothing. Throws when no server accepts this client. */
@@ -65,6 +83,8 @@ export async function inspectBroker(
         remedy: 'restart the role stream, which raises them',
       })
     const behind = (info.cluster?.replicas ?? []).filter(({ current, offline }) => !current || offline === true).map(({ name }) => name)
+    const lone = others.length <= 1 && settings.replicas === 1 ? doubtSingleServer(version) : null
+    if (lone !== null) doubts.push(lone)
     if (behind.length > 0)
       doubts.push({
         isProblem: false,
