@@ -31,6 +31,8 @@ export interface KindResult extends Measurement {
   offered: number
   /** The number of answers by status; `none` without one. */
   statuses: Record<string, number>
+  /** How long each good answer took. */
+  goodMs: number[]
   /** Refusals with 503 that have no Retry-After. */
   withoutRetryAfter: number
 }
@@ -60,6 +62,7 @@ interface Answer extends Sent {
 
 const TICK_MS = 2
 const PATIENCE_MS = 15_000
+const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 const run = `${process.pid}-${Date.now()}`
 let unique = 0
 
@@ -74,13 +77,13 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
   let outstanding = 0
   let onAnswer: (line: Line) => void = () => {}
   const totalWeight = kinds.reduce((sum, { weight }) => sum + weight, 0)
+  const credits = kinds.map(() => 0)
+  /** By turns, so that a few requests have every kind among them. */
   const choose = () => {
-    let left = Math.random() * totalWeight
-    for (const [index, { weight }] of kinds.entries()) {
-      left -= weight
-      if (left < 0) return index
-    }
-    return 0
+    for (const [index, { weight }] of kinds.entries()) credits[index] = (credits[index] ?? 0) + weight
+    const chosen = credits.indexOf(Math.max(...credits))
+    credits[chosen] = (credits[chosen] ?? 0) - totalWeight
+    return chosen
   }
   const finish = (line: Line, status: string, hasRetryAfter: boolean) => {
     const { sent } = line
@@ -100,6 +103,7 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
     open.add(line)
     let held: Buffer = Buffer.alloc(0)
     let left = 0
+    let isChunked = false
     let status = ''
     let hasRetryAfter = false
     let mustClose = false
@@ -109,6 +113,13 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
       else onAnswer(line)
     }
     line.socket.on('data', (bytes: Buffer) => {
+      if (isChunked) {
+        held = Buffer.concat([held.subarray(-LAST_CHUNK.length), bytes])
+        isChunked = !held.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)
+        if (isChunked) return
+        held = Buffer.alloc(0)
+        return done()
+      }
       if (left > 0) {
         left -= bytes.length
         if (left <= 0) done()
@@ -121,6 +132,8 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
       status = head.slice(9, 12)
       hasRetryAfter = /\r\nretry-after: \d+/i.test(head)
       mustClose = /\r\nconnection: close/i.test(head)
+      isChunked = /\r\ntransfer-encoding: chunked/i.test(head) && !held.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)
+      if (isChunked) return
       left = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0) - (held.length - headEnd - 4)
       held = Buffer.alloc(0)
       if (left <= 0) done()
@@ -176,7 +189,7 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
     while (performance.now() < endsAt) {
       await new Promise((resolve) => setTimeout(resolve, TICK_MS))
       const now = Math.min(performance.now(), endsAt)
-      const due = perSecond === null ? 0 : Math.floor(((now - beganAt) / 1_000) * perSecond)
+      const due = perSecond === null ? 0 : Math.ceil(((now - beganAt) / 1_000) * perSecond)
       for (; made < due; made++) add(phase, beganAt + (made / (perSecond ?? 1)) * 1_000)
     }
   }
@@ -205,11 +218,8 @@ function resultOf(name: string, offered: number, seconds: number, answers: reado
   for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1
   const unanswered = offered - answers.length
   if (unanswered > 0) statuses.none = (statuses.none ?? 0) + unanswered
-  const measured = summarise(
-    good.map(({ ms }) => ms),
-    seconds,
-    offered - good.length,
-  )
+  const goodMs = good.map(({ ms }) => ms)
+  const measured = summarise(goodMs, seconds, offered - good.length)
   const withoutRetryAfter = answers.filter(({ status, hasRetryAfter }) => status === '503' && !hasRetryAfter).length
-  return { ...measured, name, offered, statuses, withoutRetryAfter }
+  return { ...measured, name, offered, statuses, goodMs, withoutRetryAfter }
 }

@@ -4000,7 +4000,7 @@ export interface components {
         Quote: {
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
-            /** @description Whether there is enough stock of every line, at this moment. */
+            /** @description Whether there is enough stock of every line, at this moment. Stock of more than 20 pieces is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly. */
             is_available: boolean;
             shortages: {
                 /** Format: uuid */
