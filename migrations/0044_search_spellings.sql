@@ -30,27 +30,30 @@ begin
 end
 $$;
 
--- What a text is found by besides its words, of its first 20,000 characters. `words`: search_text of the text.
+-- What a text is found by besides its words, of its first 20,000 characters. `words`: search_text of the text. Each step reads only the places of
+-- the text that it is about: most words are in none.
 create function search_spellings(text, words text) returns text
   language plpgsql immutable strict parallel safe as $$
 declare
   most constant integer := 20000;
   letter constant text := '[^\u0001-@\u005b-\u0060\u007b-\u00bf\u2000-\u206f\u3000-\u3020]';
   spellings text := '';
-  signs text;
-  spaced text;
+  places text;
 begin
   if $1 ~ '[0-9+#]' then
-    signs := search_signs(left($1, most));
-    spaced := case when signs = left($1, most) then left(words, most) else left(search_text(signs), most) end;
+    -- Words with digits or signs, and their neighbours.
+    select left(search_text(string_agg(place[1], ' ')), most) into places
+    from regexp_matches(search_signs(left($1, most)),
+      '((?:(?:[^ \n\r\t0-9]+[ \n\r\t]+)?[^ \n\r\t]*[0-9\uE001\uE002][^ \n\r\t]*(?:[ \n\r\t]+|$))+[^ \n\r\t]*)', 'g') as place;
     -- Letters and digits are also written together.
-    spellings := concat_ws(' ', spaced,
-      regexp_replace(spaced, '([^ 0-9]) +(?=[0-9])', '\1', 'g'),
-      regexp_replace(spaced, '([0-9]) +(?=[^ 0-9])', '\1', 'g'));
+    spellings := concat_ws(' ', places,
+      regexp_replace(places, '([^ 0-9]) +(?=[0-9])', '\1', 'g'),
+      regexp_replace(places, '([0-9]) +(?=[^ 0-9])', '\1', 'g'));
   end if;
   if $1 ~ (letter || '[-''’.&_‐‑]' || letter) then
-    spellings := concat_ws(' ', spellings, left(search_text(
-      regexp_replace(left($1, most), '(?<=' || letter || ')[-''’.&_‐‑](?=' || letter || ')', '', 'g')), most));
+    select left(search_text(string_agg(regexp_replace(place[1], '[-''’.&_‐‑](?=' || letter || ')', '', 'g'), ' ')), most) into places
+    from regexp_matches(left($1, most), '(' || letter || '+(?:[-''’.&_‐‑]' || letter || '+)+)', 'g') as place;
+    spellings := concat_ws(' ', spellings, places);
   end if;
   if octet_length(words) > char_length(words) and words ~ ('[' || search_unspaced() || ']') then
     spellings := concat_ws(' ', spellings, regexp_replace(left(words, most), '[' || search_unspaced() || ']+', ' ', 'g'), (
