@@ -3,8 +3,8 @@ import { sql } from '../db/sql.ts'
 import { deleteFactors } from './factors/reset-factors.ts'
 
 /**
- * Deletes what was added to an account besides its password since a time, or ever: it would stay a way in for the person who added it, or lead
- * the owner's next parcel to them. Recovery codes go in any case, because their age is not known. Returns the number of deleted factors.
+ * Deletes second factors, linked sign-ins and addresses that were added since `since` (null: all). An intruder could otherwise sign in
+ * again, or redirect a parcel. Recovery codes are always deleted, because their age is not known. Returns the number of deleted factors.
  */
 export async function deleteAdded(tx: Transaction, userId: string, since: Date | null): Promise<number> {
   const { passkeys, totp } = await deleteFactors(tx, userId, since)

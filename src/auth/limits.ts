@@ -57,5 +57,5 @@ export const SIGN_INS = byAddress('sign-in', 60, 60)
 // Of each kind. Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid reset
 // tokens meanwhile. In one count registrations, whose tokens are of no use to the owner, would use up the resets.
 export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
-// Of those, by one network for registrations, and by one account for a new address: three of them are needed to use up the mails of an address.
+// By one network for registrations, and by one account for a new address: it takes three of them to use up the mails of an address.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }

@@ -80,8 +80,8 @@ export class Throttle {
   }
 
   /**
-   * As `guardPassword`, for a code of an authenticator app, whose account's password or session the client has. Sign-ins, and step-ups in sessions, are
-   * counted apart: who has the password cannot hold up the owner's sessions.
+   * Like `guardPassword`, for a code of an authenticator app: the client has the account's password or session. Sign-ins and
+   * step-ups have separate counts, so somebody who knows the password cannot hold up the owner's sessions.
    */
   async guardCode<T>(
     client: Client,
@@ -94,7 +94,7 @@ export class Throttle {
     return this.guardProof(client, () => this.#guardTurn({ wrong: WRONG_CODES, turn: CODE_TURN }, key, client, checkBelowCeiling))
   }
 
-  /** As `guardPassword`, for a proof that nobody can guess. It counts for the address alone, so that nobody elsewhere makes its owner wait. */
+  /** Like `guardPassword`, for an unguessable proof. It counts by network address only, so a stranger cannot make the owner wait. */
   async guardProof<T>(client: Client, check: () => Promise<T | null>): Promise<T | null> {
     return this.#guardCounters(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), client, check)
   }

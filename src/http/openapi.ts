@@ -59,7 +59,7 @@ const TAGS = [
   { name: 'operations', description: "Every customer's orders for operators and API keys, and the health of the process." },
 ]
 
-/** Calls that read their lines themselves have no schema of the body: it would be checked. */
+/** Calls that read their lines themselves declare no body schema, because a declared one is checked. */
 const LINES = { type: 'string', description: 'One JSON object a line; as CSV one record a line, after the names of the columns.' }
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {

@@ -1,6 +1,6 @@
 import type { AccountCaller } from './caller.ts'
 
-/** When a route needs a fresh proof of who is at the session: `true` for accounts that have a second factor, `always` for all. */
+/** When a route needs recent authentication: `true` for accounts that have a second factor, `always` for all. */
 export type StepUp = true | 'always'
 
 /** What a session must have proven besides its account and role. Implemented by `auth/`; API keys have no session and are not asked. */

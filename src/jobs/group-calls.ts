@@ -1,5 +1,5 @@
 /**
- * A function whose calls share the work of `run`: those that come while a group is at work are the next group, of at most `max`. When a group
+ * A function whose calls share the work of `run`: calls that come during a run form the next group, of at most `max`. When a group
  * fails, each of its calls is made alone, so that one cannot fail the others. `run` returns the results in the order of the items.
  */
 export function groupCalls<Item, Result>(run: (items: readonly Item[]) => Promise<Result[]>, max: number): (item: Item) => Promise<Result> {

@@ -230,7 +230,7 @@ test('a folder with the name of the next file fails a write, to be seen', async 
   const store = new LocalLakeStore(await makeLakeDirectory(t))
   await record(pool, 0)
   await mkdir(store.locate('activities/after-0000000000000000.parquet'), { recursive: true })
-  await assert.rejects(writerOn(pool, store).write(), /after-0{16}\.parquet is there, and is no file: move it away/)
+  await assert.rejects(writerOn(pool, store).write(), /after-0{16}\.parquet has the name of the next file and is not a file: move it away/)
 })
 
 test('verify finds a missing, a doubled, an altered and an unknown activity, and a damaged file', async (t) => {

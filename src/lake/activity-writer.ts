@@ -61,7 +61,8 @@ export class ActivityWriter {
     const { store } = this.#options
     for (let [written, taken] = [0, -1]; ; ) {
       this.#end = await findActivityEnd(store, this.#end)
-      if (this.#end.id === taken) throw new OperatorError(`${store.locate(nameAfter(taken))} is there, and is no file: move it away`)
+      if (this.#end.id === taken)
+        throw new OperatorError(`${store.locate(nameAfter(taken))} has the name of the next file and is not a file: move it away`)
       const upTo = await this.#findSettled(this.#end.id)
       const stored = await writeActivities(this.#options, this.#end.id, upTo)
       written += stored.written

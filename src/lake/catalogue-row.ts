@@ -4,8 +4,8 @@ import { type Sql, sql } from '../db/sql.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 
 /**
- * Columns of the files of the catalogue, by DuckDB type. Amounts are minor units of `currency`. Of an event of a product all but those of
- * stock, of one of its price the amounts, of one of stock the levels; the others are null. Only ever added to.
+ * Columns of the files of the catalogue, by DuckDB type. Amounts are minor units of `currency`. A product event
+ * fills every column except the stock levels, a price event the amounts, a stock event the levels. Columns are only added.
  */
 export const CATALOGUE_COLUMNS = {
   sequence: sql`BIGINT`,

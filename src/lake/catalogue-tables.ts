@@ -6,7 +6,7 @@ const { product_id, version, sku, name, slug, description, category, brand, vari
 const { currency, currency_exponent, price_amount, compare_at_amount, image_url, created_at, archived_at, product } = CATALOGUE_COLUMNS
 const { sequence, event_id, event_type, event_time, available, previous_available } = CATALOGUE_COLUMNS
 
-/** Of the rows of a product that follow each other: from `valid_from` up to, and without, `valid_to`, which is null for the last. */
+/** Validity of consecutive product rows: `valid_from` inclusive, `valid_to` exclusive, null on the current row. */
 const VALIDITY = { valid_from: sql`TIMESTAMPTZ`, valid_to: sql`TIMESTAMPTZ`, is_current: sql`BOOLEAN` }
 const TEXTS = { sku, name, slug, description, category, brand, variant_group, options, attributes }
 const PRICE = { currency, currency_exponent, price_amount, compare_at_amount }

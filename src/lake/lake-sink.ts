@@ -188,7 +188,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
         const stored = await this.#watch(() => this.#files.store(rows, this.#fence))
         idle = stored < (rows[0]?.sequence ?? 0) ? idle + 1 : 0
         if (idle === MAX_IDLE)
-          throw new Error('something has the name of the next file of the lake, and is no file of it: see .pending in the lake')
+          throw new Error('a folder or a foreign file has the name of the next lake file: move it out of .pending in the lake')
         this.#forgetUpTo(stored, since)
         this.#options.logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }

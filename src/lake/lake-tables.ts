@@ -11,7 +11,7 @@ const { shipping_amount, discount_amount, tax_amount, fee_amount, payment_provid
 /** Of the view `order_events`, by type. */
 export const EVENT_COLUMNS = { ...LAKE_COLUMNS, ingest_date: sql`DATE` }
 
-/** Of the view `orders`: its value in the newest event, or among all of an order, and its type. */
+/** Columns of the view `orders`: an expression over the newest event or the order's whole history, and the DuckDB type. */
 export const ORDER_COLUMNS: Readonly<Record<string, readonly [value: Sql, type: Sql]>> = {
   ...sameColumns({ order_id, order_number, version, status, user_id, currency, currency_exponent, total_amount, original_amount }),
   ...sameColumns({ client_reference, shipping_country }),

@@ -18,7 +18,7 @@ const MAX_OUTPUT_BYTES = MAX_ROW_BYTES + 1_048_576
 const MAX_QUERIES = 3
 const DUCKDB_MEMORY = '512MB'
 const SPILL = '1GB'
-/** Of what Node.js and DuckDB reserve, about 640 MB more than they use. */
+/** Bounds the memory that Node.js and DuckDB reserve, about 640 MB more than they use. */
 const PROCESS_MEMORY_KIB = 1_500_000
 const CPU_SECONDS = 30
 const RETRY_SECONDS = 2

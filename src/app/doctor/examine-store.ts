@@ -52,7 +52,7 @@ export async function examineStore(
 async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
   const [files, dead] = await Promise.all([examineLake(config, timeoutMs), hanging])
   if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
-  // Of a bucket that cannot be reached one line is enough.
+  // An unreachable bucket needs one line only.
   return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
 }
 
@@ -65,7 +65,7 @@ async function examineDatabases(config: Config, found: Promise<FoundDatabase>, t
     examineSlot(config, addresses, timeoutMs),
   ]
   const [database = [], roles = [], slot = []] = await Promise.all(examined)
-  // Of a database that cannot be reached one line is enough.
+  // An unreachable database needs one line only.
   const isReached = database.some(({ status }) => status !== 'problem') || database.length > 1
   return isReached ? [...database, ...roles, ...slot] : [...database, ...roles.filter(({ found: line }) => line !== database[0]?.found)]
 }

@@ -71,7 +71,7 @@ export async function confirmPasswordReset(
       set password_hash = ${passwordHash}, email_verified_at = coalesce(email_verified_at, ${now()})
       where id = ${owner.user_id} and email = ${owner.email}`)
     if (changed === 0) throw invalidOneTimeToken()
-    // Who registered an address that nobody had proven need not own it: what they added besides the password would stay a way in.
+    // The person who registered an unproven address may not own it, so every other way in that they added is removed.
     if (owner.role === 'customer' && owner.email_verified_at === null) await deleteAdded(tx, owner.user_id, null)
     const guests = await takeOverGuests(tx, { id: owner.user_id, email: owner.email }, now())
     await sendAccountMail(tx, {

@@ -113,8 +113,8 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
 }
 
 /**
- * Gives products the new name of their first category at once where another category has the former one by now: else that name, which they
- * still have as text, could not move them there. Call it before a change that names a category. The products must be locked.
+ * Updates the category name of products at once where another category has taken the former name. Otherwise a change that sets
+ * the former name would look like no change. Call it before a change that names a category. The products must be locked.
  */
 export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

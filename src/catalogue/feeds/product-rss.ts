@@ -82,7 +82,7 @@ function withoutForbidden(text: string): string {
   return text.toWellFormed().replace(FORBIDDEN, '')
 }
 
-/** Nothing for a text of which nothing remains: readers refuse empty elements. */
+/** Omits an element whose text is empty after cleaning, because readers refuse empty elements. */
 function element(name: string, text: string): string {
   const escaped = withoutForbidden(text).replace(/[&<>\r]/g, (character) => REFERENCES[character] ?? '')
   return escaped.trim() === '' ? '' : `<${name}>${escaped}</${name}>\n`

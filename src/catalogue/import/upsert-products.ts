@@ -119,7 +119,7 @@ async function findBooked(
   return new Map(rows.map(({ at, delta }) => [named[at - 1] as ImportedProduct, delta]))
 }
 
-/** Those that stay because the file names none are without one in the currency of the product's own price, which may be another one by now. */
+/** When the file has no prices, the stored ones stay, except the one in the currency of the product's own price, which may have changed. */
 const OFFERED_PRICES = sql`coalesce(input.prices, product.prices, '{}') - input.price_currency`
 
 interface WrittenProduct {

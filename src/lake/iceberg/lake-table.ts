@@ -13,7 +13,7 @@ export interface LakeTableDefinition {
   description: string
   /** By DuckDB type. */
   columns: Readonly<Record<string, Sql>>
-  /** Of whose files it is made. */
+  /** The dataset whose files back this table. */
   dataset: DatasetName
 }
 

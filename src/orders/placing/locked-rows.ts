@@ -168,5 +168,5 @@ function keysOf({ products = [], customers = [], orders = [] }: Rows): string[] 
 }
 
 export function rowsAreLocked(cause?: unknown): AppError {
-  return new AppError('unavailable', 'What this needs is being changed by another request. Try again in a moment.', { cause })
+  return new AppError('unavailable', 'Another request is changing the same rows. Retry in a moment.', { cause })
 }

@@ -19,7 +19,7 @@ export interface OrderRequest {
   attributes: Attributes | null
   idempotencyKey: IdempotencyKey | null
   traceparent: string
-  /** Of a guest: refused when everything else is right, so that nobody learns of a block without placing orders for other addresses. */
+  /** Guests only. Checked last, so a block cannot be probed without placing real orders. */
   isOfBlockedAddress?: boolean
   /** Guests only: whose share of a product's stock the order takes, a hash of the network or the guest. */
   stockHolder?: string | null
