@@ -111,3 +111,13 @@ test('npm installs it into an empty folder, where npx runs a store whose data is
   assert.ok(existsSync(join(folder, 'data/postgres')))
   assert.equal(await store.end('SIGTERM'), 0)
 })
+
+// Packages of the tests ask for a later Node.js than the oldest one that npm may run on, in 80 lines of warnings.
+test('npm ci prints no warning on an old Node.js', { skip: oldNode === null && 'no Node.js before 26 is installed' }, () => {
+  const others = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'))
+  const { status, stderr } = spawnSync('npm', ['ci', '--dry-run', '--offline'], {
+    ...{ cwd: ROOT, encoding: 'utf8' },
+    env: { PATH: [dirname(oldNode ?? ''), ...others].join(delimiter), HOME: process.env.HOME },
+  })
+  assert.deepEqual([status, stderr], [0, ''])
+})
