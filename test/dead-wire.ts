@@ -45,6 +45,12 @@ export async function openDeadWire(t: Cleanup, url: string) {
     recover() {
       isDead = false
     },
+    /** Ends every connection and forwards new ones, as after a restart of the server. */
+    async restart() {
+      isDead = false
+      await this.refuse()
+      await this.listen()
+    },
     /** Ends every connection and refuses new ones, until `listen`. */
     async refuse() {
       const closed = once(server, 'close')

@@ -2,7 +2,8 @@ import { ROLES, type Role } from '../src/config.ts'
 
 export const DEPENDENCIES = ['database', 'broker', 'bucket', 'mail server', 'CDN', 'disk'] as const
 export type Dependency = (typeof DEPENDENCIES)[number]
-export const MOMENTS = ['while running', 'at start'] as const
+/** `hanging`: while running, it takes connections and answers nothing; otherwise it refuses them. */
+export const MOMENTS = ['while running', 'hanging', 'at start'] as const
 export type Moment = (typeof MOMENTS)[number]
 export const WORKS = ['orders', 'events', 'mails', 'lake', 'webhooks', 'purges'] as const
 export type Work = (typeof WORKS)[number]
@@ -27,6 +28,8 @@ const OWN: Record<Role, readonly Work[]> = {
   webhook: ['webhooks'],
 }
 const REFUSED = /ECONNREFUSED/
+/** What waits gives up by a timeout of its own, or its dead connection is noticed. */
+const SILENT = /time(d )?out|not answer|terminated|never received|session of the subscriber was ended/i
 
 const SUBSCRIBERS: Partial<Record<Role, readonly string[]>> = {
   stream: ['change_stream', 'catalogue_stream'],
@@ -37,13 +40,14 @@ const SUBSCRIBERS: Partial<Record<Role, readonly string[]>> = {
 
 /** What a process with this role alone does without the dependency. */
 function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
+  const away = moment === 'hanging' ? SILENT : REFUSED
   switch (dependency) {
     case 'database': {
       const stops = OWN[role]
       if (moment === 'at start') return { stops, readyz: [], reason: REFUSED, ends: true }
       // Without it nobody knows more of the streams.
       const subscribers = role === 'stream' ? [] : (SUBSCRIBERS[role] ?? [])
-      return { stops, readyz: ['database', ...subscribers], reason: REFUSED }
+      return { stops, readyz: ['database', ...subscribers], reason: away }
     }
     case 'broker':
       if (role === 'api') return NOTHING
@@ -55,9 +59,9 @@ function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
     case 'bucket':
       if (role !== 'lake') return NOTHING
       // At the start the subscribers cannot read where the lake ends.
-      return { stops: ['lake'], readyz: moment === 'at start' ? (SUBSCRIBERS.lake ?? []) : ['lake'], reason: REFUSED }
+      return { stops: ['lake'], readyz: moment === 'at start' ? (SUBSCRIBERS.lake ?? []) : ['lake'], reason: away }
     case 'mail server':
-      return role === 'email' ? { stops: ['mails'], readyz: ['mail_server'], reason: REFUSED } : NOTHING
+      return role === 'email' ? { stops: ['mails'], readyz: ['mail_server'], reason: away } : NOTHING
     case 'CDN':
       return role === 'stream' ? { ...NOTHING, stops: ['purges'] } : NOTHING
     case 'disk':
@@ -90,6 +94,6 @@ function renderCell(role: Role | 'all', dependency: Dependency): string {
     if (stops.length === 0) return readyz.length === 0 ? '–' : readyz.join(', ')
     return `${stops.join(', ')}: ${readyz.length === 0 ? 'ready' : readyz.map((name) => `\`${name}\``).join(', ')}`
   }
-  const [running = '', start = ''] = MOMENTS.map((moment) => render(expected(role, dependency, moment)))
-  return running === start ? running : `${running}; at start ${start}`
+  const [running = '', hanging = '', start = ''] = MOMENTS.map((moment) => render(expected(role, dependency, moment)))
+  return running + (hanging === running ? '' : `; hanging ${hanging}`) + (start === running ? '' : `; at start ${start}`)
 }
