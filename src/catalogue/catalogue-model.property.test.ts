@@ -17,7 +17,7 @@ import {
   toQueryString,
 } from '../../test/catalogue-model.ts'
 import { startStore } from '../../test/store.ts'
-import { CANDIDATES } from './search/ranked-products.ts'
+import { CANDIDATES, NAMED } from './search/ranked-products.ts'
 
 // Without cached pages: the test changes the database directly, which the store would notice a moment later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })
@@ -117,9 +117,11 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
     )
     return
   }
-  // By relevance: the newest by rank, then the others by age.
+  // By relevance: the newest, and the newest whose whole name is the search, by rank; then the others by age.
   const byAge = inOrder(found, '-created_at')
-  const ranked = new Set(byAge.slice(0, CANDIDATES).map((product) => entryOf(product, query)))
+  const name = query.search.required.map(({ meant }) => meant).join('')
+  const named = byAge.filter((product) => product.name.words.join('') === name)
+  const ranked = new Set([...byAge.slice(0, CANDIDATES), ...named.slice(0, NAMED)].map((product) => entryOf(product, query)))
   const rest = firstOfEach(byAge, query).filter((product) => !ranked.has(entryOf(product, query)))
   const entries = listed.map((product) => entryOf(product, query))
   assert.deepEqual(entries.slice(0, ranked.size).toSorted(), [...ranked].sort())

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import { startStore } from '../../../test/store.ts'
-import { CANDIDATES } from './ranked-products.ts'
+import { CANDIDATES, NAMED } from './ranked-products.ts'
 
 const store = await startStore({ after })
 const COUNT = CANDIDATES + 60
@@ -57,6 +57,15 @@ test('the product whose whole name is the search comes first, however many newer
   assert.notEqual((await read('/products?q=lam')).data[0]?.sku, 'L', 'it is not the whole name')
 })
 
+test('products that the search excludes take no place of those that have its name', async (t) => {
+  t.after(() => store.pool.query('delete from products'))
+  const excluded = Array.from({ length: NAMED + 1 }, (_, age) => ({ sku: `X${age}`, name: 'Lamp', group: 'blue', age }))
+  const others = Array.from({ length: 2 * CANDIDATES }, (_, index) => ({ sku: `N${index}`, name: `Lamp shade ${index}`, age: 100 + index }))
+  await insert([...excluded, ...others, { sku: 'L', name: 'Lamp', age: 10_000 }])
+  await store.pool.query(`update products set description = 'blue' where sku like 'X%'`)
+  assert.equal((await read('/products?q=lamp+-blue')).data[0]?.sku, 'L')
+})
+
 test('a walk by relevance shows each unchanged product and group once, those with the name first, while others change', async () => {
   const step = fc.record({
     product: fc.nat(COUNT - 1),
@@ -91,7 +100,7 @@ test('a walk by relevance shows each unchanged product and group once, those wit
           for (let page = await read(path); page.next !== undefined; page = await read(page.next)) path = page.next
         } else {
           const { data } = await read(`/products?q=lamp&limit=100${isCollapsed ? '&collapse=group' : ''}`)
-          const newest = named.toSorted((a, b) => a - b).slice(0, 20)
+          const newest = named.toSorted((a, b) => a - b).slice(0, NAMED)
           const first = new Set(newest.map((index) => keyOf({ sku: `P${index}`, group: groupOf(index) })))
           const lastNamed = data.findLastIndex(({ name }) => name === 'Lamp')
           assert.ok(data.slice(0, lastNamed + 1).every(({ name }) => name === 'Lamp'))

@@ -14,7 +14,7 @@ export const CANDIDATES = 100
 /** On later pages: products that match since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
 /** Products whose whole name is the search are ranked first, the newest of them also where they are older than the candidates. */
-const NAMED = 20
+export const NAMED = 20
 const NAMED_LATER = 10 * NAMED
 const ABOVE_ALL_RANKS = 2
 /** Weights of matches in the description, the sku, category and options, and the name. */
@@ -102,11 +102,12 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
     window === undefined
       ? newest(textQuery, CANDIDATES, [])
       : newest(textQuery, CANDIDATES_LATER, [isFrom(window.floor), isUpTo(window.ceiling)])
+  const namedQuery = textQuery === '' ? '' : `${textQuery} & ${nameQuery}`
   // Later pages take no products that are newer than the first page, nor older ones that came to have the name.
   const named =
     window === undefined
-      ? newest(nameQuery, NAMED, [])
-      : newest(nameQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)])
+      ? newest(namedQuery, NAMED, [])
+      : newest(namedQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)])
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
   const words = sql`coalesce(product.translated_search, product.search)`
