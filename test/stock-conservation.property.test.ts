@@ -220,7 +220,8 @@ async function addProducts(initial: readonly number[]): Promise<Product[]> {
   return Promise.all(
     initial.map(async (pieces) => {
       const sku = `LAMP-${randomUUID()}`
-      const { text } = await send(false, 'POST', '/admin/products', { body: line(sku, { stock: pieces }) })
+      const { status, text } = await send(false, 'POST', '/admin/products', { body: line(sku, { stock: pieces }) })
+      assert.equal(status, 201, text)
       return { id: JSON.parse(text).id, sku }
     }),
   )
