@@ -125,7 +125,10 @@ test('reports in one line that the folder is in use, and does not touch its serv
   const server = await start(t, folder)
   await assert.rejects(startEmbeddedPostgres(folder), (error: Error) => {
     assert.ok(error instanceof DataFolderInUse)
-    assert.equal(error.message, `${folder.path} is in use by another Storefront (process ${process.pid})`)
+    assert.equal(
+      error.message,
+      `${folder.path} is in use by another Storefront (process ${process.pid}); stop that one, or set DATA_DIR to another folder`,
+    )
     return true
   })
   assert.deepEqual(await query(server.url, 'select 1 as one'), [{ one: 1 }])
