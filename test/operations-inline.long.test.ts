@@ -24,6 +24,7 @@ const ELSEWHERE: Record<string, string> = {
   'storefront demo': 'test/demo.long.test.ts',
   'storefront backup FOLDER': 'src/cli/restore.long.test.ts',
   'storefront restore': 'src/cli/restore.long.test.ts',
+  './storefront restore FOLDER': 'src/cli/restore.long.test.ts',
   'storefront restore FOLDER': 'src/cli/restore.long.test.ts',
   'storefront replay --restored': 'src/cli/restore.long.test.ts',
   'storefront database move': 'src/cli/move-database.long.test.ts',
