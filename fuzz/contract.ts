@@ -78,19 +78,20 @@ export async function readContract(): Promise<Contract> {
   return { document, operations }
 }
 
-/** A part of the document with the schemas in place of the references to them. None refers to itself. */
-function resolve(node: unknown, document: Schema): unknown {
-  if (Array.isArray(node)) return node.map((child) => resolve(child, document))
+/** A part of the document with the schemas in place of the references to them, each one object wherever it is. None refers to itself. */
+function resolve(node: unknown, document: Schema, known = new Map<string, unknown>()): unknown {
+  if (Array.isArray(node)) return node.map((child) => resolve(child, document, known))
   if (typeof node !== 'object' || node === null) return node
   const { $ref } = node as Schema
   if (typeof $ref === 'string') {
-    const steps = $ref.slice('#/'.length).split('/')
-    return resolve(
-      steps.reduce((parent, step) => parent[step] as Schema, document),
-      document,
-    )
+    if (!known.has($ref)) {
+      const steps = $ref.slice('#/'.length).split('/')
+      const target = steps.reduce((parent, step) => parent[step] as Schema, document)
+      known.set($ref, resolve(target, document, known))
+    }
+    return known.get($ref)
   }
-  return Object.fromEntries(Object.entries(node).map(([name, child]) => [name, resolve(child, document)]))
+  return Object.fromEntries(Object.entries(node).map(([name, child]) => [name, resolve(child, document, known)]))
 }
 
 function readOperation(method: string, path: string, operation: DocumentOperation): Operation {
