@@ -1,9 +1,25 @@
-import { isDatabaseOutage, isPoolerRefusal } from './failures.ts'
-import { DISK_FULL, INSUFFICIENT_PRIVILEGE, INVALID_AUTHORIZATION, INVALID_PASSWORD, sqlState, UNKNOWN_DATABASE } from './sql-state.ts'
+import { isDatabaseOutage } from './failures.ts'
+import {
+  DISK_FULL,
+  INSUFFICIENT_PRIVILEGE,
+  INVALID_AUTHORIZATION,
+  INVALID_PASSWORD,
+  PROTOCOL_VIOLATION,
+  sqlState,
+  UNKNOWN_DATABASE,
+} from './sql-state.ts'
 
 const REFUSALS = new Set<string | undefined>([INVALID_AUTHORIZATION, INVALID_PASSWORD, UNKNOWN_DATABASE])
 // `pg` sets no code for it.
 const NO_PASSWORD = /^SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a/
+
+// PgBouncer reports a login that it refuses with the same SQLSTATE as its own outages: only the text differs.
+const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
+
+/** Whether a connection pooler such as PgBouncer has refused the login, which waiting does not change. */
+function isPoolerRefusal(error: unknown): boolean {
+  return sqlState(error) === PROTOCOL_VIOLATION && REFUSED_LOGIN.test((error as Error).message)
+}
 
 /** Why no connection to the address in the setting `name` was possible, in one line; null for any other error. */
 export function explainConnection(error: unknown, name: string): string | null {

@@ -6,7 +6,6 @@ import {
   IDLE_IN_TRANSACTION_TIMEOUT,
   IDLE_SESSION_TIMEOUT,
   LOCK_NOT_AVAILABLE,
-  PROTOCOL_VIOLATION,
   QUERY_CANCELED,
   READ_ONLY_TRANSACTION,
   SERIALIZATION_FAILURE,
@@ -38,14 +37,6 @@ export function isDatabaseOutage(error: unknown): boolean {
   if (severity === 'FATAL') return true
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
-}
-
-// PgBouncer reports a login that it refuses with the same SQLSTATE as its own outages: only the text differs.
-const REFUSED_LOGIN = /authentication failed|no such (?:user|database)/
-
-/** Whether a connection pooler such as PgBouncer has refused the login, which waiting does not change. */
-export function isPoolerRefusal(error: unknown): boolean {
-  return sqlState(error) === PROTOCOL_VIOLATION && REFUSED_LOGIN.test((error as Error).message)
 }
 
 /**
