@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
-import { openSocket } from '../../../test/raw-http.ts'
+import { exchange, openSocket } from '../../../test/raw-http.ts'
 import { readItems } from '../../../test/read-rss.ts'
 import { startStore } from '../../../test/store.ts'
 import { listDetailsAfter, type StoredProduct } from '../product-details.ts'
@@ -28,6 +28,9 @@ async function countOpenTransactions(): Promise<number> {
   )
   return rows[0]?.count ?? -1
 }
+
+const readOverConnection = (path: string, client = '198.51.100.1') =>
+  exchange(store, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-forwarded-for: ${client}\r\n\r\n`)
 
 test('the feed for advertisers has every product once, by id', async () => {
   const answer = await store.call('GET', XML)
@@ -242,11 +245,8 @@ test('100 clients that read nothing hold no connection to the database, and give
       socket.pause()
       socket.write(`GET ${NDJSON} HTTP/1.1\r\nhost: localhost\r\nx-forwarded-for: 192.0.2.${index}\r\n\r\n`)
     }
-    const answer = await eventually(async () => {
-      const { status, text } = await store.call('GET', NDJSON)
-      return status === 200 && text
-    })
-    assert.equal(answer.trimEnd().split('\n').length, PRODUCTS)
+    // Over a connection, which the store may reset while requests of the others still arrive.
+    await eventually(async () => (await readOverConnection(NDJSON)).split('\n').filter((line) => line.startsWith('{')).length === PRODUCTS)
     await eventually(async () => (await countOpenTransactions()) === 0)
     assert.equal((await store.call('GET', '/products?sort=name')).status, 200)
   } finally {
@@ -254,11 +254,8 @@ test('100 clients that read nothing hold no connection to the database, and give
     await store.pool.query(`update products set description = ''`)
   }
   // Each that went away has given its place back.
-  const answers = await eventually(async () => {
-    const all = await Promise.all(
-      Array.from({ length: 64 }, (_, index) => store.call('GET', XML, { headers: { 'x-forwarded-for': `192.0.2.${index}` } })),
-    )
-    return all.every(({ status }) => status === 200) && all
+  await eventually(async () => {
+    const answers = await Promise.all(Array.from({ length: 64 }, (_, index) => readOverConnection(XML, `192.0.2.${index}`)))
+    return answers.every((text) => text.startsWith('HTTP/1.1 200 ') && text.includes('</rss>'))
   })
-  assert.equal(answers.length, 64)
 })
