@@ -4147,6 +4147,13 @@ CREATE INDEX orders_product_ids_idx ON public.orders USING gin (product_ids);
 
 
 --
+-- Name: orders_status_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX orders_status_created_at_id_idx ON public.orders USING btree (status, created_at DESC, id DESC);
+
+
+--
 -- Name: orders_status_number_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4399,13 +4406,6 @@ CREATE UNIQUE INDEX stock_adjustments_product_id_reference_idx ON public.stock_a
 
 
 --
--- Name: users_admins_idx; Type: INDEX; Schema: public; Owner: -
---
-
-CREATE INDEX users_admins_idx ON public.users USING btree (id) WHERE (role = 'admin'::text);
-
-
---
 -- Name: users_email_bytes_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4438,6 +4438,13 @@ CREATE INDEX users_guest_email_created_at_idx ON public.users USING btree (email
 --
 
 CREATE INDEX users_guest_expires_at_idx ON public.users USING btree (guest_expires_at) WHERE (guest_expires_at IS NOT NULL);
+
+
+--
+-- Name: users_operators_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_operators_idx ON public.users USING btree (id) WHERE (role <> ALL (ARRAY['customer'::text, 'guest'::text]));
 
 
 --

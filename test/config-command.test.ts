@@ -53,6 +53,11 @@ test('config prints each setting with its value and its origin', async (t) => {
   assert.match(text.stdout, /^SMTP_URL +\| \(mails are files\) +\| default$/m)
 })
 
+test('config shows each value as a person would write it, also a default that is no text', () => {
+  for (const { name, value } of readEnvironment({}).settings)
+    assert.ok(value === null || !/\[object|\*\*\*/.test(value), `${name}: ${value}`)
+})
+
 test('config shows what is derived from a database of its own', () => {
   const { settings, problems } = readEnvironment({ DATABASE_URL: WITH_SECRETS.DATABASE_URL, STOREFRONT_SECRET: LONG_SECRET })
   assert.deepEqual(problems, [])

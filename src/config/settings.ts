@@ -69,8 +69,9 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     }
     const origin = text === null ? (from === null ? 'default' : 'derived') : parsed === undefined ? 'refused' : 'environment'
     const effective = parsed === undefined ? value : parsed
-    // A value of a form of its own is shown as it was written.
-    const shown = origin === 'environment' && !isPlain(effective) ? text : origin === 'refused' ? null : effective
+    // A value of a form of its own is shown as it was written, or as its default is documented.
+    const written = origin === 'environment' ? text : null
+    const shown = origin === 'refused' ? null : isPlain(effective) ? effective : written
     read.set(name, {
       ...{ name, mustBe, documented, origin, from: origin === 'derived' ? from : null },
       value: shown === null ? null : show(shown, secrecy) || null,

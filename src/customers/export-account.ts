@@ -1,6 +1,6 @@
 import { getUser } from '../auth/users.ts'
 import type { Pool } from '../db/pool.ts'
-import { type Sql, sql } from '../db/sql.ts'
+import { noSql, type Sql, sql } from '../db/sql.ts'
 import { listOrders } from '../orders/list-orders.ts'
 import { buyersOf } from '../orders/orders.ts'
 
@@ -15,7 +15,8 @@ export async function* exportAccount(pool: Pool, userId: string, now: Date): Asy
   // Before the first byte: an account that is gone is an answer.
   await getUser(pool, userId)
   yield `{"exported_at":${JSON.stringify(now)}`
-  for (const [name, table] of Object.entries(tablesOf(userId))) yield* list(name, rowsOf(pool, table))
+  for (const [name, table] of Object.entries(TABLES)) yield* list(name, rowsOf(pool, userId, table))
+  yield* list('mails', mailsOf(pool, userId))
   yield* list('orders', ordersOf(pool, userId))
   yield '}'
 }
@@ -39,39 +40,81 @@ async function* ordersOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
   }
 }
 
-/** A query of `key`, by which its rows are read page by page, and of `row`, as JSON. */
-type Table = Sql
+/** `owner`: the column with the account's or the guest's id. `key` is unique for an owner. */
+interface Table {
+  from: Sql
+  owner: Sql
+  key: Sql
+  row: Sql
+}
 
-function tablesOf(userId: string): Record<string, Table> {
-  const buyers = sql`select user_id from (${buyersOf(userId)}) as buyer`
-  return {
-    accounts: sql`select id::text as key, to_jsonb(users) - 'password_hash' - 'owner_id' - 'guest_expires_at' - 'blocked_reason' as row
-      from users where id in (${buyers})`,
-    sessions: sql`select id::text as key, to_jsonb(sessions) as row from sessions where user_id in (${buyers})`,
-    addresses: sql`select id::text as key, to_jsonb(customer_addresses) as row from customer_addresses where user_id in (${buyers})`,
-    passkeys: sql`select id::text as key, to_jsonb(passkeys) - 'public_key' as row from passkeys where user_id in (${buyers})`,
-    sign_ins: sql`select issuer as key, to_jsonb(oidc_identities) as row from oidc_identities where user_id in (${buyers})`,
-    email_changes: sql`select id::text as key,
-      to_jsonb(email_changes) - 'confirm_token_hash' - 'notice_token_hash' - 'revert_token_hash' as row
-      from email_changes where user_id in (${buyers})`,
-    mails: sql`select event_id as key, to_jsonb(email_deliveries) - 'last_error' as row from email_deliveries where user_id in (${buyers})`,
-    requests: sql`select user_id || ' ' || key as key, jsonb_build_object('key', key, 'order_id', order_id, 'created_at', created_at) as row
-      from idempotency_keys where user_id in (${buyers})`,
+const TABLES: Record<string, Table> = {
+  accounts: {
+    from: sql`users`,
+    owner: sql`id`,
+    key: sql`id`,
+    row: sql`to_jsonb(users) - 'password_hash' - 'owner_id' - 'guest_expires_at' - 'blocked_reason'`,
+  },
+  sessions: ownedBy(sql`sessions`, sql`id`, sql`to_jsonb(sessions)`),
+  addresses: ownedBy(sql`customer_addresses`, sql`id`, sql`to_jsonb(customer_addresses)`),
+  passkeys: ownedBy(sql`passkeys`, sql`id`, sql`to_jsonb(passkeys) - 'public_key'`),
+  sign_ins: ownedBy(sql`oidc_identities`, sql`issuer`, sql`to_jsonb(oidc_identities)`),
+  email_changes: ownedBy(
+    sql`email_changes`,
+    sql`id`,
+    sql`to_jsonb(email_changes) - 'confirm_token_hash' - 'notice_token_hash' - 'revert_token_hash'`,
+  ),
+  requests: ownedBy(sql`idempotency_keys`, sql`key`, sql`jsonb_build_object('key', key, 'order_id', order_id, 'created_at', created_at)`),
+}
+
+function ownedBy(from: Sql, key: Sql, row: Sql): Table {
+  return { from, owner: sql`user_id`, key, row }
+}
+
+/** Each page continues in an index by owner and key where the table has one, so that it reads no row before it. */
+async function* rowsOf(pool: Pool, userId: string, { from, owner, key, row }: Table): AsyncGenerator<string[]> {
+  for (let after = noSql; ; ) {
+    const { rows }: { rows: { owner: string; key: string; row: string }[] } = await pool.query(
+      sql`select owner, key, row
+      from (${buyersOf(userId)}) as buyer (buyer_id)
+      cross join lateral (
+        select ${owner} as owner, ${key} as key, (${row})::text as row
+        from ${from}
+        where ${owner} = buyer_id ${after}
+        order by ${key}
+        limit ${ROWS_AT_ONCE}
+      ) as stored
+      order by owner, key
+      limit ${ROWS_AT_ONCE}`,
+    )
+    yield rows.map((stored) => stored.row)
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < ROWS_AT_ONCE) return
+    after = sql`and (${owner}, ${key}) > (${last.owner}, ${last.key})`
   }
 }
 
-async function* rowsOf(pool: Pool, table: Table): AsyncGenerator<string[]> {
-  for (let after: string | null = null; ; ) {
-    const { rows }: { rows: { key: string; row: string }[] } = await pool.query(
-      sql`select key, row::text as row
-      from (${table}) as stored
-      where ${after}::text is null or key collate "C" > ${after}
-      order by key collate "C"
-      limit ${ROWS_AT_ONCE}`,
+/** By order, whose numbers have an index: a page reads no mail of another one. */
+async function* mailsOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
+  for (let before = Number.MAX_SAFE_INTEGER; ; ) {
+    const { rows }: { rows: { number: number; row: string | null }[] } = await pool.query(
+      sql`with page as materialized (
+        select id, number
+        from (${buyersOf(userId)}) as buyer (buyer_id)
+        cross join lateral (
+          select id, number from orders where user_id = buyer_id and number < ${before} order by number desc limit ${ORDERS_AT_ONCE}
+        ) as newest
+        order by number desc
+        limit ${ORDERS_AT_ONCE}
+      )
+      select page.number, (to_jsonb(mail) - 'last_error')::text as row
+      from page
+      left join email_deliveries as mail on mail.order_id = page.id
+      order by page.number desc, mail.event_id`,
     )
-    yield rows.map(({ row }) => row)
+    yield rows.flatMap(({ row }) => row ?? [])
     const last = rows.at(-1)
-    if (last === undefined || rows.length < ROWS_AT_ONCE) return
-    after = last.key
+    if (last === undefined) return
+    before = last.number
   }
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
 import { connectClient, createPool } from './pool.ts'
 
 /** A server that ends each session in the packet in which it accepts it, as PostgreSQL does when an administrator ends it then. */
@@ -27,4 +28,17 @@ test('a session that the server ends at once rejects, and does not end the proce
   onCleanup(t, () => pool.end())
   await assert.rejects(pool.query('select'))
   await assert.rejects(connectClient(url, 'test'))
+})
+
+test('a connection of its own takes a statement while another one is executing, without a warning', async (t) => {
+  const { url } = await createTestDatabase(t)
+  const warnings: string[] = []
+  const note = ({ message }: Error) => void warnings.push(message)
+  process.on('warning', note)
+  onCleanup(t, () => void process.off('warning', note))
+  await using client = await connectClient(url, 'test')
+  await Promise.all([client.query('select pg_sleep(0.1)'), client.query('select 1'), client.query('select 2')])
+  // Warnings are emitted in a later turn.
+  await new Promise(setImmediate)
+  assert.deepEqual(warnings, [])
 })

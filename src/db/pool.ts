@@ -110,7 +110,9 @@ export async function connectClient(
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     types,
-  })
+    // As in pools: a ping may be sent while another statement is executing.
+    pipeline: true,
+  } as pg.ClientConfig)
   await connectUnlessAborted(client, signal, () => setUpSession(client, bounds))
   return client
 }

@@ -34,7 +34,7 @@ export async function listOperators(
   const { rows } = await db.query<Operator>(
     sql`select ${OPERATOR_COLUMNS}
     from users
-    where role = any(${OPERATOR_ROLES}) and (${after}::uuid is null or id > ${after}::uuid)
+    where role not in ('customer', 'guest') and (${after}::uuid is null or id > ${after}::uuid)
     order by id
     limit ${limit}`,
   )
