@@ -19,10 +19,6 @@ begin
 end
 $$;
 
--- Products without attributes have no entry.
-create index products_attribute_terms_idx on products using gin (attribute_terms(attributes))
-  where archived_at is null and attributes <> '{}';
 -- How frequent each term is, by which the planner chooses between the index and walking a sort: it does not read that of a partial index.
 create statistics products_attribute_terms_statistics on (attribute_terms(attributes)) from products;
 alter statistics products_attribute_terms_statistics set statistics 400;
-analyze products;

@@ -6,7 +6,6 @@ alter table products add constraint products_translations_object check (jsonb_ty
 -- The words of `search` and those of the translations; null without translations. Another expression of `search` itself would rewrite the table.
 alter table products add column translated_search tsvector;
 alter table products alter column translated_search set statistics 400;
-create index products_translated_search_idx on products using gin (translated_search) where translated_search is not null;
 
 -- As in 0002, of a text that ends after 120,000 characters: a tsvector has at most 1 MiB, and a character such as U+FDFA becomes 18. All texts
 -- of a product without such characters are shorter. A word of one Han character takes the most, four bytes for each character of the text.
@@ -189,6 +188,3 @@ create or replace function product_snapshots(ids uuid[]) returns table (product_
   left join product_slugs on product_slugs.product_id = product.id and product_slugs.retired_at is null
   left join product_pages as page on page.product_id = product.id
 $$;
-
--- Otherwise every search expects translations until something analyzes the table.
-analyze products (brand, translated_search);

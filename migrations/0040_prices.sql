@@ -1,13 +1,9 @@
--- First, because changes of products wait for it, and readers would wait behind the new column. Lists by price in one currency walk it, and
--- product_prices below.
-create index products_currency_price_id_idx on products (price_currency, price_amount, id) where archived_at is null;
-
 -- The prices of a product in other currencies than that of its own price: {"USD": {"amount": 1999, "compare_at": 2499}}, minor units.
 -- Adding the column rewrites nothing. See docs/decisions/0284-prices-per-currency.md.
 alter table products add column prices jsonb not null default '{}';
 alter table products add constraint products_prices_object check (jsonb_typeof(prices) = 'object') not valid;
 
--- Lists by price in one currency walk these two: own prices, and the others, of sold products. A trigger keeps the table.
+-- Lists by price in one currency walk products_currency_price_id_idx and this one, the other prices of sold products. A trigger keeps the table.
 create table product_prices (
   product_id uuid not null references products (id) on delete cascade,
   currency text not null,

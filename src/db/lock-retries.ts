@@ -56,13 +56,18 @@ export class LockRetries {
     }
   }
 
+  /** Passes a line about the work on. */
+  report(line: string): void {
+    this.#options.onWaiting(line)
+  }
+
   async #pause(cause: unknown): Promise<void> {
     const { pauseMs, onWaiting, waitMs } = this.#options
-    if (this.#leftMs < pauseMs) {
+    if (this.leftMs < pauseMs) {
       const spent = `the database could not be locked within ${inWords(waitMs)}`
       throw new OperatorError(`${spent}: ${this.#who}; end that, or run storefront migrate again later`, { cause })
     }
-    onWaiting(`waiting for a lock: ${this.#who}; retried in ${inWords(pauseMs)}, for at most ${inWords(this.#leftMs)}`)
+    onWaiting(`waiting for a lock: ${this.#who}; retried in ${inWords(pauseMs)}, for at most ${inWords(this.leftMs)}`)
     await delay(pauseMs)
   }
 
@@ -88,7 +93,8 @@ export class LockRetries {
     }
   }
 
-  get #leftMs(): number {
+  /** The rest of `waitMs`. */
+  get leftMs(): number {
     return this.#startedAt + this.#options.waitMs - performance.now()
   }
 
@@ -119,7 +125,10 @@ async function findBlockers(db: Queryable, sessions: readonly number[]): Promise
   const { rows } = await db.query<Blocker>(
     sql`select
       blocking.pid, nullif(application_name, '') as application, usename as role, state, query_start,
-      coalesce(waiting.relation::regclass::text, 'a ' || waiting.locktype) as wanted
+      case waiting.locktype
+        when 'virtualxid' then 'a snapshot that is older than the new index'
+        else coalesce(waiting.relation::regclass::text, 'a ' || waiting.locktype)
+      end as wanted
     from pg_locks as waiting
     cross join unnest(pg_blocking_pids(waiting.pid)) as blocking (pid)
     left join pg_stat_activity as session on session.pid = blocking.pid

@@ -2,12 +2,20 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type pg from 'pg'
 import { OperatorError } from '../errors.ts'
 import { LockRetries } from './lock-retries.ts'
 import { connectClient, type Queryable } from './pool.ts'
 import { MIGRATION_BOUNDS, setUpSession } from './session-settings.ts'
-import { sql } from './sql.ts'
-import { INSUFFICIENT_PRIVILEGE, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
+import { identifier, sql } from './sql.ts'
+import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
+
+/** The one that node-pg-migrate takes for earlier releases, so that no two versions migrate at once. */
+const LOCK_ID = 7_241_865_325_823_964
+const CREATED_INDEX = /^create (?:unique )?index concurrently if not exists (\w+)/m
+const BATCH = /^do\b/m
+/** How long a batch waits for a row that a customer changes: less than `deadlock_timeout`, so an order never has to give way to a batch. */
+const BATCH_LOCK_MS = 300
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))
 
@@ -26,36 +34,90 @@ export class DevelopmentSchema extends OperatorError {
  * wait. A migration that gets no lock is undone and retried; those before it stay. Throws DevelopmentSchema.
  */
 export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
-  // A connection of the runner's own would end the process when it breaks, and outlive the call.
   await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
-  const { runner, PG_MIGRATE_LOCK_ID } = await import('node-pg-migrate')
+  // Before the wait, which has a snapshot: an index that another process builds concurrently waits for the end of each try.
+  await setUpSession(client, MIGRATION_BOUNDS)
   // Held in the pauses too, until the connection ends: two processes in turn would leave none for orders.
   await retries.run(async (watch) => {
     await watch(client)
-    await client.query(sql`select pg_advisory_lock(${PG_MIGRATE_LOCK_ID})`)
+    await client.query(sql`select pg_advisory_lock(${LOCK_ID})`)
   })
-  await setUpSession(client, MIGRATION_BOUNDS)
-  const before = await listApplied(client)
-  await retries.run(async (watch) => {
-    await watch(client)
-    try {
-      await runner({
-        dbClient: client,
-        dir: DIRECTORY,
-        ignorePattern: '.*\\.md',
-        migrationsTable: 'migrations',
-        direction: 'up',
-        noLock: true,
-        log: () => {},
-      })
-    } catch (error) {
-      // The first error is the reason, also when the connection has broken.
-      await client.query('rollback').catch(() => {})
-      throw error
+  await endWithClient(client)
+  // Each `raise notice` of a migration is a line about its progress.
+  client.on('notice', ({ code, message }) => code === SUCCESSFUL_COMPLETION && retries.report(message ?? ''))
+  await client.query(
+    sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
+  )
+  const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
+  for (const name of pending) {
+    const text = await readFile(fileOf(name), 'utf8')
+    await retries.run(async (watch) => {
+      await watch(client)
+      await (isWithoutTransaction(text) ? applyStatements(client, name, text, retries) : applyInTransaction(client, name, text))
+    })
+  }
+  return pending
+}
+
+/** Ends what the session does soon after this process was killed, so that the next run need not wait for it. A server on Windows cannot. */
+async function endWithClient(client: pg.Client): Promise<void> {
+  await client.query(`set client_connection_check_interval = '1s'`).catch((error: unknown) => {
+    if (sqlState(error) !== INVALID_PARAMETER_VALUE) throw error
+  })
+}
+
+async function applyInTransaction(client: pg.Client, name: string, text: string): Promise<void> {
+  try {
+    await client.query('begin')
+    await client.query(text)
+    await record(client, name)
+    await client.query('commit')
+  } catch (error) {
+    // The first error is the reason, also when the connection has broken.
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/** Each statement commits for itself. After a kill, or without a lock, all of them run again. */
+async function applyStatements(client: pg.Client, name: string, text: string, retries: LockRetries): Promise<void> {
+  try {
+    for (const statement of statementsOf(text)) {
+      const [, index] = CREATED_INDEX.exec(statement) ?? []
+      // Nobody waits behind what a concurrent build waits for, such as the end of a dump.
+      await setLockTimeout(client, index !== undefined ? retries.leftMs : BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock)
+      if (index !== undefined) await dropUnfinished(client, index)
+      await client.query(statement)
     }
-  })
-  return [...(await listApplied(client)).difference(before)].toSorted()
+  } finally {
+    await setLockTimeout(client, MIGRATION_BOUNDS.lock).catch(() => {})
+  }
+  await record(client, name)
+}
+
+/** A concurrent build that was killed or has failed leaves an index that is never used and always maintained. */
+async function dropUnfinished(client: pg.Client, index: string): Promise<void> {
+  const { rowCount } = await client.query(sql`select from pg_index where indexrelid = to_regclass(${index}) and not indisvalid`)
+  if (rowCount === 1) await client.query(sql`drop index concurrently ${identifier(index)}`)
+}
+
+async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
+  await client.query(sql`select set_config('lock_timeout', ${String(Math.max(1, Math.round(ms)))}, false)`)
+}
+
+async function record(client: pg.Client, name: string): Promise<void> {
+  await client.query(sql`insert into migrations (name, run_on) values (${name}, now())`)
+}
+
+/** Whether the file's statements run one by one, without a transaction around them: see migrations/README.md. */
+function isWithoutTransaction(text: string): boolean {
+  return text.startsWith('-- no transaction\n')
+}
+
+/** The statements of a file without a transaction, which empty lines separate. */
+function statementsOf(text: string): string[] {
+  return text.split(/\n\s*\n/).filter((paragraph) => /^(?!--)\S/m.test(paragraph))
 }
 
 /** Throws MigrationsPending unless every migration has been applied and `db` may read which, or DevelopmentSchema. */
@@ -104,8 +166,12 @@ export async function assertKnownSchema(applied: readonly AppliedMigration[], wh
 
 async function hashOf(name: string): Promise<string> {
   return createHash('sha256')
-    .update(await readFile(join(DIRECTORY, `${name}.sql`)))
+    .update(await readFile(fileOf(name)))
     .digest('hex')
+}
+
+function fileOf(name: string): string {
+  return join(DIRECTORY, `${name}.sql`)
 }
 
 /** The names of this program's migrations. */

@@ -1,5 +1,7 @@
 // The SQLSTATEs that the store reacts to: https://www.postgresql.org/docs/current/errcodes-appendix.html
+export const SUCCESSFUL_COMPLETION = '00000'
 export const PROTOCOL_VIOLATION = '08P01'
+export const INVALID_PARAMETER_VALUE = '22023'
 export const READ_ONLY_TRANSACTION = '25006'
 export const IDLE_IN_TRANSACTION_TIMEOUT = '25P03'
 export const TRANSACTION_TIMEOUT = '25P04'
