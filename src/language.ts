@@ -1,4 +1,4 @@
-/** The languages of mails and of the titles of problems. A test verifies that each has every text. */
+/** The languages of mails. A test verifies that each has every text. */
 export const LANGUAGES = ['en', 'de', 'fr', 'es'] as const
 export type Language = (typeof LANGUAGES)[number]
 

@@ -2212,7 +2212,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2457,7 +2457,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2480,7 +2480,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2507,7 +2507,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2741,7 +2741,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2814,7 +2814,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2841,7 +2841,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -2872,7 +2872,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -3672,7 +3672,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -3693,7 +3693,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -3720,7 +3720,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -3939,7 +3939,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -3976,7 +3976,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4061,7 +4061,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4113,7 +4113,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4322,7 +4322,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4344,7 +4344,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4367,7 +4367,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;
@@ -4427,7 +4427,7 @@ export interface components {
              * @description The page that explains the problem: `/problems/<code>` of this store.
              */
             type: string;
-            /** @description In the language of `Accept-Language`, if the store has it, otherwise in English. */
+            /** @description In English, for people; may be reworded. */
             title: string;
             status: number;
             detail: string;

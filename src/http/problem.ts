@@ -4,13 +4,11 @@ import { type TProperties, type TSchema, Type } from 'typebox'
 import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import { type Language, preferredLanguage } from '../language.ts'
 import { icebergErrorOf, isIcebergCall } from './iceberg-error.ts'
 import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
 import { MEMBER_EXAMPLES } from './problem-examples.ts'
 import { PROBLEM_MEMBERS } from './problem-members.ts'
-import { TRANSLATED_TITLES } from './problem-titles.ts'
 import type { RefusalLog } from './refusal-log.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
@@ -100,7 +98,7 @@ function problemSchema($id: string, codes: string[], members: TProperties) {
   return Type.Object(
     {
       type: Type.String({ format: 'uri', description: 'The page that explains the problem: `/problems/<code>` of this store.' }),
-      title: Type.String({ description: 'In the language of `Accept-Language`, if the store has it, otherwise in English.' }),
+      title: Type.String({ description: 'In English, for people; may be reworded.' }),
       status: Type.Integer(),
       detail: Type.String(),
       code: Type.Enum(codes, { description: 'Stable; listed in docs/errors.md.' }),
@@ -227,11 +225,6 @@ const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 /** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/** The title of a problem for people who read this language. */
-export function titleOf(code: ErrorCode, language: Language): string {
-  return language === 'en' ? PROBLEMS[code].title : TRANSLATED_TITLES[language][code]
-}
-
 /** Whether an error is that of the request's own connection, whose codes a broken connection to the database has too. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
@@ -253,8 +246,7 @@ export function sendError(
   { baseUrl, basePath, refusals, onOverloaded }: ProblemContext,
 ): FastifyReply {
   const known = isBrokenOff(error, request) ? BROKEN_OFF : toAppError(error, request)
-  const { status } = PROBLEMS[known.code]
-  const language = preferredLanguage(request.headers['accept-language']) ?? 'en'
+  const { status, title } = PROBLEMS[known.code]
   const traceId = traceIdOfRequest(request.raw)
   if (status === 503) refusals.add(error, { request_id: request.id, trace_id: traceId })
   else if (status >= 500) request.log.error({ trace_id: traceId, err: loggableError(error), code: known.code }, 'request failed')
@@ -263,7 +255,7 @@ export function sendError(
   const isIceberg = isIcebergCall(request.url, basePath)
   const problem = {
     type: `${baseUrl}/problems/${known.code}`,
-    title: titleOf(known.code, language),
+    title,
     status,
     detail: known.message,
     code: known.code,
@@ -279,15 +271,10 @@ export function sendError(
   if (isSendingMuch(request.raw)) reply.header('connection', 'close')
   return reply
     .code(status)
-    .headers({ 'cache-control': 'no-store', 'content-language': language, vary: addTo(reply.getHeader('vary'), 'Accept-Language') })
+    .headers({ 'cache-control': 'no-store', 'content-language': 'en' })
     .type(isIceberg ? 'application/json' : 'application/problem+json')
     .serializer((payload: unknown) => payload as string)
     .send(JSON.stringify(problem))
-}
-
-/** RFC 9110 §12.5.5: CORS may have set the field. */
-function addTo(vary: unknown, name: string): string {
-  return vary === undefined ? name : `${vary}, ${name}`
 }
 
 const MUCH_BYTES = 16_384

@@ -1,23 +1,25 @@
 import { hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError, type ErrorCode } from '../../errors.ts'
-import { PROBLEMS, problemResponses, REALM, titleOf } from '../../http/problem.ts'
+import { PROBLEMS, problemResponses, REALM } from '../../http/problem.ts'
 import { type Language, preferredLanguage } from '../../language.ts'
 
 const STYLE = ':root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem}'
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-const WORDS: Readonly<Record<Language, { text: string; back: string }>> = {
-  en: { text: 'You are not signed in. Go back to the shop, and begin the sign-in again there.', back: 'Back to the shop' },
+const WORDS: Readonly<Record<Language, { title: string; text: string; back: string }>> = {
+  en: { title: 'You are not signed in', text: 'Go back to the shop, and begin the sign-in again there.', back: 'Back to the shop' },
   de: {
-    text: 'Sie sind nicht angemeldet. Gehen Sie zurück zum Shop, und beginnen Sie die Anmeldung dort noch einmal.',
+    title: 'Sie sind nicht angemeldet',
+    text: 'Gehen Sie zurück zum Shop, und beginnen Sie die Anmeldung dort noch einmal.',
     back: 'Zurück zum Shop',
   },
   fr: {
-    text: 'Vous n’êtes pas connecté. Retournez à la boutique et recommencez la connexion depuis celle-ci.',
+    title: 'Vous n’êtes pas connecté',
+    text: 'Retournez à la boutique et recommencez la connexion depuis celle-ci.',
     back: 'Retour à la boutique',
   },
-  es: { text: 'No ha iniciado sesión. Vuelva a la tienda y empiece allí de nuevo.', back: 'Volver a la tienda' },
+  es: { title: 'No ha iniciado sesión', text: 'Vuelva a la tienda y empiece allí de nuevo.', back: 'Volver a la tienda' },
 }
 
 /**
@@ -42,7 +44,7 @@ export function refusalPages(home: string | null) {
       })
       .type('text/html; charset=utf-8')
       .serializer((page: unknown) => page as string)
-      .send(render(titleOf(error.code, language), home, language))
+      .send(render(home, language))
   }
 }
 
@@ -55,8 +57,8 @@ export function refusalResponses(...codes: ErrorCode[]) {
   ) as Record<never, never>
 }
 
-function render(title: string, home: string | null, language: Language): string {
-  const { text, back } = WORDS[language]
+function render(home: string | null, language: Language): string {
+  const { title, text, back } = WORDS[language]
   const link = home === null ? '' : `<p><a href="${home.replaceAll('&', '&amp;').replaceAll('"', '&quot;')}">${back}</a></p>`
   return (
     `<!doctype html><html lang="${language}"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>` +
