@@ -1,14 +1,17 @@
--- Gives every product a slug, in some minutes for 10 million. Meanwhile products are read and ordered; changes of products wait.
-
 -- The addresses of products' pages, also those of the past: no address silently becomes another product's. See docs/decisions/0274.
 create table product_slugs (
   slug text collate "C" constraint product_slugs_slug_unique primary key,
   product_id uuid not null,
   -- When another slug took its place; null for the one of now.
-  retired_at timestamptz(3)
+  retired_at timestamptz(3),
+  constraint product_slugs_product_id_fkey foreign key (product_id) references products (id) on delete cascade
 );
+-- `include`: lists read the slug from the index alone.
+create unique index product_slugs_product_id_idx on product_slugs (product_id) include (slug) where retired_at is null;
+create index product_slugs_product_id_retired_at_idx on product_slugs (product_id, retired_at) where retired_at is not null;
 
--- Gives products that were inserted without a slug one of their own, also those of the release before, which knows no slugs.
+-- Gives products that were inserted without a slug one of their own, also those of the release before, which knows no slugs. 0058 gives the
+-- existing products theirs.
 create function products_give_slugs() returns trigger
   language plpgsql
   -- A plan that was made while the table was small must not read the whole table later.
@@ -36,27 +39,3 @@ $$;
 create trigger products_insert_slugs after insert on products
   referencing new table as changed
   for each statement execute function products_give_slugs();
-
--- As in the function above, for the products there are. The oldest of several with one name gets the name.
-do $$
-begin
-  for attempt in 1..4 loop
-    insert into product_slugs (slug, product_id)
-    select candidate.slug, product.id
-    from products as product
-    cross join slug_candidate(product.name, product.sku, product.id, attempt) as candidate (slug)
-    where candidate.slug is not null
-      and not exists (select from product_slugs where product_id = product.id)
-    order by candidate.slug collate "C", product.id
-    on conflict (slug) do nothing;
-    exit when (select count(*) from product_slugs) = (select count(*) from products);
-  end loop;
-end
-$$;
-
--- After the rows, which is faster. `include`: lists read the slug from the index alone.
-create unique index product_slugs_product_id_idx on product_slugs (product_id) include (slug) where retired_at is null;
-create index product_slugs_product_id_retired_at_idx on product_slugs (product_id, retired_at) where retired_at is not null;
-alter table product_slugs add constraint product_slugs_product_id_fkey
-  foreign key (product_id) references products (id) on delete cascade;
-analyze product_slugs;

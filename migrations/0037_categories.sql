@@ -1,8 +1,5 @@
--- Gives every text in products.category a category of its own, in some seconds for a million products. Meanwhile products are read and
--- ordered; changes of products wait. The text stays: it is the name of a product's first category. See docs/decisions/0281.
-
--- Otherwise a product that is inserted or changed while its category is copied would be in none, or in the former one.
-lock table products in share row exclusive mode;
+-- Categories in a tree. The text in products.category stays: it is the name of a product's first category. 0058 gives every text of the
+-- existing products a category of its own. See docs/decisions/0281.
 
 create table categories (
   id uuid primary key,
@@ -118,39 +115,20 @@ $$;
 
 -- The categories of each product. Rows repeat what lists are sorted by, so that a page of a category is one short scan of an index.
 create table product_categories (
-  product_id uuid not null,
-  category_id uuid not null,
+  product_id uuid not null references products (id) on delete cascade,
+  category_id uuid not null references categories (id),
   -- 0 for the first one, whose name is products.category.
   position smallint not null,
   -- Whether the product is not archived.
   is_listed boolean not null,
   price_amount bigint not null,
   created_at timestamptz(3) not null,
-  name text collate "C" not null
+  name text collate "C" not null,
+  primary key (product_id, category_id)
 );
-
--- Names that are a slug themselves come first: `category=toys` is the category `toys` and not `Toys`, as before.
-do $$
-begin
-  perform category_of_name(category)
-  from (select distinct category from products) as text
-  order by (category = slug_of(category)) is true desc, category collate "C";
-end
-$$;
-insert into product_categories (product_id, category_id, position, is_listed, price_amount, created_at, name)
-select product.id, category.id, 0, product.archived_at is null, product.price_amount, product.created_at, product.name
-from products as product
-join categories as category on category.name = product.category;
-
-alter table product_categories add primary key (product_id, category_id);
 create index product_categories_created_at_idx on product_categories (category_id, created_at, product_id) where is_listed;
 create index product_categories_name_idx on product_categories (category_id, name, product_id) where is_listed;
 create index product_categories_price_idx on product_categories (category_id, price_amount, product_id) where is_listed;
-alter table product_categories
-  add constraint product_categories_product_id_fkey foreign key (product_id) references products (id) on delete cascade,
-  add constraint product_categories_category_id_fkey foreign key (category_id) references categories (id);
-analyze categories;
-analyze product_categories;
 
 -- Products that were inserted are in the category of their text.
 create function products_give_category() returns trigger

@@ -1,17 +1,10 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { createEmptyDatabase } from '../../test/database.ts'
-
-const DIRECTORY = new URL('../../migrations/', import.meta.url)
-const FILES = readdirSync(DIRECTORY).filter((name) => name.endsWith('.sql'))
+import { createEarlierDatabase } from '../../test/earlier-schema.ts'
+import { migrate } from '../db/migrate.ts'
 
 test('the products there are get slugs, the oldest of a name that name, and later ones none of theirs', async (t) => {
-  const { pool } = await createEmptyDatabase(t)
-  const apply = async (files: readonly string[]) => {
-    for (const file of files.toSorted()) await pool.query(readFileSync(new URL(file, DIRECTORY), 'utf8'))
-  }
-  await apply(FILES.filter((name) => name < '0032'))
+  const { pool, url } = await createEarlierDatabase(t)
   // The statement of the release before.
   const insert = (...products: readonly (readonly [string, string])[]) =>
     pool.query(
@@ -22,7 +15,7 @@ test('the products there are get slugs, the oldest of a name that name, and late
     )
   await insert(['A', 'Mug'], ['B', 'MUG'], ['b', 'mug!'], ['C', '🙂'], ['🙂', '🙂'], ['D', 'Mug B'])
   await pool.query(`update products set archived_at = now() where sku = 'A'`)
-  await apply(FILES.filter((name) => name >= '0032'))
+  await migrate(url)
   const slugs = async () =>
     (await pool.query(`select sku, slug from product_slugs join products on id = product_id order by product_id`)).rows.map(
       ({ sku, slug }) => [sku, slug],

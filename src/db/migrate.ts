@@ -13,6 +13,7 @@ import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION,
 /** The one that node-pg-migrate takes for earlier releases, so that no two versions migrate at once. */
 const LOCK_ID = 7_241_865_325_823_964
 const CREATED_INDEX = /^create (?:unique )?index concurrently if not exists (\w+)/m
+const CONCURRENT = /^(?:create (?:unique )?|drop )index concurrently\b/m
 const BATCH = /^do\b/m
 /** How long a batch waits for a row that a customer changes: less than `deadlock_timeout`, so an order never has to give way to a batch. */
 const BATCH_LOCK_MS = 300
@@ -84,9 +85,8 @@ async function applyInTransaction(client: pg.Client, name: string, text: string)
 async function applyStatements(client: pg.Client, name: string, text: string, retries: LockRetries): Promise<void> {
   try {
     for (const statement of statementsOf(text)) {
+      await setLockTimeout(client, lockTimeoutOf(statement, retries))
       const [, index] = CREATED_INDEX.exec(statement) ?? []
-      // Nobody waits behind what a concurrent build waits for, such as the end of a dump.
-      await setLockTimeout(client, index !== undefined ? retries.leftMs : BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock)
       if (index !== undefined) await dropUnfinished(client, index)
       await client.query(statement)
     }
@@ -94,6 +94,12 @@ async function applyStatements(client: pg.Client, name: string, text: string, re
     await setLockTimeout(client, MIGRATION_BOUNDS.lock).catch(() => {})
   }
   await record(client, name)
+}
+
+function lockTimeoutOf(statement: string, retries: LockRetries): number {
+  // Nobody waits behind what these wait for, such as the end of a dump.
+  if (CONCURRENT.test(statement)) return retries.leftMs
+  return BATCH.test(statement) ? BATCH_LOCK_MS : MIGRATION_BOUNDS.lock
 }
 
 /** A concurrent build that was killed or has failed leaves an index that is never used and always maintained. */
@@ -111,12 +117,12 @@ async function record(client: pg.Client, name: string): Promise<void> {
 }
 
 /** Whether the file's statements run one by one, without a transaction around them: see migrations/README.md. */
-function isWithoutTransaction(text: string): boolean {
+export function isWithoutTransaction(text: string): boolean {
   return text.startsWith('-- no transaction\n')
 }
 
 /** The statements of a file without a transaction, which empty lines separate. */
-function statementsOf(text: string): string[] {
+export function statementsOf(text: string): string[] {
   return text.split(/\n\s*\n/).filter((paragraph) => /^(?!--)\S/m.test(paragraph))
 }
 

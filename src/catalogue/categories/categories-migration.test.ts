@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { createEmptyDatabase } from '../../../test/database.ts'
+import { createEarlierDatabase } from '../../../test/earlier-schema.ts'
+import { migrate } from '../../db/migrate.ts'
 import { locateCategory } from './locate-category.ts'
 
-const DIRECTORY = new URL('../../../migrations/', import.meta.url)
-const FILES = readdirSync(DIRECTORY).filter((name) => name.endsWith('.sql'))
 const NAMES = ['toys', 'Toys', ' Toys ', 'TOYS', 'Toys!', 'Kids toys', '🙂', '🙃', '', 'Archived']
 
 test('texts of products become categories with slugs, and a list by a text has the products it had', async (t) => {
-  const { pool } = await createEmptyDatabase(t)
-  const apply = async (files: readonly string[]) => {
-    for (const file of files.toSorted()) await pool.query(readFileSync(new URL(file, DIRECTORY), 'utf8'))
-  }
-  await apply(FILES.filter((name) => name < '0032'))
+  const { pool, url } = await createEarlierDatabase(t)
   // The statement of the release before; each category twice.
   await pool.query(
     `insert into products (id, sku, name, description, category, image_url, variant_group, options, attributes, price_amount, price_currency, in_stock)
@@ -23,7 +17,7 @@ test('texts of products become categories with slugs, and a list by a text has t
     [NAMES],
   )
   await pool.query(`update products set archived_at = now() where category = 'Archived'`)
-  await apply(FILES.filter((name) => name >= '0032'))
+  await migrate(url)
   const { rows: categories } = await pool.query('select name, slug, parent_id from categories order by name')
   assert.deepEqual(categories.map(({ name }) => name).sort(), NAMES.toSorted())
   assert.ok(categories.every(({ parent_id }) => parent_id === null))
