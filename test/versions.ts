@@ -8,7 +8,7 @@ import { debianPostgresMissing } from './debian-postgres.ts'
 import { BIN } from './store-process.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-// The last commit of 0.1.0. An earlier one cannot run with the packages that are installed now.
+// The last commit of 0.1.0. An earlier one cannot run with the packages that are installed now. It imports node-pg-migrate.
 const EARLIER = '2f1ff1e'
 
 /** An expanding migration: the earlier version knows neither the column nor the table. */
