@@ -45,20 +45,6 @@ $$;
 
 
 --
--- Name: advance_activities(); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.advance_activities() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-begin
-  perform setval('activities_id_seq', greatest((select last_value from activities_id_seq), new.number::bigint * 1000000));
-  return null;
-end
-$$;
-
-
---
 -- Name: advance_catalogue_messages(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -85,20 +71,6 @@ CREATE FUNCTION public.all_prices(own_currency text, own_amount bigint, own_comp
   select other.key, (other.value ->> 'amount')::bigint, (other.value ->> 'compare_at')::bigint
   from jsonb_each(others) as other
   where other.key <> own_currency
-$$;
-
-
---
--- Name: assign_transaction_id(); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.assign_transaction_id() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-begin
-  perform pg_current_xact_id();
-  return null;
-end
 $$;
 
 
@@ -598,18 +570,6 @@ begin
   new.transaction_id := pg_current_xact_id();
   return new;
 end
-$$;
-
-
---
--- Name: newest_activity_id(); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.newest_activity_id() RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
-    SET search_path TO 'public', 'pg_temp'
-    AS $$
-  select case when is_called then last_value else 0 end from activities_id_seq
 $$;
 
 
@@ -4484,13 +4444,6 @@ ALTER STATISTICS public.products_attribute_terms_statistics SET STATISTICS 400;
 
 
 --
--- Name: activities activities_have_transaction; Type: TRIGGER; Schema: public; Owner: -
---
-
-CREATE TRIGGER activities_have_transaction BEFORE INSERT ON public.activities FOR EACH STATEMENT EXECUTE FUNCTION public.assign_transaction_id();
-
-
---
 -- Name: api_keys api_keys_changed; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -4537,13 +4490,6 @@ CREATE TRIGGER categories_note_update AFTER UPDATE ON public.categories REFERENC
 --
 
 CREATE TRIGGER categories_update_tree BEFORE UPDATE OF parent_id ON public.categories FOR EACH ROW WHEN (((new.parent_id IS NOT NULL) AND (new.parent_id IS DISTINCT FROM old.parent_id))) EXECUTE FUNCTION public.categories_check_tree();
-
-
---
--- Name: database_incarnations database_incarnations_advance_activities; Type: TRIGGER; Schema: public; Owner: -
---
-
-CREATE TRIGGER database_incarnations_advance_activities AFTER INSERT ON public.database_incarnations FOR EACH ROW WHEN ((new.number > 0)) EXECUTE FUNCTION public.advance_activities();
 
 
 --

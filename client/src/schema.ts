@@ -1971,7 +1971,7 @@ export interface paths {
         put?: never;
         /**
          * Runs SQL over the lake
-         * @description One SELECT of DuckDB's SQL over the views `order_events` and `orders`, and `activities` with the scope `activities:read`, in a process of its own that reads the lake and nothing else. It has 10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it. Needs the scope `lake:query`.
+         * @description One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has 10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it. Needs the scope `lake:query`.
          */
         post: operations["queryLake"];
         delete?: never;

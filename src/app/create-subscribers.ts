@@ -6,7 +6,6 @@ import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { Pool } from '../db/pool.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
-import { ActivityWriter } from '../lake/activity-writer.ts'
 import { TableWriter } from '../lake/iceberg/table-writer.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake-dataset.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
@@ -84,7 +83,7 @@ interface LakeOptions {
   tracing: Tracing | null
 }
 
-/** The subscribers that write the data lake, and those who keep its tables and activities. */
+/** The subscribers that write the data lake, and what keeps its tables. */
 export function createLake(config: Config, options: LakeOptions): Service {
   const { pool, store, topic, catalogueTopic, deliveryLog, logger, watched, tracing } = options
   const traced = traceLake(tracing, config)
@@ -107,12 +106,10 @@ export function createLake(config: Config, options: LakeOptions): Service {
     },
   })
   watched.lake = orders.sink
-  const activities = new ActivityWriter({ pool, store, flushSeconds: config.lakeFlushSeconds, logger })
   const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
   for (const writer of tables) watched.metrics.watchLakeTable(writer)
-  return inOrder(
-    [activities, ...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)],
-    async () => store.close(),
+  return inOrder([...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)], async () =>
+    store.close(),
   )
 }
 

@@ -160,17 +160,15 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
-      const onSetAside = (path: string) => terminal.out(`set aside ${path}`)
       const onRepaired = ({ setAside, lost }: RepairReport) => {
-        for (const path of setAside) onSetAside(path)
+        for (const path of setAside) terminal.out(`set aside ${path}`)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
       }
-      const { setAside, written, later, lost, activities, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
-        repairLake({ ...options, onStep, onRepaired, onSetAside }),
+      const { setAside, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
+        repairLake({ ...options, onStep, onRepaired }),
       )
       setResult({ setAside: setAside.length, written, later, lost: lost.length })
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
-      if (activities > 0) terminal.out(`wrote ${counted(activities, 'activity', 'activities')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)
         terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake tables`)

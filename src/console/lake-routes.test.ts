@@ -172,7 +172,6 @@ test('lists the tables and columns that a query reads', async () => {
       ['products', 'product_id'],
       ['prices', 'product_id'],
       ['stock_events', 'sequence'],
-      ['activities', 'id'],
     ],
   )
 })

@@ -3,10 +3,10 @@ import { doingOf, recordActivity } from '../activity/record-activity.ts'
 import { strict } from '../auth/schemas.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { actorOf, anyCallerOf, hasScope } from '../http/caller.ts'
+import { actorOf } from '../http/caller.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { JSON_BODY, OPERATOR_ONLY, okResponses } from '../http/problem.ts'
-import { ACTIVITY_TABLE, LAKE_TABLES } from '../lake/lake-tables.ts'
+import { LAKE_TABLES } from '../lake/lake-tables.ts'
 import { type LakeQueries, MAX_QUERY_CHARACTERS, MAX_QUERY_ROWS } from '../lake/run-query.ts'
 import { withoutValues } from '../lake/without-values.ts'
 
@@ -84,12 +84,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
         response: okResponses(Tables, 'The tables with their columns.', ...OPERATOR_ONLY),
       },
     },
-    async (request, reply) => {
-      const mayReadActivities = hasScope(anyCallerOf(request), 'activities:read')
-      return reply
-        .header('cache-control', 'no-store')
-        .send({ data: (mayReadActivities ? [...LAKE_TABLES, ACTIVITY_TABLE] : LAKE_TABLES) as never })
-    },
+    async (_request, reply) => reply.header('cache-control', 'no-store').send({ data: LAKE_TABLES as never }),
   )
 
   server.post(
@@ -102,7 +97,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
         operationId: 'queryLake',
         summary: 'Runs SQL over the lake',
         description:
-          "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, and `activities` with the scope `activities:read`, in a process of its own that reads the lake and nothing else. It has " +
+          "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has " +
           '10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it.',
         body: Query,
         response: okResponses(Result, 'The rows.', ...OPERATOR_ONLY, ...JSON_BODY, 'query_refused', 'query_timeout', 'rate_limited'),
@@ -122,8 +117,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
         isStarted = true
       }
       try {
-        const mayReadActivities = hasScope(anyCallerOf(request), 'activities:read')
-        const query = { operatorId: actorOf(request).id, text, limit, mayReadActivities, signal: gone.signal, onStart }
+        const query = { operatorId: actorOf(request).id, text, limit, signal: gone.signal, onStart }
         const answer = await queries.run(query).catch(async (error: unknown) => {
           if (isStarted) await record({ outcome: gone.signal.aborted ? 'cancelled' : error instanceof AppError ? error.code : 'internal' })
           throw error

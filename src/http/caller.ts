@@ -48,7 +48,7 @@ export function actorOf(request: FastifyRequest): ScopedActor {
 }
 
 /** The caller of a route that is not public. */
-export function anyCallerOf(request: FastifyRequest): Caller {
+function anyCallerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | undefined>(CALLER)
   if (caller === undefined || caller === null) throw new Error(`${request.routeOptions.url} is public: its caller is not known`)
   return caller

@@ -24,17 +24,17 @@ interface Node {
 }
 
 /**
- * Throws unless the SQL is one SELECT over the lake's views, those of `further`, and its own common table expressions. It checks what DuckDB's parser has read,
+ * Throws unless the SQL is one SELECT over the lake's views and its own common table expressions. It checks what DuckDB's parser has read,
  * so that no spelling of a name can hide it.
  */
-export async function assertLakeSelect(connection: DuckDBConnection, text: string, further: readonly string[] = []): Promise<void> {
+export async function assertLakeSelect(connection: DuckDBConnection, text: string): Promise<void> {
   const [[json] = []] = (await connection.runAndReadAll('select json_serialize_sql($1::varchar)', [text])).getRows()
   const parsed = JSON.parse(String(json)) as { error_type?: string; error_message?: string; statements?: unknown[] }
   if (parsed.error_type === 'parser') throw new Error(`Parser Error: ${parsed.error_message}`)
   const { statements } = parsed
   if (statements?.length !== 1) throw new Error(NO_SELECT)
   const nodes = [...walk(statements)]
-  const names = new Set([...VIEWS, ...further])
+  const names = new Set(VIEWS)
   for (const { cte_map } of nodes) {
     for (const { key } of (cte_map as { map: { key: string }[] } | undefined)?.map ?? []) {
       if (!SAFE_NAME.test(key)) throw new Error(`The name ${key} is refused`)

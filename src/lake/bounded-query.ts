@@ -30,20 +30,15 @@ export interface BoundedResult {
 export class QueryRefused extends Error {}
 
 /** Runs one SELECT over the lake's views, which reads nothing else. Throws QueryRefused, or what the store throws. */
-export function queryWithin(
-  store: LakeStore,
-  text: string,
-  bounds: QueryBounds,
-  { mayReadActivities = false } = {},
-): Promise<BoundedResult> {
+export function queryWithin(store: LakeStore, text: string, bounds: QueryBounds): Promise<BoundedResult> {
   const settings = { threads: '1', memory_limit: bounds.memory, max_temp_directory_size: bounds.spill }
-  const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
-    const paths = [...orders, ...catalogue, ...activities]
+  const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
+    const paths = [...orders, ...catalogue]
     const query = async (connection: DuckDBConnection) => {
-      const broken = await createAllViews(connection, { orders, catalogue, activities }, mayReadActivities)
+      const broken = await createAllViews(connection, { orders, catalogue })
       try {
         await confineToFiles(connection, paths)
-        return await readRows(await runSelect(connection, text, mayReadActivities), bounds)
+        return await readRows(await runSelect(connection, text), bounds)
       } catch (error) {
         throw reasonOf(error, broken)
       }
@@ -52,12 +47,12 @@ export function queryWithin(
       throw new QueryRefused(hidePaths(toOneLine(error), store, files, paths, bounds), { cause: error })
     })
   }
-  return readAllFiles(store, { withActivities: mayReadActivities }, run)
+  return readAllFiles(store, run)
 }
 
-async function runSelect(connection: DuckDBConnection, text: string, mayReadActivities: boolean): Promise<DuckDBResult> {
+async function runSelect(connection: DuckDBConnection, text: string): Promise<DuckDBResult> {
   // First: DuckDB's own preparation of other statements already reads files.
-  await assertLakeSelect(connection, text, mayReadActivities ? ['activities'] : [])
+  await assertLakeSelect(connection, text)
   const statements = await extractStatements(connection, text)
   const statement = await statements.prepare(0)
   if (statements.count !== 1 || statement.statementType !== StatementType.SELECT) throw new Error(NO_SELECT)

@@ -173,7 +173,7 @@ test('says which file is broken instead of leaving it out', async (t) => {
     assert.match(error.message, /0000000000000003-0000000000000003\.parquet.*; `storefront verify` checks .* run storefront lake repair$/)
     return true
   })
-  const others = await queryFolder(directory, 'select (select count(*) from products) + (select count(*) from activities)')
+  const others = await queryFolder(directory, 'select count(*) from products')
   assert.deepEqual(others.rows, [['0']], 'views of other files answer')
 })
 

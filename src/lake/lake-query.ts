@@ -23,14 +23,14 @@ export class LakeQueryError extends OperatorError {
 }
 
 /**
- * Runs SQL (`text`, DuckDB's) over the views of the lake: those of `LAKE_TABLES`, and `activities`. Returns the result of the last statement. With `allowFiles`
+ * Runs SQL (`text`, DuckDB's) over the views of the lake: those of `LAKE_TABLES`. Returns the result of the last statement. With `allowFiles`
  * the SQL may read and write files, attach databases and change DuckDB's settings. Throws LakeQueryError.
  */
 export async function queryLake(store: LakeStore, text: string, { allowFiles = false } = {}): Promise<LakeQueryResult> {
-  const run = (files: LakeFile[], { orders, catalogue, activities }: LakePaths) => {
-    const paths = [...orders, ...catalogue, ...activities]
+  const run = (files: LakeFile[], { orders, catalogue }: LakePaths) => {
+    const paths = [...orders, ...catalogue]
     return withDuckDB(makeSpillPath(), async (connection) => {
-      const broken = await createAllViews(connection, { orders, catalogue, activities }, true)
+      const broken = await createAllViews(connection, { orders, catalogue })
       try {
         if (!allowFiles) await confineToFiles(connection, paths)
         const reader = await runStatements(connection, text, allowFiles)
@@ -46,7 +46,7 @@ export async function queryLake(store: LakeStore, text: string, { allowFiles = f
     })
   }
   try {
-    return await readAllFiles(store, { withActivities: true }, run)
+    return await readAllFiles(store, run)
   } catch (error) {
     if (error instanceof LakeQueryError) throw error
     throw new LakeQueryError(toOneLine(error), { cause: error })

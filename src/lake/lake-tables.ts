@@ -1,5 +1,4 @@
 import { identifier, type Sql, sql } from '../db/sql.ts'
-import { ACTIVITY_COLUMNS } from './activity-files.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
@@ -52,13 +51,6 @@ export const LAKE_TABLES: readonly LakeTable[] = [
   },
   ...CATALOGUE_VIEWS.map(({ name, description, columns }) => ({ name, description, columns: listColumns(columns) })),
 ]
-
-/** For those who may read activities. */
-export const ACTIVITY_TABLE: LakeTable = {
-  name: 'activities',
-  description: 'A row for each change by an operator, an API key or a command. `before` and `after` are JSON.',
-  columns: listColumns(ACTIVITY_COLUMNS),
-}
 
 function listColumns(columns: Readonly<Record<string, Sql>>) {
   return Object.entries(columns).map(([name, type]) => ({ name, type: type.text.replaceAll('"', '').replaceAll(',', ', ') }))

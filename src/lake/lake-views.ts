@@ -1,6 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
-import { ACTIVITY_COLUMNS } from './activity-files.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
 import { exponentOf } from './exponent.ts'
@@ -18,8 +17,8 @@ export interface BrokenViews {
   reason: unknown
 }
 
-/** Creates the views of all files; those of activities if asked. Returns the ones that a damaged file prevents: a query may need others. */
-export async function createAllViews(connection: DuckDBConnection, paths: LakePaths, withActivities: boolean): Promise<BrokenViews[]> {
+/** Creates the views of all files. Returns the ones that a damaged file prevents: a query may need others. */
+export async function createAllViews(connection: DuckDBConnection, paths: LakePaths): Promise<BrokenViews[]> {
   const broken: BrokenViews[] = []
   const attempt = (names: readonly string[], work: Promise<void>) =>
     work.catch((reason: unknown) => {
@@ -28,7 +27,6 @@ export async function createAllViews(connection: DuckDBConnection, paths: LakePa
     })
   await attempt(['order_events', 'orders'], createViews(connection, 'orders', paths.orders))
   await attempt(['catalogue_events', ...CATALOGUE_VIEWS.map(({ name }) => name)], createViews(connection, 'catalogue', paths.catalogue))
-  if (withActivities) await attempt(['activities'], createActivityView(connection, paths.activities))
   return broken
 }
 
@@ -75,14 +73,4 @@ function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[]
       hive_types = { ingest_date: DATE }
     )`
   return sql`${none} ${files.length > 0 ? some : noSql}`
-}
-
-/** Creates the view `activities` of these files. */
-async function createActivityView(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
-  const columns = Object.entries(ACTIVITY_COLUMNS)
-  const none = sql`select ${commaList(columns.map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
-  const some = sql`
-    union all by name
-    select * from read_parquet([${commaList(files.map(readablePath))}], union_by_name = true, hive_partitioning = false)`
-  await connection.run(toDuckDB(sql`create view activities as ${none} ${files.length > 0 ? some : noSql}`))
 }

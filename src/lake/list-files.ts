@@ -1,4 +1,3 @@
-import { listActivityFiles } from './activity-files.ts'
 import { type DatasetName, splitSuperseded } from './lake-names.ts'
 import { type LakeFile, type LakeStore, repeatWhenGone } from './lake-store.ts'
 
@@ -38,24 +37,15 @@ export async function readLakeFiles<T>(
 }
 
 /** Local paths of the lake's files, by what is in them. */
-export interface LakePaths extends Record<DatasetName, string[]> {
-  activities: string[]
-}
+export type LakePaths = Record<DatasetName, string[]>
 
-/** As `readLakeFiles`, with the files of both datasets, and those of activities if asked. */
-export async function readAllFiles<T>(
-  store: LakeStore,
-  { withActivities }: { withActivities: boolean },
-  work: (files: LakeFile[], paths: LakePaths) => Promise<T>,
-): Promise<T> {
+/** As `readLakeFiles`, with the files of both datasets. */
+export async function readAllFiles<T>(store: LakeStore, work: (files: LakeFile[], paths: LakePaths) => Promise<T>): Promise<T> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const orders = splitSuperseded(await listLake(store, 'orders')).current
     const catalogue = splitSuperseded(await listLake(store, 'catalogue')).current
-    const files = [...orders, ...catalogue, ...(withActivities ? await listActivityFiles(store) : [])]
-    const end = orders.length + catalogue.length
-    return store.withCopies(files, (paths) =>
-      work(files, { orders: paths.slice(0, orders.length), catalogue: paths.slice(orders.length, end), activities: paths.slice(end) }),
-    )
+    const files = [...orders, ...catalogue]
+    return store.withCopies(files, (paths) => work(files, { orders: paths.slice(0, orders.length), catalogue: paths.slice(orders.length) }))
   })
 }
 

@@ -7,7 +7,7 @@ import { EXIT_REFUSED, type QueryRequest } from './query-request.ts'
 // The process of one query: see run-query.ts. Its standard input stays open while somebody waits for the answer.
 const lines = createInterface(process.stdin)
 lines.once('line', async (line) => {
-  const { place, text, bounds, mayReadActivities }: QueryRequest = JSON.parse(line)
+  const { place, text, bounds }: QueryRequest = JSON.parse(line)
   lines.once('close', () => {
     rmSync(bounds.spillDirectory, { recursive: true, force: true })
     process.kill(process.pid, 'SIGKILL')
@@ -16,7 +16,7 @@ lines.once('line', async (line) => {
     const store = await openLakeStore(place)
     // Of queries that were killed.
     await store.removeOldWorkspaces()
-    const { columns, rows, isTruncated } = await queryWithin(store, text, bounds, { mayReadActivities })
+    const { columns, rows, isTruncated } = await queryWithin(store, text, bounds)
     // Since this process was started.
     const elapsedMs = Math.round(performance.now())
     const head = `{"columns":${JSON.stringify(columns)},"is_truncated":${isTruncated},"elapsed_ms":${elapsedMs},"rows":[`

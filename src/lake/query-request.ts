@@ -6,7 +6,6 @@ export interface QueryRequest {
   place: LakePlace
   text: string
   bounds: QueryBounds
-  mayReadActivities: boolean
 }
 
 /** Its exit status with a reason on standard output, which the operator may see. Others have theirs on standard error. */

@@ -48,7 +48,6 @@ export interface LakeQuery {
   operatorId: string
   text: string
   limit: number
-  mayReadActivities?: boolean
   signal: AbortSignal
   /** Called when the query is about to run. It does not run when this throws. */
   onStart?: () => Promise<void>
@@ -64,7 +63,7 @@ export class LakeQueries {
   }
 
   /** The answer as JSON. Throws `rate_limited`, `unavailable`, `query_refused` or `query_timeout`. */
-  async run({ operatorId, text, limit, mayReadActivities = false, signal, onStart }: LakeQuery): Promise<Buffer> {
+  async run({ operatorId, text, limit, signal, onStart }: LakeQuery): Promise<Buffer> {
     const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
     if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))
       throw new AppError('unavailable', 'This process sees no lake: set LAKE_URL, or DATA_DIR to that of the process with the role lake.')
@@ -79,7 +78,7 @@ export class LakeQueries {
       const spillDirectory = await mkdtemp(join(temporaryDirectory, 'storefront-query-'))
       try {
         const bounds = { maxRows: limit, maxBytes: MAX_ROW_BYTES, memory: DUCKDB_MEMORY, spill: SPILL, spillDirectory }
-        return await runProcess({ place, text, bounds, mayReadActivities }, environment, timeoutMs, signal)
+        return await runProcess({ place, text, bounds }, environment, timeoutMs, signal)
       } finally {
         await rm(spillDirectory, { recursive: true, force: true })
       }

@@ -65,7 +65,6 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
     written: 0,
     later: 0,
     lost: [],
-    activities: 0,
     tablesFailure: null,
   })
   // Merging and writing continue.

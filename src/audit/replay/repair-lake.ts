@@ -20,7 +20,6 @@ import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
 import { loadCatalogueEvents } from './load-catalogue-events.ts'
-import { repairActivities } from './repair-activities.ts'
 import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { setStraysAside } from './set-strays-aside.ts'
@@ -34,16 +33,14 @@ export interface RepairOptions {
   store: LakeStore
   topic: Topic
   /**
-   * The partition of the catalogue; absent: its files and those of activities are not repaired, and no table is written, as those of products may
-   * be made of damaged ones.
+   * The partition of the catalogue; absent: its files are not repaired, and no table is written, because those of products may be made of
+   * damaged ones.
    */
   catalogueTopic?: Topic<CatalogueEvent>
   now: () => Date
   onStep?: OnStep
   /** Called when the files of a dataset are repaired: the other one's may fail. */
   onRepaired?: (report: RepairReport) => void
-  /** Called with the new place of each damaged file of activities. */
-  onSetAside?: (path: string) => void
 }
 
 export interface RepairReport {
@@ -57,10 +54,8 @@ export interface RepairReport {
   lost: string[]
 }
 
-/** Of both datasets, and of activities where all is repaired. */
+/** Of both datasets. */
 export interface LakeRepairReport extends RepairReport {
-  /** The number of activities that the lake lacked between two files. */
-  activities: number
   /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
   tablesFailure: string | null
 }
@@ -84,7 +79,6 @@ export async function repairLake({
   catalogueTopic,
   onStep = () => {},
   onRepaired = () => {},
-  onSetAside = () => {},
   ...options
 }: RepairOptions): Promise<LakeRepairReport> {
   const { pool, store } = options
@@ -98,8 +92,6 @@ export async function repairLake({
       return report
     }
     let tablesFailure: string | null = null
-    const damagedActivities: string[] = []
-    let activities = 0
     const reports = [
       await run({
         ...{ dataset: ORDER_DATASET, topic },
@@ -115,11 +107,6 @@ export async function repairLake({
           makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
         }),
       )
-      onStep('checking the activities in the lake')
-      activities = await repairActivities(pool, store, (path) => {
-        damagedActivities.push(path)
-        onSetAside(path)
-      })
       onStep('writing the tables of the lake')
       try {
         if (await hasEventTables(store)) await writeDerivedTables(store)
@@ -128,11 +115,10 @@ export async function repairLake({
       }
     }
     return {
-      setAside: [...reports.flatMap(({ setAside }) => setAside), ...damagedActivities],
+      setAside: reports.flatMap(({ setAside }) => setAside),
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
-      activities,
       tablesFailure,
     }
   })

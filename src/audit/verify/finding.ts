@@ -11,7 +11,6 @@ export type Place =
   | 'mails'
   | 'lake'
   | 'tables'
-  | 'activities'
 /**
  * `altered`: the event's content differs there, or the product's. `unordered`: after a later version of the same. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
  * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that

@@ -33,17 +33,12 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'tables corrupt':
     'storefront lake tables writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
   'tables moved': 'the lake is harmless at its new place: storefront lake tables writes them again for it',
-  'activities missing': 'storefront lake repair writes them',
-  'activities doubled': 'another program has added a file',
-  'activities altered': 'somebody has changed a row of the table, which only grows, or a file',
-  'activities unknown': 'somebody has deleted rows of the table, which only grows',
-  'activities corrupt': 'storefront lake repair sets the files aside and writes them again; of the newest file the role lake does',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
 /** The report for people: what was compared, what is on its way, and each kind of fault with examples. */
 export function formatReport(report: VerifyReport): string {
-  const { orders, topic, catalogue, catalogueLake, mails, lake, tables, activities, findings, undecided } = report
+  const { orders, topic, catalogue, catalogueLake, mails, lake, tables, findings, undecided } = report
   const waiting = topic.isSettled ? '' : '; the change stream has not reached them, so they may be missing'
   const late = (place: Place) => (undecided.includes(place) ? ', longer than it should take' : '')
   return [
@@ -54,7 +49,6 @@ export function formatReport(report: VerifyReport): string {
     `lake    ${counted(lake.events, 'event')} in ${counted(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
     ...(catalogueLake === null ? [] : [`lake    ${describeCatalogueLake(catalogueLake)}${late('catalogue in the lake')}`]),
     ...(tables.tables === 0 ? [] : [`tables  ${describeTables(report)}`]),
-    `changes ${describeActivities(activities)}${late('activities')}`,
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
   ].join('\n')
@@ -82,11 +76,6 @@ function describeTables({ tables, catalogueLake }: VerifyReport): string {
   const { events, waiting } = catalogueLake?.table ?? { events: 0, waiting: 0 }
   const further = events === 0 ? '' : `, ${counted(events, 'event')} in catalogue_events`
   return `${counted(tables.tables, 'table')}, ${counted(tables.events, 'event')} in order_events${further}${describeWaiting(tables.waiting + waiting)}`
-}
-
-function describeActivities({ recorded, inLake, lost, waiting }: VerifyReport['activities']): string {
-  const further = [lost === 0 ? '' : `, ${lost} of them of a time that a restore has lost`, describeWaiting(waiting)]
-  return `${counted(recorded, 'activity', 'activities')}, ${inLake} in the lake${further.join('')}`
 }
 
 function describeWaiting(waiting: number): string {

@@ -10,7 +10,6 @@ import type { CorruptMessage, Topic } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
-import { compareActivities } from './compare-activities.ts'
 import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from './compare-catalogue.ts'
 import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
 import { addUnregistered, findIncomplete, readTables, type TablesRead } from './compare-tables.ts'
@@ -53,8 +52,6 @@ export interface VerifyReport {
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
   /** The Iceberg tables that were written, the events in `order_events`, and those of the lake that wait for its next commit. */
   tables: { tables: number; events: number; waiting: number }
-  /** What operators, keys and commands have changed: rows of the table, those in the lake, and those of them that a restore has lost. */
-  activities: { recorded: number; inLake: number; lost: number; waiting: number }
   findings: Finding[]
   /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
   undecided: Place[]
@@ -90,11 +87,9 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     onStep('comparing')
     const invalidRows = [...invalidOrders.found(), ...(await findInvalidRows(pool, MAX_EXAMPLES))]
     const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
-    const { findings: activityFindings, oldestWaitingAt, ...activities } = await compareActivities(pool, options.lake)
     const findings = [
       ...[...restored.findings, ...invalid, ...(await find(tables, { mailPosition, topicEnd, lake, tablesRead, inFlight }))],
       ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, ORDER_DATASET.name)),
-      ...activityFindings,
     ]
     const behind = {
       mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition} and is_mailed = 1`,
@@ -106,8 +101,6 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
     const undecided: Place[] = inFlight.isSettled ? [] : ['topic']
     if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
     if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
-    if (oldestWaitingAt !== null && oldestWaitingAt.getTime() < startedAt - patienceMs - lakeFlushSeconds * 1_000)
-      undecided.push('activities')
     const compared = options.catalogue === undefined ? null : await compareCatalogue({ ...options, ...options.catalogue })
     if (compared !== null) findings.push(...compared.findings)
     if (compared?.isSettled === false) undecided.push('catalogue')
@@ -150,7 +143,6 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
         events: await tables.count(sql`from table_events`),
         waiting: await tables.count(sql`from unregistered_events where is_late = 0`),
       },
-      activities,
       findings,
       undecided,
     }
