@@ -3,6 +3,10 @@ import { after, test } from 'node:test'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
+import { allOf, sql } from '../db/sql.ts'
+import { locateFilters } from './locate-filters.ts'
+import { readFilters } from './product-query.ts'
+import { sampleConditions } from './search/filter-sql.ts'
 
 const store = await startStore({ after })
 const { token } = await registerOperator(store)
@@ -41,6 +45,8 @@ for (const [conditions, skus] of [
   [['colours=red,blue'], ''],
   // A number and the text of it look alike to a shopper.
   [['size=12'], 'FORK SPOON'],
+  [['size=012.0'], 'FORK SPOON'],
+  [['size=1.2e1'], 'FORK SPOON'],
   [['weight_g=250.5'], 'CUP'],
   [['weight_g>=0'], 'BOWL CUP'],
   [['weight_g<=250.5'], 'CUP SPOON'],
@@ -53,6 +59,13 @@ for (const [conditions, skus] of [
   [["material=' or true --"], ''],
 ] as const) {
   test(`finds ${skus || 'nothing'} by ${conditions.join(' and ')}`, async () => assert.equal(await skusOf(...conditions), skus))
+  test(`a sample finds ${skus || 'nothing'} by ${conditions.join(' and ')}`, async () => {
+    const filters = await locateFilters(store.pool, readFilters({ attr: [...conditions] }))
+    const { rows } = await store.pool.query<{ sku: string }>(
+      sql`select sku from products as product where ${allOf(sampleConditions(filters, null))} order by name`,
+    )
+    assert.equal(rows.map(({ sku }) => sku).join(' '), skus)
+  })
 }
 
 test('refuses conditions of another form, and too many', async () => {

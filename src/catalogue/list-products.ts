@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { decodeCursor, encodeCursor, type Page } from '../http/pagination.ts'
-import { locateCategory } from './categories/locate-category.ts'
+import { locateFilters } from './locate-filters.ts'
 import { cursorScope, type KeySort, type Listing, type LocatedFilters } from './product-query.ts'
 import { type Product, type ProductRow, toProduct } from './products.ts'
 import { countProducts } from './search/count-products.ts'
@@ -59,7 +59,7 @@ interface Entry {
 /** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
 export async function listProducts(db: Queryable, wanted: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
   const start = readCursor(wanted)
-  const listing = await locateCategory(db, wanted)
+  const listing = await locateFilters(db, wanted)
   const { entries, textQuery, start: reached } = await readEntries(db, listing, start)
   const { isBackward } = reached
   const hasMore = entries.length > listing.limit

@@ -110,8 +110,13 @@ export interface Filters {
   attributes: readonly string[] | null
 }
 
-/** Filters with the ids of the category and of those below it, null for no filter: see `locateCategory`. */
-export type LocatedFilters<T = Filters> = T & { categoryIds: readonly string[] | null }
+/** Filters with what `locateFilters` finds for them. */
+export type LocatedFilters<T = Filters> = T & {
+  /** The category and those below it; null for no filter. */
+  categoryIds: readonly string[] | null
+  /** The products that are sold in the currency, and in the range; null where they are not few. */
+  soldIds: readonly string[] | null
+}
 
 export interface Listing extends Filters {
   sort: KeySort | 'relevance'

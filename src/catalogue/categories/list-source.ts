@@ -19,10 +19,14 @@ export interface ListSource {
   order: Sql
 }
 
+export type MatchSource = Pick<ListSource, 'from' | 'conditions'>
+
 /** The products that match, in any order: of one category by its members, which the planner can begin with or look up. */
-export function matchSource(filters: LocatedFilters, textQuery: TextQuery): Pick<ListSource, 'from' | 'conditions'> {
-  const { categoryIds } = filters
-  if (categoryIds?.length !== 1) return { from: sql`products as product`, conditions: filterConditions('product', filters, textQuery) }
+export function matchSource(filters: LocatedFilters, textQuery: TextQuery): MatchSource {
+  const { categoryIds, soldIds } = filters
+  if (soldIds !== null || categoryIds?.length !== 1) {
+    return { from: productsSource(filters), conditions: filterConditions('product', filters, textQuery) }
+  }
   return {
     from: sql`product_categories as member ${WITH_PRODUCTS}`,
     conditions: [
@@ -32,6 +36,12 @@ export function matchSource(filters: LocatedFilters, textQuery: TextQuery): Pick
   }
 }
 
+/** Few products are looked up: joined, no index of the order can be walked instead until all of them are found. */
+function productsSource({ soldIds }: LocatedFilters): Sql {
+  if (soldIds === null) return sql`products as product`
+  return sql`unnest(${soldIds}::uuid[]) as sold (id) join products as product on product.id = sold.id`
+}
+
 const WITH_PRODUCTS = sql`join products as product on product.id = member.product_id`
 
 /**
@@ -39,11 +49,11 @@ const WITH_PRODUCTS = sql`join products as product on product.id = member.produc
  * members, merged. `others` are conditions about `product`. See docs/decisions/0281-categories.md.
  */
 export function listSource(filters: LocatedFilters, textQuery: TextQuery, others: readonly Sql[], order: ListOrder): ListSource {
-  const { categoryIds } = filters
+  const { categoryIds, soldIds } = filters
   const { column, memberColumn, direction, beyond, limit } = order
-  if (categoryIds === null || categoryIds.length === 0 || (categoryIds.length > 1 && isSelective(filters))) {
+  if (soldIds !== null || categoryIds === null || categoryIds.length === 0 || (categoryIds.length > 1 && isSelective(filters))) {
     return {
-      from: sql`products as product`,
+      from: productsSource(filters),
       conditions: [...filterConditions('product', filters, textQuery), ...others, ...beyond(sql`(product.${column}, product.id)`)],
       order: sql`product.${column} ${direction}, product.id ${direction}`,
     }

@@ -1,9 +1,9 @@
 import type { Queryable } from '../../db/pool.ts'
 import { prepared, sql } from '../../db/sql.ts'
-import type { Filters, LocatedFilters } from '../product-query.ts'
+import type { Filters } from '../product-query.ts'
 
 /** `filters` with the ids of the category that they name and of all below it; no ids when there is none. */
-export async function locateCategory<T extends Filters>(db: Queryable, filters: T): Promise<LocatedFilters<T>> {
+export async function locateCategory<T extends Filters>(db: Queryable, filters: T): Promise<T & { categoryIds: string[] | null }> {
   const { category } = filters
   if (category === null) return { ...filters, categoryIds: null }
   const { rows } = await db.query<{ id: string }>(

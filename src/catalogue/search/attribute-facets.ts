@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../../db/pool.ts'
-import { allOf, noSql, type Sql, sql } from '../../db/sql.ts'
+import { allOf, sql } from '../../db/sql.ts'
+import type { MatchSource } from '../categories/list-source.ts'
 
 const count = Type.Integer({ minimum: 0 })
 
@@ -23,7 +24,7 @@ const MAX_ATTRIBUTES = 20
 const MAX_VALUES = 20
 
 /** The attributes of the products that match, of a share of the table. Each attribute of a product costs about 4 µs. */
-export async function countAttributes(db: Queryable, conditions: readonly Sql[], share: number): Promise<AttributeFacets> {
+export async function countAttributes(db: Queryable, { from, conditions }: MatchSource, share: number): Promise<AttributeFacets> {
   const { rows } = await db.query<{
     name: string
     count: number
@@ -33,7 +34,7 @@ export async function countAttributes(db: Queryable, conditions: readonly Sql[],
   }>(
     sql`with attribute as materialized (
       select each.name, each.value, jsonb_typeof(each.value) as type
-      from products as product ${share < 1 ? sql`tablesample system (${share * 100}) repeatable (1)` : noSql}
+      from ${from}
       cross join jsonb_each(product.attributes) as each (name, value)
       where ${allOf(conditions)} and product.attributes <> '{}'
     ), counted as (

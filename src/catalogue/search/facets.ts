@@ -1,15 +1,15 @@
 import { type Static, Type } from 'typebox'
 import type { Queryable } from '../../db/pool.ts'
 import { allOf, sql } from '../../db/sql.ts'
-import { matchSource } from '../categories/list-source.ts'
-import { locateCategory } from '../categories/locate-category.ts'
+import { type MatchSource, matchSource } from '../categories/list-source.ts'
 import { EXAMPLE_FACETS } from '../examples.ts'
+import { locateFilters } from '../locate-filters.ts'
 import { amountIn } from '../offered-prices.ts'
-import type { Filters } from '../product-query.ts'
+import type { Filters, LocatedFilters } from '../product-query.ts'
 import { AttributeFacetsSchema, countAttributes } from './attribute-facets.ts'
 import { CategoryFacetsSchema, type CategorySet, countCategories } from './category-facets.ts'
 import { estimateProducts } from './count-products.ts'
-import { filterConditions } from './filter-sql.ts'
+import { sampleConditions, type TextQuery } from './filter-sql.ts'
 import { resolveTextQuery } from './similar-words.ts'
 
 const count = Type.Integer({ minimum: 0 })
@@ -43,8 +43,11 @@ interface RangeCount {
 const RANGES = [0, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]
 const MAX_BRANDS = 100
 const PRODUCT = sql`product`
-/** Of more matches a sample of about this size is read. */
-const MAX_READ = 50_000
+/** The most matches that are counted. */
+const COUNTED = 10_000
+/** Of more matches about this number is counted, in a sample of at most `MAX_SAMPLED` rows of the table. */
+const SAMPLED_MATCHES = 5_000
+const MAX_SAMPLED = 20_000
 /** A product has up to 50 attributes, each of which is a row: of more matches a sample with about as many attributes is read. */
 const MAX_READ_ATTRIBUTES = 60_000
 /** Products by which the number of attributes of one is estimated. */
@@ -52,22 +55,65 @@ const MEASURED_PRODUCTS = 200
 
 /** The number of products that match the filters, by category, by brand, by price range and, if asked, by attribute. */
 export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
-  const filters = await locateCategory(db, wanted)
-  const { currency } = filters
+  const filters = await locateFilters(db, wanted)
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
-  const conditions = filterConditions('product', filters, textQuery)
-  const estimate = await estimateProducts(db, filters, textQuery)
-  const share = estimate <= MAX_READ ? 1 : await sampleShare(db, MAX_READ)
-  const source =
-    share === 1
-      ? matchSource(filters, textQuery)
-      : { from: sql`products as product tablesample system (${share * 100}) repeatable (1)`, conditions }
-  const { rows } = await db.query<{ ranges: RangeCount[]; brands: Facets['brands']; sets: CategorySet[] }>(
+  const matches = { filters, textQuery, ...(await estimateProducts(db, filters, textQuery)) }
+  const isSmall = matches.isCheap && matches.estimate <= COUNTED
+  const counted = isSmall ? await countMatches(db, matches, 1) : null
+  // The planner may have expected too few.
+  const share = counted !== null && counted.total <= COUNTED ? 1 : await matchShare(db, matches, SAMPLED_MATCHES)
+  const { ranges, brands, sets } = counted !== null && share === 1 ? counted : await countMatches(db, matches, share)
+  const scaled = <T extends { count: number }>(counted: readonly T[]) =>
+    counted.map((each) => ({ ...each, count: Math.round(each.count / share) }))
+  const attributeShare = hasAttributes ? await shareWithAttributes(db, matches, share) : 1
+  return {
+    categories: scaled(await countCategories(db, sets, filters.categoryIds)),
+    brands: scaled(brands),
+    price_ranges: scaled(ranges).map(({ currency, range, count }) => ({
+      currency,
+      min: RANGES[range - 1] ?? 0,
+      max: RANGES[range] ?? null,
+      count,
+    })),
+    ...(hasAttributes ? { attributes: await countAttributes(db, sampleSource(matches, attributeShare), attributeShare) } : {}),
+    exact: share === 1 && attributeShare === 1,
+  }
+}
+
+interface Matches {
+  filters: LocatedFilters
+  textQuery: TextQuery
+  estimate: number
+}
+
+/** Where the matches are read: all of them, or those in a share of the table. */
+function sampleSource({ filters, textQuery }: Matches, share: number): MatchSource {
+  if (share === 1) return matchSource(filters, textQuery)
+  return {
+    from: sql`products as product tablesample system (${share * 100}) repeatable (1)`,
+    conditions: sampleConditions(filters, textQuery),
+  }
+}
+
+interface MatchCounts {
+  /** Of what was counted: at most one more than is counted exactly. */
+  total: number
+  ranges: RangeCount[]
+  brands: Facets['brands']
+  sets: CategorySet[]
+}
+
+/** Counts the matches in a share of the table; if it is all of it, no more of them than say that they are too many. */
+async function countMatches(db: Queryable, matches: Matches, share: number): Promise<MatchCounts> {
+  const { currency } = matches.filters
+  const source = sampleSource(matches, share)
+  const { rows } = await db.query<MatchCounts>(
     sql`with matching as materialized (
        select product.id, product.brand, ${currency === null ? sql`product.price_currency` : sql`${currency}::text`} as currency,
          width_bucket(${amountIn(PRODUCT, currency)}, ${RANGES}::bigint[]) as range
        from ${source.from}
        where ${allOf(source.conditions)}
+       limit ${share === 1 ? COUNTED + 1 : MAX_SAMPLED}
      ), ranged as (
        select currency, range, count(*) as count from matching group by currency, range
      ), branded as (
@@ -86,30 +132,16 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
        select ids, count(*) as count from placed group by ids
      )
      select
+       (select count(*) from matching) as total,
        (select coalesce(json_agg(ranged order by currency collate "C", range), '[]') from ranged) as ranges,
        (select coalesce(json_agg(branded), '[]') from branded) as brands,
        (select coalesce(json_agg(counted), '[]') from counted) as sets`,
   )
-  const { ranges, brands, sets } = rows[0] as (typeof rows)[number]
-  const scaled = <T extends { count: number }>(counted: readonly T[]) =>
-    counted.map((each) => ({ ...each, count: Math.round(each.count / share) }))
-  const attributeShare = hasAttributes ? await shareWithAttributes(db, estimate) : 1
-  return {
-    categories: scaled(await countCategories(db, sets, filters.categoryIds)),
-    brands: scaled(brands),
-    price_ranges: scaled(ranges).map(({ currency, range, count }) => ({
-      currency,
-      min: RANGES[range - 1] ?? 0,
-      max: RANGES[range] ?? null,
-      count,
-    })),
-    ...(hasAttributes ? { attributes: await countAttributes(db, conditions, attributeShare) } : {}),
-    exact: share === 1 && attributeShare === 1,
-  }
+  return rows[0] as MatchCounts
 }
 
-/** The share of the table to read for the attributes of `matches` products. */
-async function shareWithAttributes(db: Queryable, matches: number): Promise<number> {
+/** The share of the table to read for the attributes of the matches: at most that of the other counts. */
+async function shareWithAttributes(db: Queryable, matches: Matches, share: number): Promise<number> {
   const { rows } = await db.query<{ each: number }>(
     sql`select coalesce(avg((select count(*) from jsonb_object_keys(attributes))), 0)::float8 as each
       from (
@@ -118,7 +150,12 @@ async function shareWithAttributes(db: Queryable, matches: number): Promise<numb
       ) as measured`,
   )
   const readable = MAX_READ_ATTRIBUTES / Math.max(1, rows[0]?.each ?? 1)
-  return matches <= readable ? 1 : sampleShare(db, readable)
+  return Math.min(share, matches.estimate <= readable ? 1 : await matchShare(db, matches, readable))
+}
+
+/** The share of the table that has about `wanted` of the matches, or `MAX_SAMPLED` rows. */
+async function matchShare(db: Queryable, { estimate }: Matches, wanted: number): Promise<number> {
+  return Math.min(await sampleShare(db, MAX_SAMPLED), wanted / Math.max(1, estimate))
 }
 
 /** The share of the table that has about `wanted` rows. */

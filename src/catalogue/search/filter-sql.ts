@@ -42,24 +42,48 @@ export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilt
   return conditions
 }
 
+/** As `filterConditions`, for a sample of the table: it uses no index, and terms would be collected from each of its rows. */
+export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery): Sql[] {
+  const conditions = filterConditions('product', { ...filters, attributes: null }, textQuery)
+  if (filters.attributes === null) return conditions
+  const paths = [...attributesByName(filters.attributes)].flatMap(([name, { terms, bounds }]) => [
+    ...bounds,
+    ...(terms.length === 0 ? [] : [terms.flatMap((term) => equalTo(name, term.slice(name.length + 1))).join(' || ')]),
+  ])
+  return [...conditions, ...paths.map((path) => sql`product.attributes @@ ${path}::jsonpath`)]
+}
+
+/** Paths of JSON for what has the term of this value: a text, a text of a list, a number, or a boolean. */
+function equalTo(name: string, value: string): string[] {
+  const literals = [JSON.stringify(value), ...(/^(true|false|-?(0|[1-9]\d*)(\.\d+)?)$/.test(value) ? [value] : [])]
+  return literals.map((literal) => `$."${name}" == ${literal}`)
+}
+
 /** The bound of a number: a name, `>=` or `<=`, and the number. */
 const BOUND = /^([^=<>]+)([<>]=)(.+)$/
 
 /** Terms use the index, whose condition must be in the statement, and its statistics. */
 function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
-  const nameOf = (condition: string) => condition.split(/[=<>]/, 1)[0] ?? ''
   const hasAny = (terms: readonly string[]) => sql`attribute_terms(${row}.attributes) && ${terms}::text[]`
-  const byName = Map.groupBy(attributes, nameOf)
   return [
     sql`${row}.attributes <> '{}'`,
-    ...[...byName].flatMap(([name, conditions]) => {
+    ...[...attributesByName(attributes)].flatMap(([name, { terms, bounds }]) => [
+      hasAny(terms.length > 0 ? terms : [name]),
+      ...bounds.map((path) => sql`${row}.attributes @@ ${path}::jsonpath`),
+    ]),
+  ]
+}
+
+/** For each attribute the terms of which one is enough, and the bounds as paths of JSON: a value that is no number is neither above nor below one. */
+function attributesByName(attributes: readonly string[]): Map<string, { terms: string[]; bounds: string[] }> {
+  const byName = Map.groupBy(attributes, (condition) => condition.split(/[=<>]/, 1)[0] ?? '')
+  return new Map(
+    [...byName].map(([name, conditions]) => {
       const bounds = conditions.map((condition) => BOUND.exec(condition)).filter((bound) => bound !== null)
       const terms = conditions.filter((condition) => !BOUND.test(condition)).flatMap(withPlainNumber)
-      // A path of JSON: a value that is no number is neither above nor below one.
-      const paths = bounds.map(([, , operator, number]) => `$."${name}" ${operator} ${number}`)
-      return [hasAny(terms.length > 0 ? terms : [name]), ...paths.map((path) => sql`${row}.attributes @@ ${path}::jsonpath`)]
+      return [name, { terms, bounds: bounds.map(([, , operator, number]) => `$."${name}" ${operator} ${number}`) }]
     }),
-  ]
+  )
 }
 
 const NUMBER = /^(-?)(\d{1,320})(?:\.(\d{1,320}))?(?:[eE]([+-]?\d{1,3}))?$/

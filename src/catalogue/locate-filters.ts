@@ -1,0 +1,45 @@
+import type { Queryable } from '../db/pool.ts'
+import { allOf, literal, type Sql, sql } from '../db/sql.ts'
+import { locateCategory } from './categories/locate-category.ts'
+import type { Filters, LocatedFilters } from './product-query.ts'
+
+/** Products that are read and sorted, where a walk in the order of the list might pass the whole catalogue to find them. */
+const FEW = 2_000
+
+/** `filters` with what two of them stand for: the categories, and the products that are sold in the currency where these are few. */
+export async function locateFilters<T extends Filters>(db: Queryable, filters: T): Promise<LocatedFilters<T>> {
+  return { ...(await locateCategory(db, filters)), soldIds: await findFewSold(db, filters) }
+}
+
+/**
+ * The products with a price in the currency and in the range, from the two indexes of such prices. Null without a currency, and for more than
+ * `FEW`: then every stretch of the catalogue has some.
+ */
+async function findFewSold(db: Queryable, { currency, minPrice, maxPrice }: Filters): Promise<string[] | null> {
+  if (currency === null) return null
+  const most = sql`limit ${literal(FEW + 1)}`
+  const inRange = (amount: Sql) => [
+    ...(minPrice === null ? [] : [sql`${amount} >= ${minPrice}::bigint`]),
+    ...(maxPrice === null ? [] : [sql`${amount} <= ${maxPrice}::bigint`]),
+  ]
+  const { rows } = await db.query<{ ids: string[] | null }>(
+    sql`select case when count(*) <= ${literal(FEW)} then coalesce(array_agg(id), '{}') end as ids
+    from (
+      (
+        select id from products
+        where archived_at is null and ${allOf([sql`price_currency = ${currency}`, ...inRange(sql`price_amount`)])}
+        order by price_amount, id
+        ${most}
+      )
+      union all
+      (
+        select product_id from product_prices
+        where ${allOf([sql`currency = ${currency}`, ...inRange(sql`amount`)])}
+        order by amount, product_id
+        ${most}
+      )
+      ${most}
+    ) as sold`,
+  )
+  return rows[0]?.ids ?? null
+}
