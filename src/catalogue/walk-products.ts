@@ -1,5 +1,5 @@
 import type { Queryable } from '../db/pool.ts'
-import { allOf, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
+import { allOf, limitTo, literal, prepared, type Sql, sql } from '../db/sql.ts'
 import { listSource } from './categories/list-source.ts'
 import { amountIn } from './offered-prices.ts'
 import type { Filters, KeySort, LocatedFilters } from './product-query.ts'
@@ -55,7 +55,51 @@ export interface Walk {
 }
 
 /** The next `count` products of a sort, in the direction of reading. The cost does not depend on the place. */
-export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
+export function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
+  return walk.filters.isCollapsed ? walkGroups(db, walk) : walkEach(db, walk)
+}
+
+/** Products that are read at once to find the first ones of groups. */
+const WINDOW = { first: 50, largest: 1_000 }
+
+/**
+ * A group is listed at the place of its first matching variant. The variants of each group are compared once, however many there are: a condition
+ * about each variant would compare it with all of them, which took seconds for some hundred.
+ */
+async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
+  const { sort, count, without = null } = walk
+  const listed: ProductRow[] = []
+  const seen = new Set<string>()
+  let { from } = walk
+  for (let window = Math.max(WINDOW.first, 2 * count); ; window = Math.min(2 * window, WINDOW.largest)) {
+    const isSeen = sql`product.variant_group = any(${[...seen]}::text[])`
+    const left = without === null ? isSeen : sql`(${without} or ${isSeen})`
+    const rows = await walkEach(db, { ...walk, from, without: left, count: window })
+    const groups = new Set(rows.flatMap(({ variant_group }) => variant_group ?? []))
+    const firstIds = groups.size === 0 ? groups : await findFirstVariants(db, walk, [...groups])
+    listed.push(...rows.filter(({ id, variant_group }) => variant_group === null || firstIds.has(id)))
+    const last = rows.at(-1)
+    if (listed.length >= count || rows.length < window || last === undefined) return listed.slice(0, count)
+    for (const group of groups) seen.add(group)
+    from = { value: sortKey(sort).of(last), id: last.id }
+  }
+}
+
+/** The ids of the first matching variant of each group, in the order of the sort. */
+async function findFirstVariants(db: Queryable, { filters, textQuery, sort }: Walk, groups: readonly string[]): Promise<Set<string>> {
+  const direction = sort.startsWith('-') ? sql`desc` : sql`asc`
+  const { column } = sortKey(sort)
+  const key = filters.currency !== null && sort.endsWith('price') ? amountIn(OTHER, filters.currency) : sql`other.${column}`
+  const { rows } = await db.query<{ id: string }>(
+    sql`select distinct on (other.variant_group) other.id
+    from products as other
+    where other.variant_group = any(${groups}::text[]) and ${allOf(filterConditions('other', filters, textQuery))}
+    order by other.variant_group, ${key} ${direction}, other.id ${direction}`,
+  )
+  return new Set(rows.map(({ id }) => id))
+}
+
+async function walkEach(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   const { filters, textQuery, sort, isBackward, from, floor = null, without = null, count, view } = walk
   if (filters.currency !== null && sort.endsWith('price')) return walkPricesIn(db, walk, filters.currency)
   const { column, memberColumn, cast } = sortKey(sort)
@@ -67,23 +111,14 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
     ...(floor === null ? [] : [sql`${key} ${isDescending ? BELOW : ABOVE} ${place(floor)}`]),
   ]
   const others: Sql[] = without === null ? [] : [sql`${without} is not true`]
-  if (filters.isCollapsed) {
-    // A group is listed at the place of its first matching variant.
-    others.push(sql`not exists (
-      select from products as other
-      where other.variant_group = product.variant_group
-        and ${allOf(filterConditions('other', filters, textQuery))}
-        and (other.${column}, other.id) ${isDescending ? ABOVE : BELOW} (product.${column}, product.id)
-    )`)
-  }
-  const limit = limitTo(count)
+  const name = planName(walk)
+  const limit = name === null ? sql`limit ${literal(count)}` : limitTo(count)
   const source = listSource(filters, textQuery, others, { column, memberColumn, direction, beyond, limit })
   const statement = sql`select ${productColumns(view)}
     from ${source.from}
     where ${allOf(source.conditions)}
     order by ${source.order}
     ${limit}`
-  const name = planName(walk)
   const { rows } = await (name === null ? db.query<ProductRow>(statement) : db.query<ProductRow>(prepared(statement, name)))
   return rows
 }
@@ -93,7 +128,7 @@ export async function walkProducts(db: Queryable, walk: Walk): Promise<ProductRo
  * Their first rows together are the first rows of both.
  */
 async function walkPricesIn(db: Queryable, walk: Walk, currency: string): Promise<ProductRow[]> {
-  const { filters, textQuery, sort, isBackward, from, count, view } = walk
+  const { filters, textQuery, sort, isBackward, from, without = null, count, view } = walk
   const isDescending = sort.startsWith('-')
   const direction = isDescending !== isBackward ? sql`desc` : sql`asc`
   const part = (amount: Sql, source: Sql, currencyOf: Sql) => {
@@ -102,20 +137,13 @@ async function walkPricesIn(db: Queryable, walk: Walk, currency: string): Promis
       const beyond = isDescending !== isBackward ? BELOW : ABOVE
       conditions.push(sql`(${amount}, product.id) ${beyond} (${from.value}::bigint, ${from.id}::uuid)`)
     }
-    if (filters.isCollapsed) {
-      conditions.push(sql`not exists (
-        select from products as other
-        where other.variant_group = product.variant_group
-          and ${allOf(filterConditions('other', filters, textQuery))}
-          and (${amountIn(OTHER, currency)}, other.id) ${isDescending ? ABOVE : BELOW} (${amount}, product.id)
-      )`)
-    }
+    if (without !== null) conditions.push(sql`${without} is not true`)
     return sql`(
       select product.id, ${amount} as amount
       from ${source}
       where ${allOf(conditions)}
       order by ${amount} ${direction}, product.id ${direction}
-      ${limitTo(count)}
+      limit ${literal(count)}
     )`
   }
   const { rows } = await db.query<ProductRow>(
@@ -127,7 +155,7 @@ async function walkPricesIn(db: Queryable, walk: Walk, currency: string): Promis
     ) as place
     join products as product on product.id = place.id
     order by place.amount ${direction}, place.id ${direction}
-    ${limitTo(count)}`,
+    limit ${literal(count)}`,
   )
   return rows
 }

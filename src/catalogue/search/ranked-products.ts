@@ -75,12 +75,12 @@ export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch
   const isNamed = (row: Sql) =>
     sql`${matchesText(row, textQueryExpression(nameQuery))} and ${isFrom(named)(sql`(${row}.created_at, ${row}.id)`)}`
   if (!filters.isCollapsed) return sql`(${isNamed(PRODUCT)})`
-  return sql`(${isNamed(PRODUCT)} or exists (
-    select from products as other
-    where other.variant_group = product.variant_group
-      and ${allOf(filterConditions('other', filters, textQuery))}
-      and ${isNamed(OTHER)}
-  ))`
+  // Found once, and not for each product.
+  return sql`(${isNamed(PRODUCT)} or product.variant_group = any(array(
+    select other.variant_group
+    from products as other
+    where ${allOf(filterConditions('other', filters, textQuery))} and ${isNamed(OTHER)}
+  )))`
 }
 
 /** The next `count` candidates by rank, in the direction of reading. */
