@@ -13,7 +13,7 @@ export async function locateFilters<T extends Filters>(db: Queryable, filters: T
 
 /**
  * The products with a price in the currency and in the range, from the two indexes of such prices. Null without a currency, and for more than
- * `FEW`: then every stretch of the catalogue has some.
+ * `FEW`: then some are found anywhere in the catalogue.
  */
 async function findFewSold(db: Queryable, { currency, minPrice, maxPrice }: Filters): Promise<string[] | null> {
   if (currency === null) return null
