@@ -146,6 +146,33 @@ $$;
 
 
 --
+-- Name: begin_incarnation(integer, text, text, bigint); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.begin_incarnation(newest integer, identity text, reason text, known_order_number bigint) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'public'
+    AS $$
+declare
+  seconds constant integer := extract(epoch from now() - timestamptz '2026-01-01 00:00:00+00');
+  following constant integer := case when newest is null then 0 else greatest(newest + 1000, seconds) end;
+  numbered bigint := (select last_value from order_numbers);
+  behind bigint;
+begin
+  if newest is not null then
+    -- Lost orders that nothing else knows have numbers, too, and customers know them: a hundred for each second since the newest order here.
+    select greatest(0, extract(epoch from now() - placed.created_at)) into behind from orders as placed order by placed.number desc limit 1;
+    -- Two restores of one backup get different ranges: the first may have left no trace.
+    numbered := setval('order_numbers', greatest(numbered, known_order_number) + 10000 + 100 * (seconds % 100000) + 100 * coalesce(behind, 0));
+  end if;
+  insert into database_incarnations (number, identity, reason, order_number, reconciled_at)
+  values (following, begin_incarnation.identity, begin_incarnation.reason, numbered, now());
+  return following;
+end
+$$;
+
+
+--
 -- Name: catalogue_count_change(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -320,6 +347,100 @@ CREATE FUNCTION public.category_path(wanted uuid) RETURNS json
     where ancestor.level < 20
   )
   select coalesce(json_agg(json_build_object('id', id, 'slug', slug, 'name', name) order by level desc), '[]') from ancestor
+$$;
+
+
+--
+-- Name: complete_incarnation(integer, bigint, bigint, bigint, bigint, boolean, bigint, bigint, bigint); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.complete_incarnation(number integer, published_order_number bigint, first_sequence bigint, lost_after bigint, lost_up_to bigint, is_reconciled boolean, catalogue_first_sequence bigint, catalogue_lost_after bigint, catalogue_lost_up_to bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+declare
+  message bigint;
+  epoch_wanted constant integer := complete_incarnation.first_sequence / 1000000000000;
+  catalogue_epoch_wanted constant integer := complete_incarnation.catalogue_first_sequence / 1000000000000;
+begin
+  lock table database_incarnations in share row exclusive mode;
+  update database_incarnations as incarnation
+  set lost_after = complete_incarnation.lost_after, lost_up_to = complete_incarnation.lost_up_to,
+    catalogue_lost_after = complete_incarnation.catalogue_lost_after, catalogue_lost_up_to = complete_incarnation.catalogue_lost_up_to,
+    reconciled_at = case when is_reconciled then now() end, compared_at = now(),
+    -- A standby was further behind than the incarnation has advanced.
+    order_number = case when published_order_number <= order_number then order_number
+      else setval('order_numbers', greatest(published_order_number, (select last_value from order_numbers)) + 10000) end
+  where incarnation.number = complete_incarnation.number and compared_at is null
+    and incarnation.number = (select max(known.number) from database_incarnations as known);
+  if not found then
+    return false;
+  end if;
+  -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
+  if first_sequence > (select last_value from topic_messages_sequence_seq) then
+    perform setval('topic_messages_sequence_seq', first_sequence, false);
+    for message in
+      select stored.sequence from topic_messages as stored where stored.sequence > complete_incarnation.lost_after order by stored.sequence
+    loop
+      update topic_messages set sequence = default where sequence = message;
+    end loop;
+  end if;
+  update topic_epochs set epoch = epoch_wanted
+  where epoch = (select max(known.epoch) from topic_epochs as known) and epoch < epoch_wanted;
+  if catalogue_first_sequence > (select last_value from catalogue_messages_sequence_seq) then
+    perform setval('catalogue_messages_sequence_seq', catalogue_first_sequence, false);
+    for message in
+      select stored.sequence from catalogue_messages as stored where stored.sequence > complete_incarnation.catalogue_lost_after order by stored.sequence
+    loop
+      update catalogue_messages set sequence = default where sequence = message;
+    end loop;
+  end if;
+  update catalogue_epochs set epoch = catalogue_epoch_wanted
+  where epoch = (select max(known.epoch) from catalogue_epochs as known) and epoch < catalogue_epoch_wanted;
+  return true;
+end
+$$;
+
+
+--
+-- Name: confirm_incarnation(text, bigint); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.confirm_incarnation(identity text, given_order_number bigint) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+declare
+  newest integer;
+  known_identity text;
+  numbered bigint;
+  why text;
+begin
+  if confirm_incarnation.identity is null then
+    raise exception 'the server is a standby that is not promoted' using errcode = 'read_only_sql_transaction';
+  end if;
+  for attempt in 1..2 loop
+    select last_value into numbered from order_numbers;
+    select known.number, known.identity into newest, known_identity
+    from database_incarnations as known
+    order by known.number desc
+    limit 1;
+    why := case
+      when newest is null then 'the first'
+      when known_identity <> confirm_incarnation.identity then format('the database was %s and is %s', known_identity, confirm_incarnation.identity)
+      when given_order_number > numbered then format('order numbers were given up to %s, the database has given %s', given_order_number, numbered)
+    end;
+    if why is null then
+      return null;
+    end if;
+    if attempt = 1 then
+      -- Another connection may be doing it.
+      lock table database_incarnations in share row exclusive mode;
+    end if;
+  end loop;
+  perform begin_incarnation(newest, confirm_incarnation.identity, why, given_order_number);
+  return case when newest is not null then why end;
+end
 $$;
 
 
@@ -598,53 +719,6 @@ $$;
 
 
 --
--- Name: open_incarnation(integer, text, text, bigint, bigint, bigint, bigint, boolean); Type: FUNCTION; Schema: public; Owner: -
---
-
-CREATE FUNCTION public.open_incarnation(expected integer, identity text, reason text, published_order_number bigint, first_sequence bigint, lost_after bigint, lost_up_to bigint, is_reconciled boolean) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'public', 'pg_temp'
-    AS $$
-declare
-  newest integer;
-  next integer := 0;
-  seconds constant integer := extract(epoch from now() - timestamptz '2026-01-01 00:00:00+00');
-  numbered bigint;
-  sequenced bigint;
-  message bigint;
-  epoch_wanted integer := open_incarnation.first_sequence / 1000000000000;
-begin
-  lock table database_incarnations in share row exclusive mode;
-  select max(incarnation.number) into newest from database_incarnations as incarnation;
-  if newest is distinct from expected then
-    return false;
-  end if;
-  select last_value into numbered from order_numbers;
-  if newest is not null then
-    next := greatest(newest + 1000, seconds);
-    -- Lost orders whose events had not been published have numbers too: their customers know them. Two restores of one backup get
-    -- different ranges: the first may have left no trace.
-    numbered := setval('order_numbers', greatest(numbered, published_order_number) + 10000 + 100 * (seconds % 100000));
-    select last_value into sequenced from topic_messages_sequence_seq;
-    if first_sequence > sequenced then
-      perform setval('topic_messages_sequence_seq', first_sequence, false);
-      -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
-      for message in select stored.sequence from topic_messages as stored where stored.sequence > lost_after order by stored.sequence loop
-        update topic_messages set sequence = default where sequence = message;
-      end loop;
-    end if;
-    update topic_epochs set epoch = epoch_wanted
-    where epoch = (select max(known.epoch) from topic_epochs as known) and epoch < epoch_wanted;
-  end if;
-  insert into database_incarnations (number, identity, reason, order_number, lost_after, lost_up_to, reconciled_at)
-  values (next, open_incarnation.identity, open_incarnation.reason, numbered, open_incarnation.lost_after, open_incarnation.lost_up_to,
-    case when is_reconciled then now() end);
-  return true;
-end
-$$;
-
-
---
 -- Name: open_incarnation(integer, text, text, bigint, bigint, bigint, bigint, boolean, bigint, bigint, bigint); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -653,27 +727,18 @@ CREATE FUNCTION public.open_incarnation(expected integer, identity text, reason 
     SET search_path TO 'public', 'pg_temp'
     AS $$
 declare
-  message bigint;
-  epoch_wanted constant integer := open_incarnation.catalogue_first_sequence / 1000000000000;
+  newest integer;
 begin
-  if not open_incarnation(expected, identity, reason, published_order_number, first_sequence, lost_after, lost_up_to, is_reconciled) then
+  lock table database_incarnations in share row exclusive mode;
+  select max(incarnation.number) into newest from database_incarnations as incarnation;
+  if newest is distinct from expected then
     return false;
   end if;
-  update database_incarnations as incarnation
-  set catalogue_lost_after = open_incarnation.catalogue_lost_after, catalogue_lost_up_to = open_incarnation.catalogue_lost_up_to
-  where incarnation.number = (select max(known.number) from database_incarnations as known);
-  if open_incarnation.catalogue_first_sequence > (select last_value from catalogue_messages_sequence_seq) then
-    perform setval('catalogue_messages_sequence_seq', open_incarnation.catalogue_first_sequence, false);
-    -- Messages published between the restore and now, by a process that was running meanwhile, have sequences of the lost time.
-    for message in
-      select stored.sequence from catalogue_messages as stored where stored.sequence > open_incarnation.catalogue_lost_after order by stored.sequence
-    loop
-      update catalogue_messages set sequence = default where sequence = message;
-    end loop;
-  end if;
-  update catalogue_epochs set epoch = epoch_wanted
-  where epoch = (select max(known.epoch) from catalogue_epochs as known) and epoch < epoch_wanted;
-  return true;
+  return complete_incarnation(
+    begin_incarnation(newest, open_incarnation.identity, open_incarnation.reason, published_order_number),
+    published_order_number, first_sequence, lost_after, lost_up_to, is_reconciled,
+    catalogue_first_sequence, catalogue_lost_after, catalogue_lost_up_to
+  );
 end
 $$;
 
@@ -2278,6 +2343,7 @@ CREATE TABLE public.database_incarnations (
     catalogue_lost_after bigint,
     catalogue_lost_up_to bigint,
     lake_left_out_at timestamp(3) with time zone,
+    compared_at timestamp(3) with time zone,
     CONSTRAINT database_incarnations_lost_range CHECK ((((lost_after IS NULL) = (lost_up_to IS NULL)) AND (lost_up_to >= lost_after)))
 );
 

@@ -10,12 +10,19 @@ const BASE_URL = 'http://localhost:3000'
 const PATIENCE_MS = 120_000
 const ANSWER_MS = 20_000
 
+interface Answer {
+  id: string
+  number: string
+}
+
 /** Two API processes, and customers who order from both and retry with the same key until they have an order. */
 export class ApiShop {
   readonly processes: readonly StoreProcess[]
   readonly #round: Round
   readonly #products: string[]
   readonly #tokens: string[] = []
+  /** The number of each order that a customer was told, by its id. */
+  readonly numbers = new Map<string, string>()
 
   private constructor(round: Round, processes: readonly StoreProcess[]) {
     this.#round = round
@@ -32,22 +39,29 @@ export class ApiShop {
 
   /** Places each order of all customers once and cancels every fourth. Rejects when an order is placed twice, or not within two minutes. */
   async trade(orders: number): Promise<void> {
+    await this.place(orders)
+    const { rows } = await this.#round.pool.query<{ orders: number }>('select count(*)::integer as orders from orders')
+    const { acknowledged } = this.#round.shop
+    if (rows[0]?.orders !== acknowledged.size) throw new Error(`${rows[0]?.orders} orders for ${acknowledged.size} requests`)
+  }
+
+  /** The same for a database that may lose orders. */
+  async place(orders: number): Promise<void> {
     const { acknowledged } = this.#round.shop
     let left = orders
     const client = async (token: string) => {
       for (; left > 0; await pause(20)) {
         left -= 1
         const body = JSON.stringify({ items: [{ product_id: this.#pick(this.#products), quantity: 1 }] })
-        const { id } = await this.#send('/orders', { token, body })
+        const { id, number } = await this.#send('/orders', { token, body })
         acknowledged.set(id, 1)
+        this.numbers.set(id, number)
         if (this.#round.random() > 0.25) continue
         await this.#send(`/orders/${id}/cancel`, { token })
         acknowledged.set(id, 2)
       }
     }
     await Promise.all(this.#tokens.map(client))
-    const { rows } = await this.#round.pool.query<{ orders: number }>('select count(*)::integer as orders from orders')
-    if (rows[0]?.orders !== acknowledged.size) throw new Error(`${rows[0]?.orders} orders for ${acknowledged.size} requests`)
   }
 
   /** A random product. */
@@ -66,7 +80,7 @@ export class ApiShop {
     this.#tokens.push(access_token)
   }
 
-  async #send(path: string, { token, body }: { token: string; body?: string }): Promise<{ id: string }> {
+  async #send(path: string, { token, body }: { token: string; body?: string }): Promise<Answer> {
     const headers = {
       authorization: `Bearer ${token}`,
       'idempotency-key': randomUUID(),
@@ -77,18 +91,18 @@ export class ApiShop {
       const signal = AbortSignal.timeout(ANSWER_MS)
       // An incomplete answer counts as none.
       const told = await fetch(url + path, { method: 'POST', headers, signal, ...(body && { body }) })
-        .then(async (answer) => ({ answer, json: (await answer.json()) as { id: string; code?: string } }))
+        .then(async (answer) => ({ answer, json: (await answer.json()) as Answer & { code?: string } }))
         .catch(() => null)
       if (told === null) return false
       const { answer, json } = told
       if (answer.ok) return json
-      // A cancellation whose answer was lost finds the order cancelled.
-      if (json.code === 'illegal_transition') return { id: path.split('/')[2] ?? '' }
+      // A cancellation whose answer was lost finds the order cancelled, or the database has lost the order.
+      if (path.endsWith('/cancel') && ['illegal_transition', 'not_found'].includes(json.code ?? '')) return { id: '', number: '' }
       const comesAgain = answer.status === 503 || json.code === 'request_in_progress'
       if (!comesAgain || !answer.headers.has('retry-after')) throw new Error(`${path}: ${answer.status} ${json.code}`)
       return false
     }
-    return (await eventually(attempt, { what: `an answer to ${path}`, timeoutMs: PATIENCE_MS, pauseMs: 200 })) as { id: string }
+    return (await eventually(attempt, { what: `an answer to ${path}`, timeoutMs: PATIENCE_MS, pauseMs: 200 })) as Answer
   }
 
   #pick<T>(values: readonly T[]): T {

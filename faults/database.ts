@@ -6,6 +6,7 @@ import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { connectClient, type Queryable } from '../src/db/pool.ts'
+import { type Sql, sql } from '../src/db/sql.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
@@ -122,27 +123,53 @@ export interface Standby {
   isReady(): Promise<boolean>
   /** Writes the snapshot of running transactions that lets slots advance. PostgreSQL itself does so every 15 seconds. */
   hasten(): Promise<void>
+  /** Whether it has all that the primary has committed. */
+  hasAll(): Promise<boolean>
+  /** Cuts it off from its primary, which continues without it. */
+  lag(): void
   promote(): Promise<void>
 }
 
+interface StandbyOptions {
+  isSlotSynced: boolean
+  /** The primary waits for it with each commit, so a promotion loses nothing. */
+  isSynchronous: boolean
+}
+
 /** A physical standby of a round's cluster, and its promotion in the same place. */
-export async function makeStandby(round: Round, isSlotSynced: boolean): Promise<Standby> {
+export async function makeStandby(round: Round, { isSlotSynced, isSynchronous }: StandbyOptions): Promise<Standby> {
   const cluster = clusterOf(round)
   const { folder, server } = cluster
   await withClient(round.url, (db) => db.query(`select pg_create_physical_replication_slot('standby', true)`))
   await server.stop()
   const standby = copyForStandby(round.cleanup, folder)
-  // An acknowledged change must be on the standby; otherwise a failover loses it regardless of the slot.
-  const settings = { ...UNSYNCED, synchronous_standby_names: '*', ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}) }
+  const settings = {
+    ...UNSYNCED,
+    ...(isSynchronous ? { synchronous_standby_names: '*' } : {}),
+    ...(isSlotSynced ? { synchronized_standby_slots: 'standby' } : {}),
+  }
   cluster.server = await startCluster(folder, { settings })
   cluster.address.moveTo(cluster.server.url)
-  const follower = await startStandby(round.cleanup, standby, cluster.server.url, { isSlotSynced })
+  const link = await VirtualAddress.open(round.cleanup, cluster.server.url)
+  const follower = await startStandby(round.cleanup, standby, link.url, { isSlotSynced })
   return {
     async isReady() {
       return (await withClient(follower.url, (db) => findStandbyReason(db, orderSlotOf(round.url)))) === null
     },
     async hasten() {
       await withClient(cluster.server.url, (db) => db.query('select pg_log_standby_snapshot()'))
+    },
+    async hasAll() {
+      const read = async (url: string, position: Sql) =>
+        withClient(url, async (db) => (await db.query<{ position: string }>(sql`select ${position}::text as position`)).rows[0]?.position)
+      const [written, replayed] = [
+        await read(cluster.server.url, sql`pg_current_wal_lsn()`),
+        await read(follower.url, sql`pg_last_wal_replay_lsn()`),
+      ]
+      return written === replayed
+    },
+    lag() {
+      link.cut()
     },
     async promote() {
       for (const { pid, program } of serverProcesses(folder.cluster)) if (program === 'postgres') process.kill(pid, 'SIGKILL')

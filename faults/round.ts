@@ -11,7 +11,7 @@ import { openLake } from '../src/app/open-lake.ts'
 import { catalogueSlotOf, orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { type ReplayReport, replay } from '../src/audit/replay/replay.ts'
-import { reconcile } from '../src/audit/restore/reconcile.ts'
+import { type ReconcileReport, reconcile } from '../src/audit/restore/reconcile.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { readConfig } from '../src/config.ts'
 import { oneRole } from '../src/db/addresses.ts'
@@ -190,8 +190,8 @@ export class Round {
     return replay({ pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url) })
   }
 
-  /** As `storefront replay` does after a restore. */
-  async reconcile(): Promise<void> {
+  /** As `storefront replay` does after a restore; what it lists. */
+  async reconcile(): Promise<ReconcileReport> {
     const { pool, url } = this
     const config = readConfig(this.environment('lake'))
     await ensureIncarnationOf(config, { pool, url, logger: silent })
@@ -202,6 +202,7 @@ export class Round {
       await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })
       const report = await reconcile({ pool, url, topic, catalogueTopic, lake, now: () => new Date() })
       if (report === null || report.lostEvents === 0) throw new Error('the restore was not recognised')
+      return report
     } finally {
       lake.close()
       await catalogueTopic.stop()

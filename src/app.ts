@@ -82,13 +82,18 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
   }
   const { addresses } = database
   const url = addresses.api
+  const witness = {
+    orderNumber: 0,
+    onIncarnation: (reason: string) =>
+      logger.warn({ reason }, 'this is another database than before: order numbers and versions were advanced'),
+  }
   const hasApi = config.roles.includes('api')
   const sizes = poolSizes(config)
   // Roles of the pipeline, housekeeping and the readiness check never wait behind requests.
-  const pool = createPool({ url, applicationName: 'storefront-pipeline', onError, size: sizes.pipeline })
-  const requestPool = createPool({ url, applicationName: 'storefront', onError, size: sizes.general })
+  const pool = createPool({ url, applicationName: 'storefront-pipeline', onError, witness, size: sizes.pipeline })
+  const requestPool = createPool({ url, applicationName: 'storefront', onError, witness, size: sizes.general })
   // Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row.
-  const placingPool = createPool({ url, applicationName: 'storefront-orders', onError, size: sizes.placing })
+  const placingPool = createPool({ url, applicationName: 'storefront-orders', onError, witness, size: sizes.placing })
   const close = async () => {
     isClosing = true
     await Promise.all([pool.end(), requestPool.end(), placingPool.end()])
@@ -216,6 +221,9 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
       server = await createApi({
         ...{ config, pool: requestPool, placingPool, auth, catalogue, jobs },
         ...{ mailTemplates, consoleParts, logger, now, check, metrics, tracing },
+        onNumbered(number) {
+          witness.orderNumber = Math.max(witness.orderNumber, number)
+        },
       })
       const workersAt =
         createWorkers === undefined ? null : (port: number) => createWorkers(workerConfigs({ ...config, port }, { addresses, secret }))

@@ -135,6 +135,8 @@ interface ApiOptions {
   logger: Logger
   now: () => Date
   check: ReadinessCheck
+  /** Called with the greatest order number of each batch that was committed. */
+  onNumbered?: (number: number) => void
   metrics?: Metrics
   /** Null when traces are off. */
   tracing?: Tracing | null
@@ -154,6 +156,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
     logger,
     now,
     check,
+    onNumbered,
     metrics,
     tracing = null,
   } = options
@@ -164,7 +167,7 @@ export async function createApi(options: ApiOptions): Promise<HttpServer> {
   const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
   const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent }
   const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
-  const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onStore })
+  const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onNumbered, onStore })
   const shedder = createShedder({ pool, batcher, admission })
   const server = await createHttpServer({
     ...{

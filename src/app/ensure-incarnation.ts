@@ -37,6 +37,7 @@ interface Options {
   reason?: string
   /** As of `IncarnationOptions`. */
   isThorough?: boolean
+  mayLackLake?: boolean
   onLakeAway?: (error: unknown) => void
   /** Ends the wait for a lake that does not answer. */
   signal?: AbortSignal
@@ -91,7 +92,7 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
       'the database could not be compared with topic and lake yet: the change stream does it before it publishes',
     )
   try {
-    await ensureIncarnationOf(config, { ...options, onLakeAway })
+    await ensureIncarnationOf(config, { ...options, onLakeAway, mayLackLake: !config.roles.includes('stream') })
   } catch (error) {
     if (error instanceof RestoreUnfinished) throw error
     onLakeAway(error)

@@ -60,7 +60,7 @@ export async function createProduct(pool: Pool, product: ProductInput, doing: Do
     )
     if (stock !== null) {
       const change = { kind: 'created', after: stock, reference: null, reason: null, by: doing.actor } as const
-      await insertAdjustment(tx, id, { available: null, version: 0 }, change)
+      await insertAdjustment(tx, id, { available: null }, change)
     }
     const created = await getProduct(tx, id)
     const {

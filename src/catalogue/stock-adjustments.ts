@@ -54,6 +54,10 @@ export interface StockChange {
   by: StockActor
 }
 
+/** Added to each version: a database that was restored, or lagged, must not give one again. See decision 0140. */
+const INCARNATION = sql`coalesce((select max(number) from database_incarnations), 0)`
+const STOCK_VERSION = sql`inventory.version + ${INCARNATION}`
+
 /**
  * The stock of a product, locked until the transaction ends. Every change of stock starts here, before the product itself is locked, as
  * orders do. Throws `not_found`, also for an archived product.
@@ -69,7 +73,7 @@ export function getStockLevel(db: Queryable, productId: string): Promise<StockLe
 
 async function selectStockLevel(db: Queryable, productId: string, locking: Sql): Promise<StockLevel> {
   const { rows } = await db.query<StockLevel>(
-    sql`select inventory.available, inventory.version
+    sql`select inventory.available, ${STOCK_VERSION} as version
     from inventory
     join products on products.id = inventory.product_id
     where inventory.product_id = ${productId} and products.archived_at is null
@@ -82,7 +86,7 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
 /** The levels of those products among `productIds` that are sold. */
 export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
   const { rows } = await db.query<StockLevel & { product_id: string }>(
-    sql`select inventory.product_id, inventory.available, inventory.version
+    sql`select inventory.product_id, inventory.available, ${STOCK_VERSION} as version
     from inventory
     join products on products.id = inventory.product_id
     where inventory.product_id = any(${productIds}::uuid[]) and products.archived_at is null
@@ -101,7 +105,7 @@ export async function changeStockLevel(
   const event = stockEventColumns(sql`${change.after}::bigint`, sql`event_level`)
   await tx.query(
     sql`update inventory
-    set available = ${change.after}, version = ${before.version + 1}, event_level = ${event.level}, event_step = ${event.step}
+    set available = ${change.after}, version = version + 1, event_level = ${event.level}, event_step = ${event.step}
     where product_id = ${productId}`,
   )
   const isInStock = change.after !== 0
@@ -109,17 +113,17 @@ export async function changeStockLevel(
   return insertAdjustment(tx, productId, before, change)
 }
 
-/** Records a change of stock that has been written. For a new product `before` has version 0. */
+/** Records a change of stock that has been written. */
 export async function insertAdjustment(
   tx: Transaction,
   productId: string,
-  before: StockLevel,
+  before: Pick<StockLevel, 'available'>,
   { kind, after, reference, reason, by }: StockChange,
 ): Promise<StockAdjustment> {
   const { rows } = await tx.query<AdjustmentRow>(
     sql`insert into stock_adjustments
       (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
-    values (${productId}, ${before.version + 1}, ${kind}, ${before.available}, ${after}, ${reference}, ${reason}, ${by.type}, ${by.id})
+    values (${productId}, (select version from inventory where product_id = ${productId}), ${kind}, ${before.available}, ${after}, ${reference}, ${reason}, ${by.type}, ${by.id})
     returning ${ADJUSTMENT_COLUMNS}`,
   )
   return toAdjustment(rows[0] as AdjustmentRow)
@@ -148,15 +152,15 @@ export async function listAdjustments(
   const { rows } = await db.query<AdjustmentRow>(
     sql`select ${ADJUSTMENT_COLUMNS}
     from stock_adjustments
-    where product_id = ${productId} and (${before}::bigint is null or version < ${before})
-    order by version desc
+    where product_id = ${productId} and (${before}::bigint is null or version < ${before} - ${INCARNATION})
+    order by stock_adjustments.version desc
     limit ${limit + 1}`,
   )
   if (rows.length === 0 && (await db.query('select from products where id = $1', [productId])).rowCount === 0) throw notFound('product')
   return toPage(rows, limit, toAdjustment, (row) => encodeCursor(scope, [row.version]))
 }
 
-const ADJUSTMENT_COLUMNS = sql`product_id, version, kind, available_before as before, available_after as after, delta, reference, reason,
+const ADJUSTMENT_COLUMNS = sql`product_id, version + ${INCARNATION} as version, kind, available_before as before, available_after as after, delta, reference, reason,
   json_build_object('type', actor_type, 'id', actor_id) as actor, created_at`
 
 type AdjustmentRow = Omit<StockAdjustment, 'created_at'> & { created_at: Date }

@@ -5,6 +5,7 @@ import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { type Answer, type CallOptions, startSecondProcess, startStore } from '../../test/store.ts'
+import { createPool } from '../db/pool.ts'
 import { encodeCursor } from '../http/pagination.ts'
 
 const store = await startStore({ after })
@@ -338,4 +339,29 @@ test('answers the stock of a page of products in one call, for operators', async
   }
   assertProblem(await list(lamp.id, ada?.token), 403, 'forbidden')
   assertProblem(await list(lamp.id, undefined), 401, 'unauthenticated')
+})
+
+test('a version that a lost time may have given names no later state: each incarnation of the database has versions of its own', async () => {
+  const lamp = await store.addProduct({ stock: 5 })
+  assert.equal((await count(lamp, { stock: 6 }, '"1"')).headers.etag, '"2"')
+  await adjust(lamp, { delta: 1, reference: 'before' })
+  await store.pool.query(`update database_incarnations set identity = '1.00000001.1'`)
+  const reconnected = createPool({ url: store.url, size: 1, applicationName: 'test', onError: () => {} })
+  await reconnected.query('select 1')
+  await reconnected.end()
+  const { json, headers } = await read(lamp)
+  assert.ok(Number(json.version) > 1_000, JSON.stringify(json))
+  assert.equal(headers.etag, `"${json.version}"`)
+  assertProblem(await count(lamp, { stock: 9 }, '"3"'), 412, 'precondition_failed')
+  assert.equal((await count(lamp, { stock: 9 }, String(headers.etag))).status, 200)
+  await adjust(lamp, { delta: 1, reference: 'after' })
+  const versions = (await kept(lamp)).map(({ version }) => Number(version))
+  assert.deepEqual(
+    versions,
+    versions.toSorted((a, b) => b - a),
+  )
+  assert.equal(versions[0], (await read(lamp)).json.version)
+  const { json: page } = await call('GET', `${pathOf(lamp, '/adjustments')}?limit=2`)
+  const { json: rest } = await call('GET', `${pathOf(lamp, '/adjustments')}?cursor=${page.next_cursor}`)
+  assert.equal((page.data as unknown[]).length + (rest.data as unknown[]).length, versions.length)
 })

@@ -1,4 +1,6 @@
+import { IDENTITY } from './confirm-incarnation.ts'
 import type { Queryable } from './pool.ts'
+import { sql } from './sql.ts'
 
 /** Identifies a store's database: a standby has the same id, a database on another server or of another name has not. */
 export async function readDatabaseId(db: Queryable): Promise<string> {
@@ -6,4 +8,10 @@ export async function readDatabaseId(db: Queryable): Promise<string> {
     `select system_identifier || '.' || (select oid from pg_database where datname = current_database()) as id from pg_control_system()`,
   )
   return rows[0]?.id ?? ''
+}
+
+/** Identifies the server, too: see `IDENTITY`. Throws on a standby. */
+export async function readIdentity(db: Queryable): Promise<string> {
+  const { rows } = await db.query<{ identity: string }>(sql`select ${IDENTITY} as identity`)
+  return rows[0]?.identity ?? ''
 }

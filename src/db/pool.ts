@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
+import { confirmIncarnation } from './confirm-incarnation.ts'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from './session-settings.ts'
 
 export type Pool = pg.Pool
@@ -24,6 +25,16 @@ export interface PoolOptions {
   onError: (error: Error) => void
   /** Default: `SERVING_BOUNDS`. */
   bounds?: SessionBounds
+  /** What this process knows about the database; by default nothing. */
+  witness?: DatabaseWitness | undefined
+}
+
+/** What a process knows about its database, whichever server a connection leads to. */
+export interface DatabaseWitness {
+  /** The greatest order number that the process has given to a customer, 0 for none. */
+  readonly orderNumber: number
+  /** Called when a new connection has found another server, or an older state, and an incarnation has begun. */
+  onIncarnation(reason: string): void
 }
 
 /**
@@ -60,9 +71,12 @@ const DEAD_AFTER_STATEMENTS = 1.5
 /** Until the kernel asks the other side of a connection that nobody uses; it gives up ten seconds later. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
-/** A pool of connections. `onError` is called when an idle connection breaks. */
+/**
+ * A pool of connections. `onError` is called when an idle connection breaks. Each new connection compares its server with the newest
+ * incarnation before anything else is sent on it: what `confirmIncarnation` throws, the caller that waits for the connection gets.
+ */
 export function createPool(options: PoolOptions): Pool {
-  const bounds = options.bounds ?? SERVING_BOUNDS
+  const { bounds = SERVING_BOUNDS, witness } = options
   const deadAfterMs = DEAD_AFTER_STATEMENTS * bounds.statement
   const pool = new pg.Pool({
     Client: ClosingClient,
@@ -75,10 +89,12 @@ export function createPool(options: PoolOptions): Pool {
     types,
     // Statements that do not depend on each other's results may be sent together.
     pipeline: true,
-    onConnect(client) {
+    async onConnect(client) {
       const socket = socketOf(client)
       socket.setTimeout(deadAfterMs).on('timeout', () => socket.destroy())
-      return setUpSession(client, bounds)
+      await setUpSession(client, bounds)
+      const reason = await confirmIncarnation(client, witness?.orderNumber)
+      if (reason !== null) witness?.onIncarnation(reason)
     },
   })
   pool.on('error', options.onError)

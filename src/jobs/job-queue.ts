@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
+import { confirmIncarnation } from '../db/confirm-incarnation.ts'
 import { LockRetries, type Watch } from '../db/lock-retries.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { MIGRATION_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
@@ -201,7 +202,8 @@ function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {})
   const forPool = {
     async onConnect(client: pg.ClientBase) {
       await setUpSession(client, watch === undefined ? JOB_BOUNDS : MIGRATION_BOUNDS)
-      await watch?.(client)
+      if (watch === undefined) await confirmIncarnation(client)
+      else await watch(client)
     },
   }
   return new PgBoss({

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
+import { readIdentity } from '../db/database-id.ts'
 import { createPool } from '../db/pool.ts'
 import { listIncarnations, openIncarnation } from './incarnations.ts'
 import { EPOCH_SEQUENCES } from './topic.ts'
 
 const opening = {
-  expected: null as number | null,
-  identity: '1.00000001.5',
+  expected: 0,
   reason: 'a test',
   publishedOrderNumber: 0,
   firstSequence: 0,
@@ -19,15 +19,16 @@ test('one of several processes opens the next incarnation, as the role of the AP
   const { addresses, pool } = await createTestDatabase(t)
   const api = createPool({ url: addresses.api, size: 4, applicationName: 'test', onError: () => {} })
   t.after(() => api.end())
-  assert.equal(await openIncarnation(api, opening), true)
-  const next = { ...opening, expected: 0, publishedOrderNumber: 250_000, firstSequence: EPOCH_SEQUENCES + 1, lost: { after: 7, upTo: 9 } }
+  // The first connection has begun the first one.
+  const identity = await readIdentity(api)
+  const next = { ...opening, identity, publishedOrderNumber: 250_000, firstSequence: EPOCH_SEQUENCES + 1, lost: { after: 7, upTo: 9 } }
   const opened = await Promise.all(Array.from({ length: 4 }, () => openIncarnation(api, { ...next, isReconciled: false })))
   assert.deepEqual(opened.toSorted(), [false, false, false, true])
   const [, second] = await listIncarnations(api)
   assert.deepEqual(second?.lost, { after: 7, upTo: 9 })
   assert.ok(second.number > 0)
   // An opening with lower numbers decreases nothing.
-  assert.equal(await openIncarnation(api, { ...opening, expected: second.number }), true)
+  assert.equal(await openIncarnation(api, { ...opening, identity, expected: second.number }), true)
   const [, , third] = await listIncarnations(api)
   assert.ok((third?.number ?? 0) > second.number)
   const { rows: ends } = await pool.query<{ end: number }>('select order_number::integer as end from database_incarnations order by number')

@@ -1,5 +1,5 @@
 import type { Queryable } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 
 /** The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See decision 0140. */
 export interface Incarnation {
@@ -10,8 +10,10 @@ export interface Incarnation {
   lost: LostRange | null
   /** The same of the topic's partition of the catalogue. */
   catalogueLost: LostRange | null
-  /** Whether topic and lake have been compared with it. */
+  /** False while events are lost which `storefront replay` has not listed yet. */
   isReconciled: boolean
+  /** Whether topic and lake were compared with it since it has begun: a connection begins one without. */
+  isCompared: boolean
   /** When a comparison last left the lake out and none has included it since; else null. */
   lakeLeftOutAt: Date | null
 }
@@ -25,7 +27,7 @@ export interface LostRange {
 /** Oldest first; none before the first process has checked the database. */
 export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   const { rows } = await db.query<Incarnation>(
-    `select number, identity, reconciled_at is not null as "isReconciled", lake_left_out_at as "lakeLeftOutAt",
+    `select number, identity, reconciled_at is not null as "isReconciled", compared_at is not null as "isCompared", lake_left_out_at as "lakeLeftOutAt",
       case when lost_after is not null and lost_up_to is not null then json_build_object('after', lost_after, 'upTo', lost_up_to) end as lost,
       case when catalogue_lost_after is not null then json_build_object('after', catalogue_lost_after, 'upTo', catalogue_lost_up_to) end
         as "catalogueLost"
@@ -35,20 +37,8 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
   return rows
 }
 
-/** Differs for a copy of the database (unless its files were copied), after a point-in-time recovery, and after a promotion. */
-export async function readIdentity(db: Queryable): Promise<string> {
-  const { rows } = await db.query<{ identity: string }>(
-    `select (select system_identifier from pg_control_system()) || '.' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || '.'
-      || (select oid from pg_database where datname = current_database()) as identity`,
-  )
-  return rows[0]?.identity ?? ''
-}
-
-export interface Opening {
-  /** Number of the newest incarnation that the caller has read; null for none. */
-  expected: number | null
-  identity: string
-  reason: string
+/** How topic and lake compare with the database. */
+export interface Comparison {
   /** The greatest order number that topic or lake have. */
   publishedOrderNumber?: number
   /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
@@ -60,18 +50,40 @@ export interface Opening {
   isReconciled?: boolean
 }
 
+export interface Opening extends Comparison {
+  /** Number of the newest incarnation that the caller has read; null for none. */
+  expected: number | null
+  identity: string
+  reason: string
+}
+
 /** Begins the next incarnation and advances order numbers and sequences. False when another process has done it already. */
-export async function openIncarnation(db: Queryable, opening: Opening): Promise<boolean> {
-  const { expected, identity, reason, publishedOrderNumber = 0, firstSequence = 0, lost = null, isReconciled = true } = opening
-  const { catalogueFirstSequence = 0, catalogueLost = null } = opening
+export async function openIncarnation(db: Queryable, { expected, identity, reason, ...comparison }: Opening): Promise<boolean> {
+  const compared = argumentsOf(comparison)
   const { rows } = await db.query<{ is_opened: boolean }>(
-    'select open_incarnation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as is_opened',
-    [
-      ...[expected, identity, reason, publishedOrderNumber, firstSequence, lost?.after ?? null, lost?.upTo ?? null, isReconciled],
-      ...[catalogueFirstSequence, catalogueLost?.after ?? null, catalogueLost?.upTo ?? null],
-    ],
+    sql`select open_incarnation(${expected}, ${identity}, ${reason}, ${compared}) as is_opened`,
   )
   return rows[0]?.is_opened === true
+}
+
+/** Completes the incarnation that a connection has begun. False when another process has done it, or it is not the newest one any more. */
+export async function completeIncarnation(db: Queryable, number: number, comparison: Comparison): Promise<boolean> {
+  const compared = argumentsOf(comparison)
+  const { rows } = await db.query<{ is_completed: boolean }>(sql`select complete_incarnation(${number}, ${compared}) as is_completed`)
+  return rows[0]?.is_completed === true
+}
+
+/** The last arguments of both functions. */
+function argumentsOf({
+  publishedOrderNumber = 0,
+  firstSequence = 0,
+  lost = null,
+  catalogueFirstSequence = 0,
+  catalogueLost = null,
+  isReconciled = true,
+}: Comparison): Sql {
+  return sql`${publishedOrderNumber}, ${firstSequence}, ${lost?.after ?? null}, ${lost?.upTo ?? null}, ${isReconciled},
+    ${catalogueFirstSequence}, ${catalogueLost?.after ?? null}, ${catalogueLost?.upTo ?? null}`
 }
 
 /** Records that events are published which were not compared with the lake. */

@@ -1,14 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
+import { confirmIncarnation } from '../../db/confirm-incarnation.ts'
+import { readIdentity } from '../../db/database-id.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import {
+  completeIncarnation,
   type Incarnation,
   type LostRange,
   listIncarnations,
   openIncarnation,
-  readIdentity,
   recordLakeCompared,
   recordLakeLeftOut,
   UNRECONCILED,
@@ -23,6 +25,8 @@ export interface IncarnationOptions extends ComparedStores {
   reason?: string
   /** Compares also what the topic has passed since: an earlier comparison left the lake out. */
   isThorough?: boolean
+  /** Whether the store may have a lake that this process has not: it then leaves an incarnation uncompared for one that has. */
+  mayLackLake?: boolean
   /**
    * Called with the error when the lake cannot be read. A database with the known identity is then compared with the topic alone; without this
    * function, and for any other database, the error is thrown.
@@ -33,28 +37,24 @@ export interface IncarnationOptions extends ComparedStores {
 const MAX_ATTEMPTS = 5
 
 /**
- * Begins a new incarnation when topic or lake have events that this database has lost, or when it is another database than before. Order
- * numbers, sequences and versions of the new incarnation differ from those that were lost. Several processes may call it at once. Call it
- * before anything is accepted, published or stored.
+ * Compares topic and lake with the database, and begins a new incarnation when they have events that it has lost. One that a connection has begun
+ * is completed: what was lost is written down, and the sequences of the topic are advanced. Order numbers, sequences and versions of an incarnation
+ * differ from those that were lost. Several processes may call it at once. Call it before anything is published or stored.
  */
 export async function ensureIncarnation(options: IncarnationOptions): Promise<void> {
-  const isNew = (await listIncarnations(options.pool)).length === 0
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) if (await checkOnce(options, isNew)) return
+  await confirmIncarnation(options.pool)
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) if (await checkOnce(options)) return
   throw new Error('another process keeps opening incarnations of this database')
 }
 
-/** False when it must be called again, because an incarnation has been opened meanwhile. */
-async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<boolean> {
+/** False when it must be called again, because another process has opened or completed an incarnation meanwhile. */
+async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   const { logger, reason, catalogueTopic, pool, topic } = options
   const compared = { pool, topic, lake: options.lake }
-  const incarnations = await listIncarnations(compared.pool)
-  const newest = incarnations.at(-1) ?? null
-  const identity = await readIdentity(compared.pool)
-  if (newest === null) {
-    await openIncarnation(compared.pool, { expected: null, identity, reason: 'the first' })
-    return false
-  }
-  const isKnown = !isNew && reason === undefined && identity === newest.identity && options.isThorough !== true
+  const incarnations = await listIncarnations(pool)
+  const newest = incarnations.at(-1)
+  if (newest === undefined) throw new Error('the database has no incarnation, which the first connection begins')
+  const isKnown = newest.isCompared && reason === undefined && options.isThorough !== true
   const isThorough = !isKnown || incarnations.some(({ lakeLeftOutAt }) => lakeLeftOutAt !== null)
   if (options.lake !== null) {
     try {
@@ -70,28 +70,33 @@ async function checkOnce(options: IncarnationOptions, isNew: boolean): Promise<b
   const comparedCatalogue = { ...compared, topic: catalogueTopic }
   const catalogueLost = await findDataLoss(comparedCatalogue, knownUpTo(incarnations, 'catalogueLost'), isThorough)
   if (isThorough && compared.lake !== null) await recordLakeCompared(pool, incarnations)
-  const why = describe({ lost, catalogueLost, newest, identity, reason })
-  if (why === null) return true
+  const isReconciled = lost === null && catalogueLost === null
+  const isFirst = newest.number === 0
+  const why = describe({ lost, catalogueLost, reason })
+  if (why === null && options.lake === null && options.mayLackLake === true) return true
+  // Nothing can have been given out twice before the first one.
+  if (why === null && isFirst && !newest.isCompared) return completeIncarnation(pool, newest.number, {})
+  if (why === null && newest.isCompared) return true
   const firstSequence = await chooseFirstSequence(compared, lost)
   const catalogueFirstSequence = await chooseFirstSequence(comparedCatalogue, catalogueLost)
-  const isReconciled = lost === null && catalogueLost === null
-  const isOpened = await openIncarnation(compared.pool, {
-    expected: newest.number,
-    identity,
-    reason: why,
+  const comparison = {
     publishedOrderNumber: lost?.orderNumber ?? 0,
     firstSequence,
     lost: await chooseLostRange(compared, lost, firstSequence),
     catalogueFirstSequence,
     catalogueLost: await chooseLostRange(comparedCatalogue, catalogueLost, catalogueFirstSequence),
     isReconciled,
-  })
-  if (!isOpened) return false
+  }
+  // An operator's reason may be newer than an incarnation that nobody has compared.
+  const isBegun = !newest.isCompared && !isFirst && reason === undefined
+  const isDone = isBegun
+    ? await completeIncarnation(pool, newest.number, comparison)
+    : await openIncarnation(pool, { expected: newest.number, identity: await readIdentity(pool), reason: why ?? '', ...comparison })
+  if (!isDone) return false
   const examples = [...(lost?.examples ?? []), ...(catalogueLost?.examples ?? [])]
-  const known = { previous: newest.identity, identity, lost: lost?.range, catalogueLost: catalogueLost?.range, examples }
-  if (isReconciled)
-    logger.warn({ ...known, reason: why }, 'this is another database than before: order numbers, versions and sequences were advanced')
-  else logger.error({ ...known, reason: why }, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
+  const known = { lost: lost?.range, catalogueLost: catalogueLost?.range, examples, reason: why ?? undefined }
+  if (isReconciled) logger.info(known, 'topic and lake have no event that this database lacks')
+  else logger.error(known, `${UNRECONCILED}: run it; order numbers, versions and sequences were advanced`)
   return true
 }
 
@@ -114,16 +119,13 @@ export function knownUpTo(incarnations: readonly Incarnation[], partition: 'lost
 interface Compared {
   lost: DataLoss | null
   catalogueLost: DataLoss | null
-  newest: Incarnation
-  identity: string
   reason: string | undefined
 }
 
-function describe({ lost, catalogueLost, newest, identity, reason }: Compared): string | null {
+function describe({ lost, catalogueLost, reason }: Compared): string | null {
   if (lost !== null) return describeLoss(lost)
   if (catalogueLost !== null) return describeLoss(catalogueLost, 'events of the catalogue')
-  if (reason !== undefined) return reason
-  return newest.identity === identity ? null : `the database was ${newest.identity} and is ${identity}`
+  return reason ?? null
 }
 
 /** Ends with the earlier epoch, because the old database may still run and publish there. */

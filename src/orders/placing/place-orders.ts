@@ -10,6 +10,8 @@ export interface PlacingContext extends StateSource {
   now: () => Date
   baseUrl: string
   backoff: OptimisticBackoff
+  /** Called with the greatest order number of a batch that was committed. */
+  onNumbered?: ((number: number) => void) | undefined
   /** Called when a batch was decided on a state that had changed, and is decided again. */
   onConflict?: (() => void) | undefined
   /** Called when a batch begins to be stored. Its result is called at the end, with an error, or null for none. */
@@ -35,7 +37,7 @@ export async function placeOrders(
   requests: readonly OrderRequest[],
   { isUsual, maxLockMs = Number.POSITIVE_INFINITY }: PlacingAttempt = { isUsual: true },
 ): Promise<Outcome[]> {
-  const { lockedRows, backoff, onConflict, onStore } = context
+  const { lockedRows, backoff, onConflict, onNumbered, onStore } = context
   const rows = rowsOf(requests)
   let isOptimistic = isUsual && backoff.shouldTry && !lockedRows.hasAny(rows)
   if (isUsual && !backoff.shouldTry) backoff.skipped()
@@ -54,6 +56,7 @@ export async function placeOrders(
         })
         onEnd?.(numbers === null ? 'state_changed' : null)
         if (isOptimistic) numbers === null ? backoff.failed() : backoff.succeeded()
+        if (numbers?.length) onNumbered?.(Number(numbers.at(-1)))
         if (numbers !== null) return decision.outcomes(numbers)
         onConflict?.()
       }

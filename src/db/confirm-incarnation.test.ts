@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
+import { listIncarnations } from '../topic/incarnations.ts'
+import { createPool } from './pool.ts'
+
+/** Pools of the API's role, as several processes have them, and the reasons why their connections began incarnations. */
+async function openProcesses(t: TestContext) {
+  const { addresses, pool } = await createTestDatabase(t)
+  const reasons: string[] = []
+  const openProcess = (orderNumber = 0) => {
+    const witness = { orderNumber, onIncarnation: (reason: string) => void reasons.push(reason) }
+    const opened = createPool({ url: addresses.api, size: 4, applicationName: 'test', onError: () => {}, witness })
+    t.after(() => opened.end())
+    return opened
+  }
+  const nextNumber = async () => (await pool.query<{ next: number }>(`select nextval('order_numbers') as next`)).rows[0]?.next ?? 0
+  return { pool, reasons, openProcess, nextNumber }
+}
+
+test('many connections at once that find another server begin one incarnation, and have its numbers from their first statement', async (t) => {
+  const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
+  const before = await nextNumber()
+  await pool.query(`update database_incarnations set identity = '1.00000001.1', compared_at = now()`)
+  const processes = Array.from({ length: 4 }, () => openProcess())
+  const seen = await Promise.all(
+    processes.flatMap((process) =>
+      Array.from({ length: 4 }, async () => {
+        const { rows } = await process.query<{ next: number }>(`select nextval('order_numbers') as next`)
+        return rows[0]?.next ?? 0
+      }),
+    ),
+  )
+  assert.ok(
+    seen.every((number) => number > before + 10_000),
+    String(seen),
+  )
+  const incarnations = await listIncarnations(pool)
+  assert.equal(incarnations.length, 2)
+  assert.equal(incarnations[1]?.isCompared, false)
+  assert.equal(reasons.length, 1)
+  assert.match(reasons[0] ?? '', /^the database was 1\.00000001\.1 and is \d+\.[0-9A-F]{8}\.\d+$/)
+})
+
+test('a connection to an older state of the same server, such as its restored files, begins an incarnation past the numbers that this process gave', async (t) => {
+  const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
+  const given = (await nextNumber()) + 500_000
+  await openProcess(given).query('select 1')
+  assert.match(reasons.join(), /^order numbers were given up to \d+, the database has given \d+$/)
+  assert.ok((await nextNumber()) > given + 10_000)
+  await openProcess(given).query('select 1')
+  assert.equal((await listIncarnations(pool)).length, 2, 'it knows more now')
+})
+
+test('the longer ago the newest order, the further the numbers advance: nobody knows how many the lost time had', async (t) => {
+  const { pool, openProcess, nextNumber } = await openProcesses(t)
+  await pool.query(
+    `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)
+    select gen_random_uuid(), gen_random_uuid(), 'pending',
+      json_build_array(json_build_object('product_id', gen_random_uuid(), 'sku', 'L', 'name', 'Lamp', 'quantity', 1,
+        'unit_price', json_build_object('amount', 1, 'currency', 'EUR'), 'total', json_build_object('amount', 1, 'currency', 'EUR'))),
+      1, 'EUR', json_build_array(json_build_object('status', 'pending', 'at', now(), 'reason', null,
+        'actor', json_build_object('type', 'admin', 'id', null))), now() - interval '10 hours', now()`,
+  )
+  const before = await nextNumber()
+  await pool.query(`update database_incarnations set identity = '1.00000001.1'`)
+  await openProcess().query('select 1')
+  assert.ok((await nextNumber()) >= before + 100 * 36_000)
+})
+
+test('new connections to the same server begin nothing', async (t) => {
+  const { pool, reasons, openProcess, nextNumber } = await openProcesses(t)
+  const given = await nextNumber()
+  for (let restarts = 0; restarts < 3; restarts++) await openProcess(given).query('select 1')
+  assert.equal((await listIncarnations(pool)).length, 1)
+  assert.deepEqual(reasons, [])
+})
