@@ -73,10 +73,10 @@ async function checkOnce(options: IncarnationOptions): Promise<boolean> {
   const isReconciled = lost === null && catalogueLost === null
   const isFirst = newest.number === 0
   const why = describe({ lost, catalogueLost, reason })
-  if (why === null && options.lake === null && options.mayLackLake === true) return true
   // Nothing can have been given out twice before the first one.
   if (why === null && isFirst && !newest.isCompared) return completeIncarnation(pool, newest.number, {})
   if (why === null && newest.isCompared) return true
+  if (why === null && options.lake === null && options.mayLackLake === true) return true
   const firstSequence = await chooseFirstSequence(compared, lost)
   const catalogueFirstSequence = await chooseFirstSequence(comparedCatalogue, catalogueLost)
   const comparison = {
