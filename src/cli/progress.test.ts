@@ -22,11 +22,20 @@ test('rewrites one line that fits the terminal, counts the seconds, and removes 
   assert.deepEqual(stream.written, ['\r\x1b[KReading …', long, long, '\r\x1b[K'])
 })
 
-test('writes nothing to what is no terminal', () => {
+test('writes nothing of short work to what is no terminal, and of long work a line every half minute', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
   const stream = streamOf(false)
   const progress = createProgress(stream)
   progress.show('Reading')
   progress.clear()
+  t.mock.timers.tick(29_000)
+  assert.equal(stream.written.length, 0)
+  progress.show('Comparing')
+  t.mock.timers.tick(31_000)
   progress.end()
-  assert.deepEqual(stream.written, [])
+  t.mock.timers.tick(60_000)
+  assert.deepEqual(
+    stream.written.map((line) => line.replace(/\d+ s/, 'N s')),
+    ['Comparing … N s\n', 'Comparing … N s\n'],
+  )
 })

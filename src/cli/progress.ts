@@ -11,13 +11,25 @@ export interface Progress {
 }
 
 const EVERY_MS = 1_000
+/** Between two lines of work that takes long, where they cannot be rewritten: in a log, in a mail of cron. */
+const LOGGED_EVERY_MS = 30_000
 const CLEAR_LINE = '\r\x1b[K'
 
-/** Shows progress on a terminal; on anything else it writes nothing. */
+/** Shows progress on a terminal; on anything else it writes a line every half minute, so none for short work. */
 export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | 'write'> = process.stderr): Progress {
-  if (!stream.isTTY) return { show() {}, clear() {}, end() {} }
   const startedAt = performance.now()
   let text = ''
+  if (!stream.isTTY) {
+    const log = () => text === '' || stream.write(`${text} … ${Math.floor((performance.now() - startedAt) / 1_000)} s\n`)
+    const logging = setInterval(log, LOGGED_EVERY_MS).unref()
+    return {
+      show(next) {
+        text = next
+      },
+      clear() {},
+      end: () => clearInterval(logging),
+    }
+  }
   const clear = () => {
     if (text !== '') stream.write(CLEAR_LINE)
   }

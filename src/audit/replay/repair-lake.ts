@@ -15,7 +15,7 @@ import { subjectOf } from '../../topic/incarnations.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { findLakeAhead, findNewestAssignedSequence } from '../restore/find-data-loss.ts'
-import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
+import { type ComparisonTables, REWRITING, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
@@ -86,7 +86,7 @@ export async function repairLake({
     const repairs = new LakeRepairs(store, assertHeld)
     const run = async <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) => {
       const report = await withSubscriberLock(url, repaired.dataset.subscriber, () =>
-        withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep })),
+        withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep }), REWRITING),
       )
       onRepaired(report)
       return report

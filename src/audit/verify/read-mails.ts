@@ -2,7 +2,7 @@ import type { Pool } from '../../db/pool.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 
-const PAGE_SIZE = 10_000
+const PAGE_SIZE = 5_000
 
 /** Copies every row of `email_deliveries` into `mail_events`. */
 export async function readMails(pool: Pool, tables: ComparisonTables, onStep: OnStep = () => {}): Promise<void> {

@@ -6,7 +6,7 @@ import type { ComparisonTables } from './comparison-tables.ts'
 import { EVENT_DIGEST_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './event-digest.ts'
 import { findOrderFault, type InvalidRows, ORDER_CHECKS, type OrderChecks } from './invalid-rows.ts'
 
-const PAGE_SIZE = 5_000
+const PAGE_SIZE = 1_000
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 
 const UNCHECKED = sql`true as are_lines_sound, true as is_history_whole, true as do_changes_add_up`
