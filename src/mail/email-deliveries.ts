@@ -4,7 +4,6 @@ import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
 import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
 import type { Language } from '../language.ts'
-import type { OrderEvent } from '../orders/events.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
@@ -78,20 +77,6 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: r
   const queued = rows.map(({ event_id }) => ({ event_id, number: 1 }))
   await sendDeliveryJobs(tx, jobs, MAIL_DELIVERIES, queued, (mail) => startAt(times.get(mail.event_id), now))
   return rows.length
-}
-
-/** Records that no mail is sent about these events: they were moved in. `verify` then knows them, and no rewind of the topic sends one. */
-export async function insertSkipped(tx: Transaction, events: readonly OrderEvent[]): Promise<void> {
-  if (events.length === 0) return
-  await tx.query(
-    sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status)
-    select event_id, order_id, user_id, event_type, 'skipped'
-    from unnest(
-      ${events.map(({ id }) => id)}::text[], ${events.map(({ data }) => data.order.id)}::uuid[],
-      ${events.map(({ data }) => data.order.user_id)}::uuid[], ${events.map(({ type }) => type)}::text[]
-    ) as event (event_id, order_id, user_id, event_type)
-    on conflict (event_id) do nothing`,
-  )
 }
 
 /** No start time for a mail that may be sent now: the database's clock may be behind this process's. */

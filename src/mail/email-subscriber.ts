@@ -14,7 +14,6 @@ import {
   EMAIL_QUEUE,
   findUnknown,
   insertDeliveries,
-  insertSkipped,
   MAIL_DELIVERIES,
   type MailJob,
   type MailToSend,
@@ -108,12 +107,10 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const handle: MessageHandler = async (messages, _signal, fence) => {
     const events = (await removeLostEvents(pool, messages)).map((message) => message.event)
     const mailable = events.filter((event) => hasMail(event) && !isImported(event))
-    const imported = events.filter(isImported)
-    if (mailable.length + imported.length === 0) return
+    if (mailable.length === 0) return
     const queued = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
-      await insertSkipped(tx, imported)
-      return mailable.length === 0 ? 0 : queueMails(tx, jobs, mailable, maxPerHour, now())
+      return queueMails(tx, jobs, mailable, maxPerHour, now())
     })
     if (queued > 0) worker?.wake()
   }

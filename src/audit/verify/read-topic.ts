@@ -1,7 +1,7 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { sql } from '../../db/sql.ts'
 import { LAKE_COLUMNS, toLakeRow } from '../../lake/lake-row.ts'
-import { isMailed } from '../../orders/events.ts'
+import { isImported, isMailed } from '../../orders/events.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
 import { EPOCH_SEQUENCES, type Topic, type TopicMessage } from '../../topic/topic.ts'
 import { countOf, type OnStep } from '../on-step.ts'
@@ -51,6 +51,6 @@ function toLine(message: TopicMessage): string {
     event_digest: eventDigest(event),
     move_details: moveDetailsOf(event),
     changed_at: Date.parse(event.time),
-    is_mailed: isMailed(event) ? 1 : 0,
+    is_mailed: isMailed(event) && !isImported(event) ? 1 : 0,
   })
 }
