@@ -32,4 +32,5 @@ export const OTHERS: readonly string[] = [
   'overload',
   'paused-api',
   'stalls',
+  'upgrade',
 ]

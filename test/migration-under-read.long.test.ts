@@ -1,43 +1,18 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { eventually } from './eventually.ts'
 import { startOwnServer } from './own-server.ts'
-import { listProducts, register } from './shopping.ts'
+import { listProducts, register, startShopping } from './shopping.ts'
 import { launch, runStorefront, serve } from './store-process.ts'
 import { makeNextVersion, versions } from './versions.ts'
 
 const MAX_MS = 3_000
 const PACE_MS = 100
 const TRIES = 3
-
-/** Orders and reads at a steady pace, whatever the answers take, until it is stopped. */
-function startShopping(url: string, order: () => Promise<boolean>) {
-  const answers: Promise<{ isGood: boolean; ms: number; what: string }>[] = []
-  let isStopped = false
-  const timed = async (what: string, call: () => Promise<boolean>) => {
-    const beganAt = performance.now()
-    return { isGood: await call(), ms: performance.now() - beganAt, what }
-  }
-  const read = async () => (await fetch(`${url}/products?limit=20`)).ok
-  const running = (async () => {
-    while (!isStopped) {
-      answers.push(timed('order', order), timed('read', read))
-      await delay(PACE_MS)
-    }
-  })()
-  return {
-    async stop() {
-      isStopped = true
-      await running
-      return Promise.all(answers)
-    },
-  }
-}
 
 /** A dump, and a report that reads what every order changes: the migrations before the first that changes it are applied. */
 const READS = { 'every table': `schemaname in ('public', 'pgboss')`, inventory: `tablename = 'inventory'` }
@@ -60,11 +35,12 @@ describe('a migration beside an open read', () => {
       const api = await serve(t, { env, bin: oldBin, args: ['--role', 'api'] })
       const [shopper, [lamp = '']] = [await register(api.url), await listProducts(api.url)]
       let orders = 0
-      const shopping = startShopping(api.url, async () => {
+      const order = async () => {
         const isPlaced = (await shopper.order(lamp)) !== null
         if (isPlaced) orders++
         return isPlaced
-      })
+      }
+      const shopping = startShopping({ order, read: async () => (await fetch(`${api.url}/products?limit=20`)).ok }, PACE_MS)
       // What pg_dump does at its beginning, until its end.
       const reader = new pg.Client({ connectionString: server.settings.DATABASE_OWNER_URL, application_name: 'pg_dump' })
       await reader.connect()

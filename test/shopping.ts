@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from './eventually.ts'
 import { queryFolder } from './lake-harness.ts'
 
@@ -18,6 +19,41 @@ export async function register(url: string, email = `${crypto.randomUUID()}@exam
     async order(productId) {
       const answer = await post(`${url}/orders`, { items: [{ product_id: productId, quantity: 1 }] }, token).catch(() => null)
       return answer?.status === 201 ? (answer.json.id ?? null) : null
+    },
+  }
+}
+
+export interface Answer {
+  what: string
+  isGood: boolean
+  /** From the moment at which it was due. */
+  ms: number
+}
+
+/** Calls each of these at a steady pace, whatever the answers take, until it is stopped. */
+export function startShopping(calls: Record<string, () => Promise<boolean>>, paceMs: number) {
+  const answers: Promise<Answer>[] = []
+  let isStopped = false
+  const timed = async (what: string, call: () => Promise<boolean>, dueAt: number) => {
+    const isGood = await call().catch(() => false)
+    return { what, isGood, ms: performance.now() - dueAt }
+  }
+  const running = (async () => {
+    for (let dueAt = performance.now(); !isStopped; dueAt += paceMs) {
+      await delay(Math.max(0, dueAt - performance.now()))
+      answers.push(...Object.entries(calls).map(([what, call]) => timed(what, call, dueAt)))
+    }
+  })()
+  return {
+    /** Ends a part, and returns its answers. */
+    async takeAnswers(): Promise<Answer[]> {
+      return Promise.all(answers.splice(0))
+    },
+    /** The answers since the last part. */
+    async stop(): Promise<Answer[]> {
+      isStopped = true
+      await running
+      return Promise.all(answers)
     },
   }
 }
