@@ -45,8 +45,9 @@ begin
     order by (category = slug_of(category)) is true desc, category collate "C"
   loop
     perform category_of_name(name);
-    commit;
   end loop;
+  -- Once: an order is placed again when the catalogue has changed since its prices were read.
+  commit;
 end
 $$;
 

@@ -54,17 +54,26 @@ async function readState(db: pg.Pool | pg.PoolClient): Promise<State> {
   }
 }
 
+/** Rows that the session has read or written since it last reported its statistics, also in earlier transactions. */
+async function countRows(client: pg.PoolClient): Promise<{ relname: string; rows: number }[]> {
+  const { rows } = await client.query(
+    `select relname, (seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del)::integer as rows from pg_stat_xact_user_tables`,
+  )
+  return rows
+}
+
 /** What a migration in a transaction does to existing tables for a time that grows with them, while customers wait for its locks. */
 async function findLongWork(pool: pg.Pool, text: string): Promise<string[]> {
   const client = await pool.connect()
   try {
     const before = await readState(pool)
     await client.query('begin')
+    const earlier = await countRows(client)
     await client.query(text)
-    const { rows: touched } = await client.query<{ relname: string; rows: string }>(
-      `select relname, seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del as rows from pg_stat_xact_user_tables
-       where seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del > ${FEW_ROWS}`,
-    )
+    const touched = (await countRows(client)).map(({ relname, rows }) => ({
+      relname,
+      rows: rows - (earlier.find((table) => table.relname === relname)?.rows ?? 0),
+    }))
     const after = await readState(client)
     await client.query('commit')
     const { analyses } = await readState(pool)
@@ -73,7 +82,9 @@ async function findLongWork(pool: pg.Pool, text: string): Promise<string[]> {
       ...[...after.readOnce.difference(before.readOnce)].filter((what) => isExisting(what.replace(/.* (?:on|of) /, ''))),
       ...[...before.tables].filter(([table, file]) => after.tables.get(table) !== file).map(([table]) => `writes the table ${table} again`),
       ...[...before.analyses].filter(([table, count]) => analyses.get(table) !== count).map(([table]) => `analyzes ${table}`),
-      ...touched.filter(({ relname }) => isExisting(relname)).map(({ relname, rows }) => `reads or writes ${rows} rows of ${relname}`),
+      ...touched
+        .filter(({ relname, rows }) => rows > FEW_ROWS && isExisting(relname))
+        .map(({ relname, rows }) => `reads or writes ${rows} rows of ${relname}`),
     ]
   } finally {
     client.release(true)
