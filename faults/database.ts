@@ -5,8 +5,9 @@ import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
-import { connectClient, type Queryable } from '../src/db/pool.ts'
+import { connectClient, createPool, type Queryable } from '../src/db/pool.ts'
 import { type Sql, sql } from '../src/db/sql.ts'
+import { READ_ONLY_TRANSACTION, sqlState } from '../src/db/sql-state.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { serverProcesses, untilNoServer } from '../test/data-folders.ts'
 import { eventually } from '../test/eventually.ts'
@@ -125,6 +126,8 @@ export interface Standby {
   hasten(): Promise<void>
   /** Whether it has all that the primary has committed. */
   hasAll(): Promise<boolean>
+  /** Whether a pool's new connection may use it before its promotion. */
+  isUsable(): Promise<boolean>
   /** Cuts it off from its primary, which continues without it. */
   lag(): void
   promote(): Promise<void>
@@ -167,6 +170,18 @@ export async function makeStandby(round: Round, { isSlotSynced, isSynchronous }:
         await read(follower.url, sql`pg_last_wal_replay_lsn()`),
       ]
       return written === replayed
+    },
+    async isUsable() {
+      const pool = createPool({ url: follower.url, size: 1, applicationName: 'faults', onError: () => {} })
+      try {
+        await pool.query('select 1')
+        return true
+      } catch (error) {
+        if (sqlState(error) !== READ_ONLY_TRANSACTION) throw error
+        return false
+      } finally {
+        await pool.end()
+      }
     },
     lag() {
       link.cut()

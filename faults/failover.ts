@@ -20,6 +20,7 @@ async function promoteLagging(round: Round, orders: number): Promise<void> {
   const api = await ApiShop.open(round)
   await api.place(Math.ceil(orders / 4))
   await eventually(() => standby.hasAll(), { what: 'the standby has everything', timeoutMs: DRAIN_TIMEOUT_MS })
+  if (await standby.isUsable()) throw new Error('a standby was used before its promotion, which would not have ended the connection')
   standby.lag()
   const kept = new Set(shop.acknowledged.keys())
   await api.place(2 * NUMBERS_AHEAD)
