@@ -86,8 +86,8 @@ export function isNamedCandidate({ filters, textQuery, nameQuery }: RankedSearch
 /** The next `count` candidates by rank, in the direction of reading. */
 export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<RankedRow[]> {
   const { filters, textQuery, nameQuery, isBackward, from, window, count, view } = walk
-  const newest = (query: string, limit: number, bounds: readonly ((key: Sql) => Sql)[]) => {
-    const source = listSource(filters, query, [], {
+  const newest = (query: string, limit: number, bounds: readonly ((key: Sql) => Sql)[], others: readonly Sql[] = []) => {
+    const source = listSource(filters, query, others, {
       ...{ column: sql`created_at`, memberColumn: sql`created_at`, direction: sql`desc` },
       beyond: (key) => bounds.map((bound) => bound(key)),
       limit: sql`limit ${literal(limit)}`,
@@ -102,15 +102,17 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
     window === undefined
       ? newest(textQuery, CANDIDATES, [])
       : newest(textQuery, CANDIDATES_LATER, [isFrom(window.floor), isUpTo(window.ceiling)])
-  const namedQuery = textQuery === '' ? '' : `${textQuery} & ${nameQuery}`
+  const words = sql`coalesce(product.translated_search, product.search)`
+  // The few products with the name are looked up by it alone. As an operator, the index would collect the matches of each prefix again.
+  const namedQuery = textQuery === '' ? '' : nameQuery
+  const hasWords = [sql`ts_match_vq(${words}, ${textQueryExpression(textQuery)})`]
   // Later pages take no products that are newer than the first page, nor older ones that came to have the name.
   const named =
     window === undefined
-      ? newest(namedQuery, NAMED, [])
-      : newest(namedQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)])
+      ? newest(namedQuery, NAMED, [], hasWords)
+      : newest(namedQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)], hasWords)
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
-  const words = sql`coalesce(product.translated_search, product.search)`
   const { rows } = await db.query<CandidateRow>(
     // Ranked after the limit: otherwise the text of every match would be read and ranked.
     sql`with candidate as materialized (
