@@ -67,7 +67,11 @@ const WINDOW = { first: 50, largest: 1_000 }
  * about each variant would compare it with all of them, which took seconds for some hundred.
  */
 async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
-  const { sort, count, without = null } = walk
+  const { filters, sort, count, without = null } = walk
+  if (filters.group !== null) {
+    const ids = [...(await findFirstVariants(db, walk, [filters.group]))]
+    return walkEach(db, { ...walk, filters: { ...filters, ids } })
+  }
   const listed: ProductRow[] = []
   const seen = new Set<string>()
   let { from } = walk

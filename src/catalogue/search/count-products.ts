@@ -7,7 +7,7 @@ import { filterConditions, type TextQuery } from './filter-sql.ts'
 /** The most products that are counted. Beyond it the answer is the planner's estimate. */
 const COUNTED = 10_000
 /** The most that finding products may cost, in the planner's unit, about the time of reading a page: more than finding as many with an index. */
-const MAX_COST = 20_000
+const MAX_COST = 12_000
 /** The most members of a category: they are counted in its index. */
 const MEMBERS_COUNTED = 20_000
 

@@ -110,7 +110,12 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
   const named =
     window === undefined
       ? newest(namedQuery, NAMED, [], hasWords)
-      : newest(namedQuery, NAMED_LATER, window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)], hasWords)
+      : newest(
+          namedQuery,
+          NAMED_LATER,
+          window.named === null ? [() => sql`false`] : [isFrom(window.named), isUpTo(window.ceiling)],
+          hasWords,
+        )
   const direction = isBackward ? sql`asc` : sql`desc`
   const beyond = isBackward ? sql`>` : sql`<`
   const { rows } = await db.query<CandidateRow>(
