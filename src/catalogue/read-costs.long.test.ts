@@ -12,7 +12,7 @@ const PRODUCTS = 120_000
 await fillCatalogue(store.pool, PRODUCTS)
 
 const { currency, attribute, category, brand, word } = EXTREMES
-/** Blocks of a page of a list, its look-ups included. The table has 26,000. */
+/** Blocks of a page of a list, its look-ups included. The table has 13,000. */
 const OF_A_PAGE = 2_000
 /** Of a page of groups, one of which has 1,200 variants. */
 const OF_GROUPS = 4_000
