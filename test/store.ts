@@ -11,6 +11,7 @@ import type { DatabaseAddresses } from '../src/db/addresses.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { HttpServer } from '../src/http/http-server.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
+import type { TestDatabase } from './database.ts'
 import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
 import { assertHoldsOne } from './held-connections.ts'
@@ -77,6 +78,8 @@ export type StoreOverrides = Partial<Config> & {
   logger?: Logger
   /** Starts commands for the console; none by default. */
   runCommand?: RunCommand
+  /** Fills the database first; no stream publishes what it writes. */
+  fill?: (database: TestDatabase) => Promise<void>
   /** Receives the store before its start, for example to inject a fault. */
   beforeStart?: (app: App) => void
 }
@@ -88,9 +91,9 @@ const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
  * the store is stopped, and the test fails when the pipeline has left work undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
-  const { now, logger = testLogger(), runCommand, beforeStart, ...settings } = overrides
+  const { now, logger = testLogger(), runCommand, fill, beforeStart, ...settings } = overrides
   // The template already has the schema, the queues and the rights.
-  const database = await makeStreamDatabase(t)
+  const database = await makeStreamDatabase(t, fill)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   const environment = {
     DATABASE_URL: database.addresses.api,

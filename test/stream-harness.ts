@@ -6,7 +6,7 @@ import { ChangeStream } from '../src/change-stream/change-stream.ts'
 import { ensureReplicationSlot } from '../src/change-stream/ensure-slot.ts'
 import { ORDER_SOURCE } from '../src/change-stream/order-source.ts'
 import type { Lsn } from '../src/change-stream/pgoutput.ts'
-import { slotNameFor } from '../src/change-stream/replication-slot.ts'
+import { createReplicationSlot, slotNameFor } from '../src/change-stream/replication-slot.ts'
 import type { ChangeStreamOptions, Commit } from '../src/change-stream/slot-reader.ts'
 import type { Queryable } from '../src/db/pool.ts'
 import type { OrderRecord } from '../src/orders/events.ts'
@@ -18,10 +18,18 @@ import { makeOrderItem } from './order-event-factory.ts'
 
 export const silent = pino({ level: 'silent' })
 
-/** A database with the replication slot of the order stream. */
-export async function makeStreamDatabase(t: Cleanup): Promise<TestDatabase & { slotName: string }> {
+/** A database with the replication slot of the order stream. What `fill` writes is older than both slots: no stream publishes it. */
+export async function makeStreamDatabase(
+  t: Cleanup,
+  fill?: (db: TestDatabase) => Promise<void>,
+): Promise<TestDatabase & { slotName: string }> {
   const db = await createTestDatabase(t)
   const slotName = slotNameFor(db.name)
+  if (fill !== undefined) {
+    await fill(db)
+    for (const name of [slotName, slotNameFor(db.name, 'catalogue')]) await createReplicationSlot(db.pool, name)
+    return { ...db, slotName }
+  }
   assert.equal(await ensureReplicationSlot(db.pool, db.url, slotName), 'created')
   return { ...db, slotName }
 }
