@@ -46,7 +46,8 @@ export async function explainStatements(t: Cleanup, db: TestDatabase, onStatemen
   pg.Client.prototype.connect = function (this: pg.Client, ...given: Parameters<typeof connect>) {
     this.on('notice', ({ message = '' }) => {
       const [, plan] = /^duration: .*?plan:\n(.*)$/s.exec(message) ?? []
-      if (plan !== undefined) onStatement(readPlan(plan, recorder.during))
+      // A statement that only asks for a plan has run nothing.
+      if (plan?.includes('"Actual Rows"')) onStatement(readPlan(plan, recorder.during))
     })
     return connect.apply(this, given)
   } as typeof connect
