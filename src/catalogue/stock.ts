@@ -31,6 +31,27 @@ export function atPrecision(pieces: number, precision: StockPrecision): number {
   return power * ([1, 2, 5].find((step) => step * power >= pieces) ?? 10)
 }
 
+/** What there is of all levels with the same rounded one: 20 pieces at most as they are, and more down to 20, 50, 100, 200 … */
+export function atLeast(pieces: number): number {
+  if (pieces <= MAX_SHOWN_AVAILABLE) return pieces
+  const power = 10 ** Math.floor(Math.log10(pieces - 1))
+  return power * ([5, 2, 1].find((step) => step * power < pieces) ?? 1)
+}
+
+/**
+ * The lines to refuse of those that ask for more than `piecesOf` at this precision; null: any number. Where a line is short by the exact stock alone,
+ * each that could be is named: beside one that always is, the others would tell theirs.
+ */
+export function linesToRefuse<T extends StockLine>(
+  lines: readonly T[],
+  precision: StockPrecision,
+  piecesOf: (line: T, of: (stock: number) => number) => number | null,
+): T[] {
+  const above = (of: (stock: number) => number) => lines.filter((line) => line.quantity > (piecesOf(line, of) ?? Number.POSITIVE_INFINITY))
+  const short = above((stock) => atPrecision(stock, precision))
+  return precision === 'exact' && short.length > 0 ? above(atLeast) : short
+}
+
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
   /** By product id; null where stock is not tracked, no entry for an unknown product. */
@@ -42,16 +63,18 @@ export class StockLevels {
     this.#now = new Map(levels)
   }
 
-  /** The lines that ask for more than is available. A product must have one line only. */
+  /** The lines that ask for more than is available, or may. A product must have one line only. */
   shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
-    const shortages: Shortage[] = []
-    for (const { product_id, quantity } of lines) {
-      // Without an entry the product was deleted between reading and locking.
-      const available = this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0
-      if (available !== null && atPrecision(available, precision) < quantity)
-        shortages.push({ product_id, requested: quantity, available: Math.min(available, MAX_SHOWN_AVAILABLE) })
-    }
-    return shortages
+    // Without an entry the product was deleted between reading and locking.
+    const availableOf = ({ product_id }: StockLine) => (this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0)
+    const refused = linesToRefuse(lines, precision, (line, of) => {
+      const available = availableOf(line)
+      return available === null ? null : of(available)
+    })
+    return refused.map((line) => ({
+      ...{ product_id: line.product_id, requested: line.quantity },
+      available: Math.min(availableOf(line) ?? MAX_SHOWN_AVAILABLE, MAX_SHOWN_AVAILABLE),
+    }))
   }
 
   /** `lines` must not be short. */

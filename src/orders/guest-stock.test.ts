@@ -21,7 +21,7 @@ test('guests of one network hold a fifth of a product at most, all together, unt
   const lamp = await store.addProduct({ stock: 100 })
   const [grace, other] = [await guest(), await guest()]
   const { limits } = assertProblem(await order(grace, lamp, 21), 409, 'purchase_limit')
-  assert.deepEqual(limits, [{ product_id: lamp.id, requested: 21, bought: 0, limit: 20 }])
+  assert.deepEqual(limits, [{ product_id: lamp.id, requested: 21, bought: 0, limit: 10 }], 'what a fifth of any stock from 51 to 100 has')
   const placed = await order(grace, lamp, 20)
   assert.equal(placed.status, 201, placed.text)
   assert.equal(assertProblem(await order(other, lamp, 1), 409, 'purchase_limit').limits[0].bought, 20)
@@ -58,24 +58,29 @@ test('the share holds when many guests order at once, in two processes', async (
 })
 
 test('no answer that costs no order tells one level of stock from another above twenty pieces', async () => {
-  const [less, more, few] = [
-    await store.addProduct({ stock: 137 }),
-    await store.addProduct({ stock: 163 }),
+  const [less, more] = [await store.addProduct({ stock: 137 }), await store.addProduct({ stock: 163 })]
+  const [low, high, few] = [
+    await store.addProduct({ stock: 52 }),
+    await store.addProduct({ stock: 99 }),
     await store.addProduct({ stock: 1 }),
   ]
+  const [scarce, shared] = [await store.addProduct({ stock: 137 }), await store.addProduct({ stock: 75 })]
   const [grace, ada] = [await guest(), await store.register()]
   const line = (product: { id: string }, quantity: number) => ({ product_id: product.id, quantity })
   const wrong = { expected_total: { amount: 1, currency: 'EUR' } }
   /** Each is refused whatever the stock is, or places nothing. */
-  const questions = (of: { id: string }, quantity: number): [path: string, body: object][] => [
+  const questions = (by: { token: string }, of: { id: string }, quantity: number): [path: string, body: object][] => [
     ['/orders/quote', { items: [line(of, quantity)] }],
     ['/orders/quote', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
     ['/orders', { items: [line(of, quantity), line({ id: randomUUID() }, 1)] }],
     ['/orders', { items: [line(of, quantity)], ...wrong }],
     ['/orders', { items: [line(of, quantity), line(few, 9_999)] }],
+    // The other line is short by the exact stock alone, that of guests by the exact share.
+    ['/orders', { items: [line(of, quantity), by === grace ? line(shared, 20) : line(scarce, 200)] }],
   ]
+  const known = new Map([few, scarce, shared].map(({ id }, place) => [id, String(place)]))
   const told = async (product: { id: string }, by: { token: string }, quantity: number) => {
-    const answers = questions(product, quantity).map(([path, body]) =>
+    const answers = questions(by, product, quantity).map(([path, body]) =>
       store.call('POST', path, { token: by.token, body, from: '192.0.2.77' }),
     )
     return (await Promise.all(answers)).map(({ status, json }) => {
@@ -88,15 +93,18 @@ test('no answer that costs no order tells one level of stock from another above 
         limits,
         json.errors?.map(({ detail }: { detail: string }) => detail),
       ])
-      return text.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, (id) => (id === product.id ? 'asked' : id === few.id ? 'few' : 'unknown'))
+      return text.replaceAll(/[\da-f]{8}-[\da-f-]{27}/g, (id) => (id === product.id ? 'asked' : (known.get(id) ?? 'unknown')))
     })
   }
   for (const by of [grace, ada]) {
     for (const quantity of [5, 20, 21, 27, 28, 32, 33, 50, 120, 137, 138, 150, 163, 164, 200, 201, 1_000]) {
-      assert.deepEqual(await told(less, by, quantity), await told(more, by, quantity), `${quantity} pieces`)
+      assert.deepEqual(await told(less, by, quantity), await told(more, by, quantity), `${quantity} pieces of 137 and 163`)
+    }
+    for (const quantity of [5, 10, 11, 15, 19, 20, 21, 51, 52, 53, 99, 100, 101, 1_000]) {
+      assert.deepEqual(await told(low, by, quantity), await told(high, by, quantity), `${quantity} pieces of 52 and 99`)
     }
   }
-  assert.deepEqual(await store.readStock(less, more, few), [137, 163, 1])
+  assert.deepEqual(await store.readStock(less, more, low, high, few, scarce, shared), [137, 163, 52, 99, 1, 137, 75])
   const quote = async (quantity: number) =>
     (await store.call('POST', '/orders/quote', { token: ada.token, body: { items: [line(less, quantity)] } })).json.is_available
   assert.deepEqual([await quote(200), await quote(201)], [true, false], 'only the magnitude')

@@ -1,4 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
+import type { StockPrecision } from '../../catalogue/stock.ts'
 import { AppError } from '../../errors.ts'
 import { assertAvailable, assertTotal, priceBasket } from '../basket.ts'
 import { locationOf, newOrder, type Order, renderResponse, responseTemplateOf } from '../order.ts'
@@ -120,12 +121,12 @@ export class BatchDecision {
     assertTotal(request.expectedTotal, items, total)
     pending?.assertOneMore(userId)
     const ofCustomer = purchases?.excessOf(userId, basket.lines) ?? []
-    // A refusal with any other reason tells no exact stock: that costs an order which would have been placed.
-    for (const precision of ['rounded', 'exact'] as const) {
-      const ofGuests = guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
-      assertAvailable(basket, stock.shortagesOf(basket.lines, precision), [...ofCustomer, ...ofGuests])
-    }
+    const ofGuests = (precision: StockPrecision) => guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
+    assertAvailable(basket, stock.shortagesOf(basket.lines, 'rounded'), [...ofCustomer, ...ofGuests('rounded')])
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
+    // Nothing is refused after it: the exact stock costs an order that is placed.
+    assertAvailable(basket, [], ofGuests('exact'))
+    assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
     pending?.add(userId)
     stock.take(basket.lines)
     purchases?.add(userId, basket.lines)

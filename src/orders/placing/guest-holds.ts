@@ -1,4 +1,4 @@
-import { atPrecision, MAX_SHOWN_AVAILABLE, type StockLine, type StockPrecision } from '../../catalogue/stock.ts'
+import { atLeast, linesToRefuse, MAX_SHOWN_AVAILABLE, type StockLine, type StockPrecision } from '../../catalogue/stock.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { PurchaseLimit } from '../basket.ts'
@@ -7,23 +7,36 @@ import type { OrderRequest } from './order-request.ts'
 /** Pieces of a product that a network may always hold, however few there are: a share of few would be none. `place_orders` has it, too. */
 const ALWAYS = 10
 
+/** What a network's guests hold of a product, and that with what is available. */
+interface Held {
+  quantity: number
+  stock: number
+}
+
 /** What pending orders of a network's guests hold of products, with the accepted orders of the present batch. */
 export class GuestHolds {
-  readonly #held: ReadonlyMap<string, { quantity: number; limit: number }>
+  readonly #held: ReadonlyMap<string, Held>
+  readonly #percent: number
 
-  constructor(held: ReadonlyMap<string, { quantity: number; limit: number }>) {
+  constructor(held: ReadonlyMap<string, Held>, percent: number) {
     this.#held = held
+    this.#percent = percent
   }
 
-  /** The lines with which a network would hold more than its share, which shows as little of the stock as a shortage. */
+  /** The lines with which a network would hold more than its share, or may, which show as little of the stock as a shortage. */
   excessOf(holder: string | null, lines: readonly StockLine[], precision: StockPrecision): PurchaseLimit[] {
-    if (holder === null) return []
-    return lines.flatMap(({ product_id, quantity }) => {
-      const held = this.#held.get(`${holder} ${product_id}`)
+    const heldOf = ({ product_id }: StockLine) => this.#held.get(`${holder} ${product_id}`)
+    const leftOf = ({ quantity, stock }: Held, of: (stock: number) => number) =>
+      Math.max(0, Math.max(ALWAYS, Math.floor((of(stock) * this.#percent) / 100)) - quantity)
+    const refused = linesToRefuse(lines, precision, (line, of) => {
+      const held = heldOf(line)
+      return held === undefined ? null : leftOf(held, of)
+    })
+    return refused.flatMap((line) => {
+      const held = heldOf(line)
       if (held === undefined) return []
-      const left = Math.max(0, held.limit - held.quantity)
-      if (quantity <= atPrecision(left, precision)) return []
-      return [{ product_id, requested: quantity, bought: held.quantity, limit: held.quantity + Math.min(left, MAX_SHOWN_AVAILABLE) }]
+      const { product_id, quantity: requested } = line
+      return [{ product_id, requested, bought: held.quantity, limit: held.quantity + Math.min(leftOf(held, atLeast), MAX_SHOWN_AVAILABLE) }]
     })
   }
 
@@ -40,7 +53,7 @@ export async function findGuestHolds(tx: Transaction, requests: readonly OrderRe
   const pairs = requests.flatMap(({ stockHolder = null, basket }) =>
     stockHolder === null ? [] : basket.lines.map((line) => ({ holder: stockHolder, productId: line.product_id })),
   )
-  if (pairs.length === 0) return new GuestHolds(new Map())
+  if (pairs.length === 0) return new GuestHolds(new Map(), percent)
   const { rows } = await tx.query<{ holder: string; product_id: string; quantity: number; available: number }>(
     sql`select wanted.holder, wanted.product_id, coalesce(sum(held.quantity), 0)::bigint as quantity, inventory.available
       from (
@@ -51,13 +64,10 @@ export async function findGuestHolds(tx: Transaction, requests: readonly OrderRe
       left join guest_holds as held on held.product_id = wanted.product_id and held.holder = wanted.holder
       group by wanted.holder, wanted.product_id, inventory.available`,
   )
-  const limitOf = (available: number, held: number) => Math.max(ALWAYS, Math.floor(((available + held) * percent) / 100))
   return new GuestHolds(
     new Map(
-      rows.map(({ holder, product_id, quantity, available }) => [
-        `${holder} ${product_id}`,
-        { quantity, limit: limitOf(available, quantity) },
-      ]),
+      rows.map(({ holder, product_id, quantity, available }) => [`${holder} ${product_id}`, { quantity, stock: available + quantity }]),
     ),
+    percent,
   )
 }
