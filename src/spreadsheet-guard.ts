@@ -3,6 +3,8 @@
 /** What a spreadsheet runs, also in its full width and after spaces that no one sees. */
 const FORMULA = /^(?:[\t\r]|[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠])/u
 const GUARDED = /^'+/
+/** Within a cell, behind what separates cells elsewhere: a file with commas that is read with semicolons or tabs is cut there. */
+const INNER = /([;\t\r\n])('*)(?=[^\S\t\r\n]*[=+\-@＝＋－＠])/gu
 
 /** Whether a cell is a formula, or is one behind apostrophes. */
 function isFormula(cell: string): boolean {
@@ -14,10 +16,12 @@ function isFormula(cell: string): boolean {
  * (https://owasp.org/www-community/attacks/CSV_Injection), and of an apostrophe that would be taken for one.
  */
 export function withGuard(cell: string, forSpreadsheets: boolean): string {
-  return isFormula(cell) && (forSpreadsheets || cell.startsWith("'")) ? `'${cell}` : cell
+  const inner = cell.replaceAll(INNER, (text, separator, marks) => (forSpreadsheets || marks !== '' ? `${separator}'${marks}` : text))
+  return isFormula(cell) && (forSpreadsheets || cell.startsWith("'")) ? `'${inner}` : inner
 }
 
 /** The cell that `withGuard` has written. */
 export function withoutGuard(cell: string): string {
-  return cell.startsWith("'") && isFormula(cell) ? cell.slice(1) : cell
+  const inner = cell.replaceAll(INNER, (_, separator, marks: string) => `${separator}${marks.slice(1)}`)
+  return inner.startsWith("'") && isFormula(inner) ? inner.slice(1) : inner
 }

@@ -135,6 +135,7 @@ export function wooCsv(changes: Changes): string {
     stock = '3',
     inStock = '1',
     backorders = '0',
+    starts = '',
     published = '1',
     visibility = 'visible',
     sizes,
@@ -144,7 +145,7 @@ export function wooCsv(changes: Changes): string {
     ...{
       'Short description': '',
       Description: HTML,
-      'Date sale price starts': '',
+      'Date sale price starts': starts,
       'Date sale price ends': '',
       'In stock?': inStock,
       Stock: stock,

@@ -24,6 +24,8 @@ test('classifies as an outage what passes by itself: a server that is unavailabl
   ]
   for (const code of codes) assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code })), code)
   assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code: '55000', severity: 'FATAL' })), 'a database that takes no connections')
+  assert.ok(isDatabaseOutage(Object.assign(new Error(''), { code: 'ENOENT', syscall: 'connect' })))
+  assert.ok(!isDatabaseOutage(Object.assign(new Error(''), { code: 'ENOENT', syscall: 'open' })), 'a file that is missing')
   assert.ok(isDatabaseOutage(new Error('Connection terminated unexpectedly')))
   assert.ok(isDatabaseOutage(new Error('timeout exceeded when trying to connect')))
 })

@@ -21,7 +21,7 @@ const OUTAGES = new Set([
   // A standby that is not promoted yet.
   READ_ONLY_TRANSACTION,
   ...[IDLE_IN_TRANSACTION_TIMEOUT, TRANSACTION_TIMEOUT, IDLE_SESSION_TIMEOUT],
-  ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', 'EAI_AGAIN'],
+  ...['ECONNREFUSED', 'ECONNRESET', 'ECONNABORTED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN'],
   ...['EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETRESET', 'ENETUNREACH'],
   // This process, or its machine, has no descriptor left for another connection.
   ...['EMFILE', 'ENFILE'],
@@ -32,9 +32,11 @@ const LOST_CONNECTION =
 
 /** Whether the database is unavailable for now, as opposed to a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
-  const { code, message, severity } = (error ?? {}) as { code?: string; message?: string; severity?: string }
+  const { code, message, severity, syscall } = (error ?? {}) as { code?: string; message?: string; severity?: string; syscall?: string }
   // The server ends the session, such as one that may not connect to this database.
   if (severity === 'FATAL') return true
+  // A socket of the server's machine; any other file that is missing is a fault of this process.
+  if (code === 'ENOENT') return syscall === 'connect'
   if (code !== undefined) return OUTAGE_CLASSES.includes(code.slice(0, 2)) || OUTAGES.has(code) || code.startsWith('ERR_SSL_')
   return message !== undefined && LOST_CONNECTION.test(message)
 }

@@ -29,6 +29,7 @@ test('the address without what advertisers add is the one that the page was link
     '/products?utm=1',
     '/utm_source=1',
     '/products?q=a?',
+    '/products#q=chair?utm_source=1',
     '/products?q=a&',
   ])
     assert.equal(withoutAdvertisingParameters(other), other)

@@ -11,15 +11,15 @@ export function dropAdvertisingParameters(query: Record<string, unknown>): void 
 
 /**
  * The address without them: each click has a value of its own, and the answer does not depend on it. A further question mark is part of a
- * value, and stays: two addresses that become one must have one answer.
+ * value, and stays: two addresses that become one must have one answer. The router divides at a bare `#`, too.
  */
 export function withoutAdvertisingParameters(url: string): string {
-  const start = url.indexOf('?')
+  const start = url.search(/[?#]/)
   if (start < 0) return url
   const pairs = url
     .slice(start + 1)
     .split('&')
     .filter((pair) => !NAME.test(pair.split('=', 1)[0] ?? ''))
     .join('&')
-  return pairs === '' ? url.slice(0, start) : `${url.slice(0, start)}?${pairs}`
+  return pairs === '' ? url.slice(0, start) : `${url.slice(0, start + 1)}${pairs}`
 }

@@ -13,6 +13,7 @@ function find(headers: Record<string, string>, trusted: TrustedProxies = 1, remo
   const addresses = new ClientAddresses(trusted, {
     onUntrusted: (peer) => void reports.push(`untrusted ${peer}`),
     onUnreadable: (header, address) => void reports.push(`${header}: ${address}`),
+    onUnread: (header) => void reports.push(`unread ${header}`),
   })
   const request = { headers, socket: { remoteAddress } } as never
   addresses.watch(request)
@@ -25,6 +26,11 @@ function find(headers: Record<string, string>, trusted: TrustedProxies = 1, remo
 }
 const by = (list: string, trusted?: TrustedProxies) => find({ 'x-forwarded-for': list }, trusted).address
 const canonical = (address: string) => (isIP(address) === 6 ? new URL(`http://[${address}]`).hostname : address)
+
+test('a trusted proxy that names the client in X-Real-IP alone is reported', () => {
+  assert.deepEqual(find({ 'x-real-ip': '192.0.2.7' }), { address: PROXY, reports: ['unread x-real-ip'] })
+  assert.deepEqual(find({ 'x-real-ip': '192.0.2.7', 'x-forwarded-for': '192.0.2.7' }), { address: '192.0.2.7', reports: [] })
+})
 
 test('returns an IPv4 address in one form', () => {
   for (const address of ['192.0.2.7', '::ffff:192.0.2.7', '::FFFF:c000:207', '0:0:0:0:0:ffff:192.0.2.7']) {

@@ -18,6 +18,8 @@ export interface ProxyReports {
   onUntrusted: (peer: string) => void
   /** A trusted proxy reports an address that cannot be read. */
   onUnreadable: (header: ForwardedHeader, address: string) => void
+  /** A trusted proxy names the client in a header that is not read: all clients behind it are one. Called for each such request. */
+  onUnread: (header: string) => void
 }
 
 /** Whose request it is, behind the proxies of TRUST_PROXY. */
@@ -47,7 +49,10 @@ export class ClientAddresses {
     let address = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(address, 0)) return address
     const forwarded = forwardedAddresses(headers)
-    if (forwarded === null) return address
+    if (forwarded === null) {
+      if (headers['x-real-ip'] !== undefined) this.#reports.onUnread('x-real-ip')
+      return address
+    }
     const { header, addresses } = forwarded
     if (addresses.length === 0) throw this.#refuse(header, '')
     for (let hop = 0; hop < addresses.length && this.#isTrusted(address, hop); hop++) {

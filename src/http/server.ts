@@ -207,6 +207,7 @@ function refuseAddress(allowed: readonly string[]): AppError {
 function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
   let hasUntrusted = false
   let hasUnreadable = false
+  let hasUnread = false
   return {
     onUntrusted(peer) {
       onUntrustedProxy?.()
@@ -223,6 +224,14 @@ function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyRe
       logger.warn(
         { header, address: address.slice(0, MAX_LOGGED_ADDRESS) },
         'a trusted proxy names no client address that can be read: requests that need one are refused; make it send X-Forwarded-For or Forwarded with the address of the client',
+      )
+    },
+    onUnread(header) {
+      if (hasUnread) return
+      hasUnread = true
+      logger.warn(
+        { header },
+        'a trusted proxy names the client in a header that is not read: all clients behind it share one rate limit; make it send X-Forwarded-For or Forwarded with the address of the client',
       )
     },
   }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
+import { mkdtemp, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { failSyncs } from '../../faults/lake-hooks.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
+import { LocalLakeStore } from './local-store.ts'
 
 test('removes a file whose folder cannot be synced, and stores it again', async (t) => {
   const { store } = await makeLocalLake(t)
@@ -18,4 +20,12 @@ test('removes a file whose folder cannot be synced, and stores it again', async 
   assert.equal((await store.list('orders/')).length, 1)
   assert.equal(await put('b'), 'stored')
   assert.equal((await store.list('orders/')).length, 2)
+})
+
+test('a folder that is a dangling link, such as a volume that is not mounted, is an error at once', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))
+  await symlink('/nonexistent/volume', join(folder, 'lake'))
+  const store = new LocalLakeStore(join(folder, 'lake'))
+  await writeFile(join(folder, 'file'), 'x')
+  await assert.rejects(store.put('orders/ingest_date=2026-03-01/1.parquet', join(folder, 'file')), /ENOTDIR|ENOENT|EEXIST/)
 })

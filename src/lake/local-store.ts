@@ -184,15 +184,9 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
 
 /** Creates a folder and its parents, and syncs each parent: otherwise a power cut may remove the new folder. */
 async function makeDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path)
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return
-    if (!isMissing(error)) throw error
-    await makeDirectory(dirname(path))
-    return makeDirectory(path)
-  }
-  await syncDirectory(dirname(path))
+  const first = await mkdir(path, { recursive: true })
+  if (first === undefined) return
+  for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
 }
 
 async function syncDirectory(path: string): Promise<void> {

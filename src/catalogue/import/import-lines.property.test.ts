@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { inPieces } from '../../../test/in-pieces.ts'
+import { withGuard, withoutGuard } from '../../spreadsheet-guard.ts'
 import { INVISIBLE, MAX_STOCK } from '../product-input.ts'
 import { exportHeader, exportLine } from './export-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
@@ -147,5 +148,17 @@ test('reads any bytes as lines, the same wherever they are split', async () => {
       assert.deepEqual(await read(file, undefined, sizes), await read(file, undefined, []))
     }),
     { numRuns: 300 },
+  )
+})
+
+test('a cell for spreadsheets has no formula, wherever it is cut, and is read as it was', () => {
+  const cell = fc.string({ unit: fc.constantFrom(';', '\t', '\n', '=', '-', "'", ' ', 'a'), maxLength: 12 })
+  fc.assert(
+    fc.property(cell, fc.boolean(), (text, forSpreadsheets) => {
+      const written = withGuard(text, forSpreadsheets)
+      assert.equal(withoutGuard(written), text, JSON.stringify(written))
+      if (forSpreadsheets) for (const part of written.split(/[;\t\n]/)) assert.doesNotMatch(part, /^ *[=-]/)
+    }),
+    { numRuns: 2_000 },
   )
 })

@@ -63,7 +63,8 @@ function keepSigns(q: string): string {
 export function parseSearch(q: string): SearchWords {
   const required: string[] = []
   const excluded = new Set<string>()
-  for (const part of keepSigns(q).split(/[\s\p{Cc}]+/u)) {
+  // Characters of private use in a search would be read as the signs that they stand for here.
+  for (const part of keepSigns(q.replace(SIGN_IN_WORD, ' ')).split(/[\s\p{Cc}]+/u)) {
     for (const word of toWords(part)) {
       if (part.startsWith('-')) excluded.add(word)
       // A name, a size or an abbreviation may have a word twice.

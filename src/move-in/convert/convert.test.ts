@@ -138,6 +138,12 @@ const REFUSED: readonly [shop: string, format: string, change: Record<string, un
   ['medusa', 'JSON', { quantity: null }, /no inventory_quantity/],
   ['magento', 'CSV', { type: 'bundle' }, /type bundle/],
   ['magento', 'CSV', { type: 'giftcard' }, /type giftcard/],
+  ['magento', 'CSV', { qty: '1.500' }, /no clear whole number/],
+  ['magento', 'CSV', { qty: '2.5' }, /no clear whole number/],
+  ['woocommerce', 'CSV', { stock: '1.000' }, /no clear whole number/],
+  ['woocommerce', 'CSV', { stock: '2.5' }, /no clear whole number/],
+  ['woocommerce', 'CSV', { starts: '12/01/2027' }, /12\/01\/2027/],
+  ['magento', 'CSV', { price: '1.290', before: '' }, /1\.290 can mean thousands/],
 ]
 for (const [shop, format, change, reason] of REFUSED) {
   test(`${each(shop, format)}: refuses by name what cannot be mapped: ${JSON.stringify(change)}`, async (t) => {

@@ -97,8 +97,7 @@ function stockOf(row: Row): number | null {
   if (row.text('manage_stock') === '0' && row.text('use_config_manage_stock') !== '1') return null
   if (allowsBackorders) return null
   if (row.isTrue('is_qty_decimal')) return unmappable('it is sold by parts of a piece')
-  const [, whole] = /^(-?\d+)(?:[.,]\d+)?$/.exec(row.text('qty')) ?? unmappable(`its qty is "${row.text('qty')}"`)
-  return Number(whole)
+  return row.whole('qty') ?? unmappable(`its qty, "${row.text('qty')}", is no clear whole number`)
 }
 
 function readPrices(row: Row, now: Date) {

@@ -40,9 +40,9 @@ export class Row {
     }
   }
 
-  /** Null where there is no whole number. */
+  /** Null where there is no whole number, or one that can mean thousands: `1,000`. */
   whole(column: string): number | null {
-    const [, digits] = /^(-?\d+)(?:[.,]0+)?$/.exec(this.text(column)) ?? []
+    const [, digits] = /^(-?\d+)(?:[.,](?!\d{3}$)0+)?$/.exec(this.text(column)) ?? []
     return digits === undefined ? null : Number(digits)
   }
 }

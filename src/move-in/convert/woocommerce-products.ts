@@ -129,5 +129,7 @@ function stockOf(product: WooProduct, parent?: WooProduct): number | null {
     if (stock_status === 'instock' || stock_status === 'onbackorder') return null
     return stock_status === 'outofstock' ? 0 : unmappable(`its stock_status is ${stock_status}`)
   }
-  return backorders === 'yes' || backorders === 'notify' ? null : Math.max(0, Math.floor(stock_quantity ?? 0))
+  if (backorders === 'yes' || backorders === 'notify') return null
+  if (typeof stock_quantity === 'string') unmappable(`its stock, "${stock_quantity}", is no clear whole number`)
+  return Math.max(0, Math.floor(stock_quantity ?? 0))
 }

@@ -23,7 +23,8 @@ export interface WooProduct {
   regular_price?: Decimal | null
   on_sale?: boolean
   manage_stock?: boolean | 'parent'
-  stock_quantity?: number | null
+  /** A text: no clear whole number. */
+  stock_quantity?: number | string | null
   stock_status?: Text
   backorders?: Text
   categories?: { name?: Text; slug?: Text; path?: string[] }[]
@@ -68,8 +69,8 @@ export async function readWooCommerceTable(
 function toProduct(row: Row, now: Date): WooProduct {
   // `simple, virtual, downloadable`.
   const [type = ''] = row.text('type').split(',')
-  const sale = row.decimal('sale price')
-  const isOnSale = sale !== null && isOpen(row, now)
+  const sale = readSale(row, now)
+  const isOnSale = sale !== null
   const regular = row.decimal('regular price')
   const stock = row.text('stock')
   const attributes = Array.from({ length: 20 }, (_, index) => index + 1).flatMap((place) => {
@@ -91,7 +92,7 @@ function toProduct(row: Row, now: Date): WooProduct {
     regular_price: regular,
     on_sale: isOnSale,
     manage_stock: stock === 'parent' ? 'parent' : stock !== '',
-    stock_quantity: row.whole('stock'),
+    stock_quantity: row.whole('stock') ?? stock,
     stock_status: { '1': 'instock', '0': 'outofstock', backorder: 'onbackorder' }[row.text('in stock?')] ?? row.text('in stock?'),
     backorders: { '0': 'no', '1': 'yes', notify: 'notify' }[row.text('backorders allowed?')] ?? 'no',
     // A comma inside a name is escaped.
@@ -113,9 +114,16 @@ function splitList(text: string): string[] {
     .filter(Boolean)
 }
 
-/** Dates are days of the shop, such as 2026-03-01. */
-function isOpen(row: Row, now: Date): boolean {
+/**
+ * The reduced price if it is of today. Dates are days of the shop, such as 2026-03-01; with another form, such as 3/1/26, the price is text that is
+ * then refused as an amount.
+ */
+function readSale(row: Row, now: Date): string | null {
+  const sale = row.decimal('sale price')
   const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]
-  const today = now.toISOString()
-  return (starts === '' || starts <= today) && (ends === '' || ends.slice(0, 10) >= today.slice(0, 10))
+  if (sale === null) return null
+  const unclear = [starts, ends].find((day) => day !== '' && !/^\d{4}-\d\d-\d\d/.test(day))
+  if (unclear !== undefined) return `${sale} with the date ${unclear} (not of the form 2026-03-01)`
+  const today = now.toISOString().slice(0, 10)
+  return (starts === '' || starts.slice(0, 10) <= today) && (ends === '' || ends.slice(0, 10) >= today) ? sale : null
 }
