@@ -25,7 +25,7 @@ export const MAX_SHOWN_AVAILABLE = 20
 export type StockPrecision = 'exact' | 'rounded'
 
 /** 20 pieces at most as they are, and more up to the next of 50, 100, 200, 500 … */
-export function atPrecision(pieces: number, precision: StockPrecision): number {
+function atPrecision(pieces: number, precision: StockPrecision): number {
   if (precision === 'exact' || pieces <= MAX_SHOWN_AVAILABLE) return pieces
   const power = 10 ** Math.floor(Math.log10(pieces))
   return power * ([1, 2, 5].find((step) => step * power >= pieces) ?? 10)
