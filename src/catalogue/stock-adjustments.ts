@@ -152,7 +152,7 @@ export async function listAdjustments(
   const { rows } = await db.query<AdjustmentRow>(
     sql`select ${ADJUSTMENT_COLUMNS}
     from stock_adjustments
-    where product_id = ${productId} and (${before}::bigint is null or version < ${before} - ${INCARNATION})
+    where product_id = ${productId} and (${before}::bigint is null or version < ${before}::bigint - ${INCARNATION})
     order by stock_adjustments.version desc
     limit ${limit + 1}`,
   )
