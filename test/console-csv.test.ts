@@ -30,13 +30,13 @@ test('text that is a formula for a spreadsheet begins with an apostrophe, and nu
   const csv = toCsv(columns, [...formulas.map((text) => [text, '-5', '-[1]']), ['safe = x', -5, null]])
   const [head, ...rows] = parse(csv) as string[][]
   assert.deepEqual(head, ["'=name", 'n', 'list'])
-  assert.deepEqual(rows, [...formulas.map((text) => [`'${text}`, '-5', "'-[1]"]), ['safe = x', '-5', '']])
+  assert.deepEqual(rows, [...formulas.map((text) => [`'${text.replace(/^([\r\n])=/, "$1'=")}`, '-5', "'-[1]"]), ['safe = x', '-5', '']])
 })
 
-test('text is in quotes, for spreadsheets that separate cells by semicolons, and numbers are not', () => {
+test('text is in quotes and guarded within, for spreadsheets that separate cells by semicolons, and numbers are not', () => {
   const columns = [
     { name: 'a', type: 'VARCHAR' },
     { name: 'n', type: 'BIGINT' },
   ]
-  assert.equal(toCsv(columns, [['x;=HYPERLINK(1)', '-5']]), '"a","n"\r\n"x;=HYPERLINK(1)",-5\r\n')
+  assert.equal(toCsv(columns, [['x;=HYPERLINK(1)', '-5']]), `"a","n"\r\n"x;'=HYPERLINK(1)",-5\r\n`)
 })

@@ -55,8 +55,8 @@ export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery):
 
 /** Paths of JSON for what has the term of this value: a text, a text of a list, a number, or a boolean. */
 function equalTo(name: string, value: string): string[] {
-  const literals = [JSON.stringify(value), ...(/^(true|false|-?(0|[1-9]\d*)(\.\d+)?)$/.test(value) ? [value] : [])]
-  return literals.map((literal) => `$."${name}" == ${literal}`)
+  const values = [JSON.stringify(value), ...(/^(true|false|-?(0|[1-9]\d*)(\.\d+)?)$/.test(value) ? [value] : [])]
+  return values.map((each) => pathOf(name, '==', each))
 }
 
 /** The bound of a number: a name, `>=` or `<=`, and the number. */
@@ -74,6 +74,11 @@ function attributeConditions(row: Sql, attributes: readonly string[]): Sql[] {
   ]
 }
 
+/** A path of JSON, which is a parameter of a statement. */
+function pathOf(name: string, operator: string, value: string): string {
+  return `$."${name}" ${operator} ${value}`
+}
+
 /** For each attribute the terms of which one is enough, and the bounds as paths of JSON: a value that is no number is neither above nor below one. */
 function attributesByName(attributes: readonly string[]): Map<string, { terms: string[]; bounds: string[] }> {
   const byName = Map.groupBy(attributes, (condition) => condition.split(/[=<>]/, 1)[0] ?? '')
@@ -81,7 +86,7 @@ function attributesByName(attributes: readonly string[]): Map<string, { terms: s
     [...byName].map(([name, conditions]) => {
       const bounds = conditions.map((condition) => BOUND.exec(condition)).filter((bound) => bound !== null)
       const terms = conditions.filter((condition) => !BOUND.test(condition)).flatMap(withPlainNumber)
-      return [name, { terms, bounds: bounds.map(([, , operator, number]) => `$."${name}" ${operator} ${number}`) }]
+      return [name, { terms, bounds: bounds.map(([, , operator = '', number = '']) => pathOf(name, operator, number)) }]
     }),
   )
 }
