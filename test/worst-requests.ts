@@ -31,7 +31,7 @@ const WORST: Record<string, readonly string[]> = {
   action: ['changeProduct', 'createOperator', 'none'],
   subject_id: ['none'],
   order: ['100500', '9007199254740991'],
-  // Of routes that read no table of the shop.
+  // Their routes read no table of the shop.
   ...Object.fromEntries(['return_to', 'code_challenge', 'locale', 'warehouse', 'parent'].map((name) => [name, []])),
 }
 

@@ -205,31 +205,27 @@ function refuseAddress(allowed: readonly string[]): AppError {
 
 /** Warns once of each: with such a proxy all clients share one rate limit, or all are refused. */
 function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyReports {
-  let hasUntrusted = false
-  let hasUnreadable = false
-  let hasUnread = false
+  const warned = new Set<string>()
+  const warnOnce = (fields: object, message: string) => {
+    if (!warned.has(message)) logger.warn(fields, message)
+    warned.add(message)
+  }
   return {
     onUntrusted(peer) {
       onUntrustedProxy?.()
-      if (hasUntrusted) return
-      hasUntrusted = true
-      logger.warn(
+      warnOnce(
         { peer },
         'a proxy forwards the requests of clients, and TRUST_PROXY does not name it: all clients behind it share one rate limit; set TRUST_PROXY to the addresses of the proxies, or to their number',
       )
     },
     onUnreadable(header, address) {
-      if (hasUnreadable) return
-      hasUnreadable = true
-      logger.warn(
+      warnOnce(
         { header, address: address.slice(0, MAX_LOGGED_ADDRESS) },
         'a trusted proxy names no client address that can be read: requests that need one are refused; make it send X-Forwarded-For or Forwarded with the address of the client',
       )
     },
     onUnread(header) {
-      if (hasUnread) return
-      hasUnread = true
-      logger.warn(
+      warnOnce(
         { header },
         'a trusted proxy names the client in a header that is not read: all clients behind it share one rate limit; make it send X-Forwarded-For or Forwarded with the address of the client',
       )

@@ -1,6 +1,6 @@
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
 import { toProductLine } from './shop-products.ts'
-import { type Row, readTable } from './shop-tables.ts'
+import { isWithin, type Row, readDay, readTable } from './shop-tables.ts'
 
 const COLUMNS = ['sku', 'product_type', 'product_online', 'visibility', 'price', 'qty', 'is_in_stock']
 const HIDDEN = 'Not Visible Individually'
@@ -104,17 +104,14 @@ function readPrices(row: Row, now: Date) {
   const [price, special] = [row.decimal('price'), row.decimal('special_price')]
   const from = toDay(row.text('special_price_from_date'))
   const to = toDay(row.text('special_price_to_date'))
-  const today = now.toISOString().slice(0, 10)
-  const isReduced = special !== null && (from === null || from <= today) && (to === null || to >= today)
+  const isReduced = special !== null && isWithin(from, to, now)
   return isReduced ? { price: special, compareAt: price } : { price }
 }
 
 /** Exports write `2026-03-01 00:00:00`, or the form of the shop's language, such as `3/1/26`, which is refused. */
 function toDay(text: string): string | null {
   if (text === '') return null
-  return /^\d{4}-\d\d-\d\d/.test(text)
-    ? text.slice(0, 10)
-    : unmappable(`the time of its special price, ${text}, is not of the form 2026-03-01`)
+  return readDay(text) ?? unmappable(`the time of its special price, ${text}, is not of the form 2026-03-01`)
 }
 
 /** `Default Category/Gear/Bags`, without the root. */

@@ -84,3 +84,14 @@ export async function* readTable(file: string, { required, expected, encoding, a
     throw asUnreadable(error, file, expected)
   }
 }
+
+/** The day of a text such as `2026-03-01 00:00:00`; null for another form, such as `3/1/26`, which is that of the shop's language. */
+export function readDay(text: string): string | null {
+  return /^\d{4}-\d\d-\d\d/.exec(text)?.[0] ?? null
+}
+
+/** Whether the day of `now` is in a period; null: without a beginning, or an end. */
+export function isWithin(from: string | null, to: string | null, now: Date): boolean {
+  const today = now.toISOString().slice(0, 10)
+  return (from === null || from <= today) && (to === null || to >= today)
+}

@@ -1,5 +1,5 @@
 import type { Decimal } from './amounts.ts'
-import { type Row, readTable } from './shop-tables.ts'
+import { isWithin, type Row, readDay, readTable } from './shop-tables.ts'
 
 type Text = string | null
 export interface WooImage {
@@ -122,8 +122,7 @@ function readSale(row: Row, now: Date): string | null {
   const sale = row.decimal('sale price')
   const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]
   if (sale === null) return null
-  const unclear = [starts, ends].find((day) => day !== '' && !/^\d{4}-\d\d-\d\d/.test(day))
+  const unclear = [starts, ends].find((day) => day !== '' && readDay(day) === null)
   if (unclear !== undefined) return `${sale} with the date ${unclear} (not of the form 2026-03-01)`
-  const today = now.toISOString().slice(0, 10)
-  return (starts === '' || starts.slice(0, 10) <= today) && (ends === '' || ends.slice(0, 10) >= today) ? sale : null
+  return isWithin(readDay(starts), readDay(ends), now) ? sale : null
 }
