@@ -982,7 +982,7 @@ begin
   -- By a select, because an update locks in the order of its plan.
   perform abort_unless(count(*) = cardinality(taken_product_ids))
   from (select from inventory where product_id = any(taken_product_ids) order by product_id for update) as locked;
-  -- What a guest's network may hold of a product. Its orders have an advisory lock in common, so none of another transaction is missed.
+  -- What a guest's network may hold of a product. The stock of its products is locked, so no hold of another transaction is missed.
   if guest_orders is not null and max_percent is not null then
     perform abort_unless(false)
     from (

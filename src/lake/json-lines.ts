@@ -2,7 +2,8 @@ import { open } from 'node:fs/promises'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { readablePath } from './lake-database.ts'
 
-const DEFAULT_MAXIMUM_OBJECT_BYTES = 16 * 1024 * 1024
+/** DuckDB has a buffer of twice the longest line: its default of 16 MiB is most of what a comparison may take. */
+const MIN_OBJECT_BYTES = 1024 * 1024
 const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
 const UTF8_BYTES_PER_CHARACTER = 3
@@ -21,7 +22,7 @@ export function jsonRows({ path, longestBytes }: JsonLines, columns: Readonly<Re
     compression = 'uncompressed',
     auto_detect = false,
     hive_partitioning = false,
-    maximum_object_size = ${Math.max(DEFAULT_MAXIMUM_OBJECT_BYTES, longestBytes + 1)},
+    maximum_object_size = ${Math.max(MIN_OBJECT_BYTES, longestBytes + 1)},
     columns = { ${commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)}: ${type.text}`))} }
   )`
 }

@@ -183,10 +183,17 @@ async function hasSameBytes(path: string, other: string): Promise<boolean> {
 }
 
 /** Creates a folder and its parents, and syncs each parent: otherwise a power cut may remove the new folder. */
-async function makeDirectory(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true })
-  if (first === undefined) return
-  for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made))
+async function makeDirectory(path: string, isRepeated = false): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (codeOf(error) === 'EEXIST') return
+    // Still missing below a parent that exists: a link to nowhere.
+    if (!isMissing(error) || isRepeated) throw error
+    await makeDirectory(dirname(path))
+    return makeDirectory(path, true)
+  }
+  await syncDirectory(dirname(path))
 }
 
 async function syncDirectory(path: string): Promise<void> {

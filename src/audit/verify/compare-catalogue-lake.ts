@@ -101,6 +101,6 @@ export async function compareCatalogueLake({
 async function readTable(lake: LakeStore, tables: ComparisonTables): Promise<{ isMoved: boolean; faults: string[] }> {
   await tables.run(sql`truncate table_events`)
   const { files, movedFrom } = await examineTable(lake, CATALOGUE_EVENTS)
-  const faults = await readRows(lake, files, (rows) => tables.run(sql`insert into table_events ${rows}`))
+  const faults = await readRows(lake, files, (rows) => tables.runWide(sql`insert into table_events ${rows}`))
   return { isMoved: movedFrom !== null, faults }
 }

@@ -57,7 +57,7 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
       if (isDerived(definition)) versions.set(definition, newest?.version ?? 0)
       if (isDerived(definition)) read.faults.push(...(await findDamagedFiles(store, files)))
       if (definition === ORDER_EVENTS)
-        read.faults.push(...(await readRows(store, files, (rows) => tables.run(sql`insert into table_events ${rows}`))))
+        read.faults.push(...(await readRows(store, files, (rows) => tables.runWide(sql`insert into table_events ${rows}`))))
     }
     // Once more: they may be written for the first time just now.
     const isBack = async ({ name }: LakeTableDefinition) => (await new TableStore(store, name).read()).newest !== null

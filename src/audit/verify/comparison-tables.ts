@@ -50,10 +50,12 @@ type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Ce
 export class ComparisonTables {
   readonly #connection: DuckDBConnection
   readonly #spool: string
+  readonly #memoryLimit: string
 
-  constructor(connection: DuckDBConnection, spool: string) {
+  constructor(connection: DuckDBConnection, spool: string, memoryLimit: string) {
     this.#connection = connection
     this.#spool = spool
+    this.#memoryLimit = memoryLimit
   }
 
   async add<Name extends TableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
@@ -79,6 +81,16 @@ export class ComparisonTables {
 
   async run(statement: Sql): Promise<void> {
     await this.#connection.run(toDuckDB(statement))
+  }
+
+  /** As `run`, for rows with all columns of an event: a part of a file, or a page of them, is in memory at once. */
+  async runWide(statement: Sql): Promise<void> {
+    await this.run(sql`set memory_limit = '512MB'`)
+    try {
+      await this.run(statement)
+    } finally {
+      await this.run(sql`set memory_limit = ${literal(this.#memoryLimit)}`)
+    }
   }
 
   /** Rows as objects; counts and sequences are numbers. */
@@ -107,12 +119,12 @@ export class ComparisonTables {
  */
 const COMPARING = { memory_limit: '48MB', threads: '1', preserve_insertion_order: 'false' }
 /** Files of the lake are rewritten in their order, and by columns, each of which is in memory. */
-export const REWRITING = {}
+export const REWRITING = { memory_limit: '512MB' }
 
 /** Runs `work` with empty tables, which are deleted afterwards. */
 export async function withComparisonTables<T>(
   work: (tables: ComparisonTables) => Promise<T>,
-  settings: Readonly<Record<string, string>> = COMPARING,
+  settings: Readonly<Record<string, string>> & { memory_limit: string } = COMPARING,
 ): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-verify-'))
   try {
@@ -123,7 +135,7 @@ export async function withComparisonTables<T>(
           const types = Object.fromEntries(Object.entries(columns).map(([name, type]) => [name, COLUMN_TYPES[type]]))
           await connection.run(toDuckDB(sql`create table ${identifier(table)} (${typedList(types)})`))
         }
-        return work(new ComparisonTables(connection, join(folder, 'rows.ndjson')))
+        return work(new ComparisonTables(connection, join(folder, 'rows.ndjson'), settings.memory_limit))
       },
       settings,
     )

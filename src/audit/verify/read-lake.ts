@@ -100,7 +100,7 @@ async function readFile(path: string, name: string, dataset: ReadDataset, index:
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
-    await tables.run(sql`
+    await tables.runWide(sql`
       create or replace temp table file_events as
       select event_id, sequence, ${dataset.name === 'orders' ? ROW_DIGESTS : sql`null`} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)

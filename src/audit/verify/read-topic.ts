@@ -19,7 +19,7 @@ export async function readTopic(topic: Topic, tables: ComparisonTables, after = 
   for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
     const rows = await tables.spoolRows(messages.map(toLine), COLUMNS)
-    await tables.run(sql`
+    await tables.runWide(sql`
       insert into topic_events
       select event_id, event_digest, move_details, changed_at, sequence, ${ROW_DIGESTS}, is_mailed from ${rows}`)
     position = last
