@@ -1,6 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { connectClient } from '../src/db/pool.ts'
+import { sqlState, TOO_MANY_CONNECTIONS } from '../src/db/sql-state.ts'
 import { onCleanup } from '../test/cleanup.ts'
 import { ApiShop } from './api-shop.ts'
+import { clusterOf, openWithCluster, UNSYNCED } from './database.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
@@ -30,6 +33,38 @@ async function holdFor(round: Round, statement: string, ms: number): Promise<voi
   } finally {
     holder.release()
   }
+}
+
+/** Without the connection that reads the log of changes, which `max_connections` does not count. */
+const OWN_SESSIONS = `from pg_stat_activity where application_name like 'storefront%' and backend_type = 'client backend'`
+const END_SESSIONS = `select pg_terminate_backend(pid) ${OWN_SESSIONS}`
+
+/** Ends the store's sessions and refuses its logins for up to 3 s, as a `pg_hba.conf` or a password that was changed too early does. */
+async function refuseLogins(round: Round): Promise<void> {
+  await using admin = await connectClient(clusterOf(round).server.url, 'faults')
+  await admin.query('alter role current_user nologin')
+  await admin.query(END_SESSIONS)
+  await pause(round.random() * 3_000)
+  await admin.query('alter role current_user login')
+  await pause(round.random() * 1_000)
+}
+
+/** Ends the store's sessions, takes every connection that the server has left, and holds them for up to 3 s. */
+async function takeConnections(round: Round): Promise<void> {
+  await using held = new AsyncDisposableStack()
+  const { url } = clusterOf(round).server
+  const admin = held.use(await connectClient(url, 'faults'))
+  for (;;) {
+    await admin.query(END_SESSIONS)
+    try {
+      for (;;) held.use(await connectClient(url, 'faults'))
+    } catch (error) {
+      if (sqlState(error) !== TOO_MANY_CONNECTIONS) throw error
+      // The store may have been faster with some of them.
+      if ((await admin.query(`select ${OWN_SESSIONS}`)).rowCount === 0) break
+    }
+  }
+  await pause(round.random() * 3_000)
 }
 
 const TABLES = ['orders', 'inventory', 'products', 'idempotency_keys', 'pending_order_counts', 'sessions']
@@ -68,6 +103,22 @@ export const LOCK_FAULTS: Fault[] = [
           where datname = current_database() and application_name like 'storefront%' order by random() limit 3`,
         )
       }),
+  },
+  {
+    name: 'refused-logins',
+    title: 'every session of the store ended and its logins refused for up to 3 s, again and again, under load',
+    mayRepeatMails: true,
+    ownsPostgres: true,
+    open: (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED),
+    run: (round, orders) => disturbWhileTrading(round, orders, () => refuseLogins(round)),
+  },
+  {
+    name: 'max-connections',
+    title: 'every session of the store ended and max_connections reached for up to 3 s, again and again, under load',
+    mayRepeatMails: true,
+    ownsPostgres: true,
+    open: (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED),
+    run: (round, orders) => disturbWhileTrading(round, orders, () => takeConnections(round)),
   },
   {
     name: 'table-locks',

@@ -30,7 +30,7 @@ import { createCataloguePurge } from './catalogue/purge/purge-catalogue.ts'
 import { createPurgers } from './catalogue/purge/purger.ts'
 import type { Config } from './config.ts'
 import type { RunCommand } from './console/run-command.ts'
-import { assertReachable, assertServer } from './db/assert-suitable.ts'
+import { assertReachable, assertServer, onceAvailable } from './db/assert-suitable.ts'
 import { readDatabaseId } from './db/database-id.ts'
 import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
 import { assertMigrated } from './db/migrate.ts'
@@ -68,10 +68,13 @@ export interface AppOptions {
   runCommand?: RunCommand
   /** Runs further processes of the API, one for each config, that share its port; without it there are none. */
   createWorkers?: (configs: readonly Config[]) => Service
+  /** Ends the wait for a database that is unavailable. */
+  signal?: AbortSignal
 }
 
 /** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
-export async function createApp({ config, logger, now = () => new Date(), runCommand, createWorkers, ...given }: AppOptions): Promise<App> {
+export async function createApp(options: AppOptions): Promise<App> {
+  const { config, logger, now = () => new Date(), runCommand, createWorkers, signal, ...given } = options
   warnAboutSettings(config, logger)
   const isEmbedded = config.databaseAddresses === null
   const database = given.database ?? (await openOwnDatabase(config))
@@ -101,11 +104,12 @@ export async function createApp({ config, logger, now = () => new Date(), runCom
   }
   try {
     if (isEmbedded) await prepareDatabase(addresses, logger)
-    else {
-      if (config.roles.includes('stream')) await assertServer(pool)
-      await assertMigrated(pool)
-      await assertReachable(addresses, ['api', 'stream', 'owner'])
-    }
+    else
+      await onceAvailable({ logger, signal }, async () => {
+        if (config.roles.includes('stream')) await assertServer(pool)
+        await assertMigrated(pool)
+        await assertReachable(addresses, ['api', 'stream', 'owner'])
+      })
     await warnOfSuperuser(pool, logger)
     await ensureIncarnationAtStart(config, { pool, url, logger })
     if (!isEmbedded) await warnAboutServer(pool, config, logger)

@@ -81,6 +81,7 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   WELL[`storefront_dead_letters{${of()}}`] = steady(0)
   WELL[`storefront_data_disk_free_bytes{${of()}}`] = steady(2e9)
   WELL[`storefront_data_disk_size_bytes{${of()}}`] = steady(1e10)
+  WELL[`storefront_clock_difference_seconds{${of()}}`] = steady(0.2)
   WELL[`storefront_secret_outdated{${of()}}`] = steady(0)
   WELL[`storefront_database_pool_waiting_requests{${of(',pool="placing"')}}`] = steady(3)
   WELL[`nodejs_eventloop_lag_p99_seconds{${of()}}`] = steady(0.02)
@@ -149,6 +150,7 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   LakeNotFresh: { series: changed('0+60x10 600x50', 'last_flush'), labels: {}, at: '45m' },
   LakeTableNotFresh: { series: changed('0+60x60', 'table_overdue'), labels: {} },
   DiskFillsUp: { series: changed('2e9-5e7x60', 'disk_free', '"rest"'), labels: { instance: 'rest' } },
+  ClockDiffers: { series: changed('0x10 -18000x50', 'clock_difference', '"api"'), labels: { instance: 'api' } },
   StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },
   RequestsWaitForConnections: { series: changed('3x10 40x50', 'waiting_requests'), labels: { pool: 'placing' } },
   StoreOverloaded: { series: changed('40x5 40+6000x50', 'requests_shed', '"api"'), labels: { instance: 'api' } },

@@ -11,12 +11,20 @@ import { freePorts } from './free-port.ts'
 test('each process of the API is asked at its own port, and one that hangs is named', async (t) => {
   const [ready = 0, hung = 0] = await freePorts(2)
   await openHungPort(t, hung)
-  const first = createServer((_request, response) => void response.end('{"status":"ok"}')).listen(ready, '127.0.0.1')
+  const first = createServer(({ url }, response) =>
+    response.end(url === '/metrics' ? 'storefront_clock_difference_seconds -18000\n' : '{"status":"ok"}'),
+  ).listen(ready, '127.0.0.1')
   await once(first, 'listening')
   onCleanup(t, () => void first.close())
   const env = { OPS_PORT: String(ready), WEB_CONCURRENCY: '2', EMBEDDED: 'on' }
   const findings = await examine(env, { timeoutMs: 2_000 })
   assertFinding(findings, 'process', 'ok', new RegExp(`at 127\\.0\\.0\\.1:${ready} is ready$`))
+  assertFinding(
+    findings,
+    'clock',
+    'problem',
+    new RegExp(`^the process at 127\\.0\\.0\\.1:${ready} and the database differ by 18000\\.0 s$`),
+  )
   assertFinding(findings, 'process', 'problem', /^no answer within 2 s$/, new RegExp(`at 127\\.0\\.0\\.1:${hung}, and restart it$`))
   first.close()
   const stopped = await examine(env, { timeoutMs: 2_000 })

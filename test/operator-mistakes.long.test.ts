@@ -171,6 +171,11 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     args: ['mail', 'list'],
     env: { ...LOGIN, DATABASE_URL: 'postgres://shop@127.0.0.1:1/shop', DATABASE_STREAM_URL: '' },
   }),
+  'every connection that the database allows is in use': async (t) => {
+    const { name, admin, env } = await makeDatabase(t)
+    await admin.query(`alter role ${name}_api connection limit 0`)
+    return { args: ['mail', 'list'], env }
+  },
   'the password of the database is wrong'() {
     return { args: ['mail', 'list'], env: { ...LOGIN, DATABASE_URL: withPassword(LOGIN.DATABASE_URL, 'wrong') } }
   },

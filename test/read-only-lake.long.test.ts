@@ -4,9 +4,10 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from './cleanup.ts'
+import { assertFinding, examine } from './doctor-harness.ts'
 import { eventually } from './eventually.ts'
 import { startStore } from './store.ts'
-import { NO_TMPFS } from './tmpfs.ts'
+import { fillDisk, mountTmpfs, NO_TMPFS } from './tmpfs.ts'
 
 test('a lake that is read-only shows at the operations port, also while nothing is sold', { skip: NO_TMPFS }, async (t) => {
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
@@ -28,6 +29,12 @@ test('a lake that is read-only shows at the operations port, also while nothing 
   )
   assert.match(failing[0]?.reason ?? '', /^the lake cannot be written: EROFS/)
   assert.equal((await store.call('GET', '/readyz')).status, 200, 'customers can still buy')
+  const look = () => examine({ DATA_DIR: store.config.dataDir })
+  assertFinding(await look(), 'lake', 'problem', /^EROFS/, /^make room on its disk, mount it for writing/)
   unmount()
   await eventually(async () => (await ready()).status === 200, { what: 'a lake that can be written' })
+  assertFinding(await look(), 'lake', 'ok', /^files in .*lake, which can be written$/)
+  mountTmpfs(t, lake, 1)
+  fillDisk(lake)
+  assertFinding(await look(), 'lake', 'problem', /^ENOSPC/)
 })

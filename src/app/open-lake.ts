@@ -21,13 +21,13 @@ export async function openSuitableLake(config: Config, logger: Logger): Promise<
   const lake = await openLake(config)
   try {
     const isChecked = await Promise.race([lake.assertSuitable().then(() => true), delay(PROBE_MS, false, { ref: false })])
-    if (!isChecked) logger.warn({ seconds: PROBE_MS / 1_000 }, 'the bucket of the lake does not answer: events wait in the topic')
+    if (!isChecked) logger.warn({ seconds: PROBE_MS / 1_000 }, 'the lake does not answer: events wait in the topic')
   } catch (error) {
     if (error instanceof UnsuitableBucket) {
       lake.close()
       throw error
     }
-    logger.warn({ reason: reasonOf(error) }, 'the bucket of the lake cannot be used yet: events wait in the topic')
+    logger.warn({ reason: reasonOf(error) }, 'the lake cannot be written yet: events wait in the topic')
   }
   return lake
 }

@@ -3,6 +3,7 @@ import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { countDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus } from '../change-stream/replication-slot.ts'
 import type { Config } from '../config.ts'
+import { readClockDifference } from '../db/clock.ts'
 import type { Pool } from '../db/pool.ts'
 import { readJobQueue } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
@@ -15,7 +16,7 @@ import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 /** Metrics of the whole store, which every process reports: a dead process cannot report its own. */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
   metrics.setRoles(config.roles, config.expectedRoles)
-  metrics.watchDatabase(() => pool.query('select 1'))
+  metrics.watchDatabase(() => readClockDifference(pool, Date.now))
   metrics.watchSlot(() => readSlotStatus(pool, orderSlotOf(url)))
   metrics.watchSlot(() => readSlotStatus(pool, catalogueSlotOf(url)), 'catalogue_stream')
   metrics.watchQueue(EMAIL_QUEUE.name, () => readMailQueue(pool))

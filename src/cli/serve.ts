@@ -50,7 +50,7 @@ export async function serve(
     const isFirst = config.databaseAddresses === null && !hasCluster(dataFolder(config.dataDir))
     progress.show(isFirst ? 'Creating the database: only the first start does this' : 'Starting')
   }
-  const { app, addresses } = await createStore(config, logger).catch((error) => {
+  const { app, addresses } = await createStore(config, logger, stopping.signal).catch((error) => {
     progress.end()
     throw error
   })
@@ -74,11 +74,16 @@ export async function serve(
 export async function serveApiWorker(config: Config, exit: Terminal['exit'], onStarted: () => void): Promise<number> {
   const { logger, readable } = createLog(config)
   const stopped = Promise.withResolvers<void>()
-  onStopSignal(stopped.resolve, () => exit(EXIT_INTERRUPTED))
-  process.once('disconnect', stopped.resolve)
+  const stopping = new AbortController()
+  const stop = () => {
+    stopping.abort()
+    stopped.resolve()
+  }
+  onStopSignal(stop, () => exit(EXIT_INTERRUPTED))
+  process.once('disconnect', stop)
   if (readable !== null) readable.isBrief = config.logLevel === 'info'
   const { createApp } = await import('../app.ts')
-  const app = await createApp({ config, logger, runCommand })
+  const app = await createApp({ config, logger, runCommand, signal: stopping.signal })
   try {
     await app.start()
     onStarted()
@@ -128,7 +133,7 @@ function isReadable({ logFormat }: Config): boolean {
   return logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
 }
 
-async function createStore(config: Config, logger: Logger): Promise<{ app: App; addresses: DatabaseAddresses }> {
+async function createStore(config: Config, logger: Logger, signal: AbortSignal): Promise<{ app: App; addresses: DatabaseAddresses }> {
   const { createApp, database } = await loadStore({
     ...config,
     extraConnections: (config.webConcurrency - 1) * connectionsOf({ ...config, roles: ['api'] }),
@@ -137,7 +142,7 @@ async function createStore(config: Config, logger: Logger): Promise<{ app: App; 
     onWarning: (message) => logger.warn(message),
   })
   const createWorkers: AppOptions['createWorkers'] = (configs) => createApiWorkers(configs, logger)
-  return { app: await createApp({ config, logger, database, runCommand, createWorkers }), addresses: database.addresses }
+  return { app: await createApp({ config, logger, database, runCommand, createWorkers, signal }), addresses: database.addresses }
 }
 
 /** Starts PostgreSQL while the code of the store is imported: each takes about a second. */

@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
+import type { Logger } from 'pino'
 import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
@@ -47,6 +49,31 @@ export async function assertReachable(
       if (message !== null) throw new OperatorError(message, { cause: error })
       if (isNeeded || !isDatabaseOutage(error)) throw error
     }
+  }
+}
+
+const PATIENCE_MS = 60_000
+const PAUSE_MS = 1_000
+
+/**
+ * Repeats `work` for a minute while the server is full, starting or unavailable, with a line in the log. Throws what ends it: a refusal at once, and the
+ * outage after the minute or when `signal` aborts.
+ */
+export async function onceAvailable(
+  options: { logger: Logger; signal?: AbortSignal | undefined },
+  work: () => Promise<void>,
+): Promise<void> {
+  const { logger, signal } = options
+  const beganAt = performance.now()
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isDatabaseOutage(error) || explainRefusal(error, SETTINGS.api) !== null) throw error
+      if (signal?.aborted || performance.now() - beganAt > PATIENCE_MS) throw error
+      if (tries === 1) logger.warn(`${explainConnection(error, SETTINGS.api)}; retried each second, for a minute at most`)
+    }
+    await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
   }
 }
 

@@ -6,6 +6,7 @@ import {
   INVALID_PASSWORD,
   PROTOCOL_VIOLATION,
   sqlState,
+  TOO_MANY_CONNECTIONS,
   UNKNOWN_DATABASE,
 } from './sql-state.ts'
 
@@ -26,6 +27,8 @@ export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
   if (sqlState(error) === DISK_FULL) return `the database cannot be used: ${(error as Error).message}; make room on the disk of its server`
+  if (sqlState(error) === TOO_MANY_CONNECTIONS)
+    return `the database cannot be used: ${(error as Error).message}; raise max_connections, or the role's limit, or lower DATABASE_POOL_SIZE in every process`
   const { code = '', message } = error as { code?: string; message?: string }
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }

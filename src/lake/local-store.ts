@@ -1,10 +1,12 @@
 import type { Stats } from 'node:fs'
-import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
 const LEFT_OVER_MS = 86_400_000
+// A block, for which a full disk has no room.
+const PROBE = 'x'.repeat(4_096)
 
 /** A lake in a folder. `put` uses a hard link, which unlike a rename never replaces a file. */
 export class LocalLakeStore implements LakeStore {
@@ -18,8 +20,9 @@ export class LocalLakeStore implements LakeStore {
     return join(this.#directory, name)
   }
 
+  // A hard link never replaces a file, so what is left is whether the folder can be written.
   async assertSuitable(): Promise<void> {
-    // A hard link never replaces a file.
+    await this.withWorkspace((folder) => writeFile(join(folder, 'probe'), PROBE, { flush: true }))
   }
 
   async list(prefix: string, after = ''): Promise<LakeFile[]> {

@@ -130,12 +130,13 @@ export class Metrics {
     )
   }
 
-  /** Whether the database answers; the source `database`. */
-  watchDatabase(ask: () => Promise<unknown>): void {
-    this.#readings.add('database', async () => {
-      await ask()
-      return []
-    })
+  /** Whether the database answers, and its clock; the source `database`. */
+  watchDatabase(readClockDifference: () => Promise<number>): void {
+    const clock = this.#gauge(
+      'clock_difference_seconds',
+      "How far the clock of this process is ahead of the database's; negative is behind.",
+    )
+    this.#readings.add('database', async () => [{ gauge: clock, value: await readClockDifference() }])
   }
 
   watchSecret(secret: { readonly isOutdated: boolean }): void {

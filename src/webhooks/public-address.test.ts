@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isPublicAddress, PrivateAddress, publicLookup } from './public-address.ts'
-import { readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
+import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
 test('knows the addresses of the public internet from all others', () => {
   const PRIVATE = [
@@ -62,4 +62,9 @@ test('refuses what must not be an endpoint, without repeating it', () => {
 test('shows a URL without its query', () => {
   assert.equal(toPrintableUrl('https://hooks.example.com/a?token=hunter2'), 'https://hooks.example.com/a?…')
   assert.equal(toPrintableUrl('https://hooks.example.com/a'), 'https://hooks.example.com/a')
+})
+
+test('an endpoint is refused whose name leads to private addresses only, and not one whose name is unknown', async () => {
+  await assert.rejects(assertPublicName('https://localhost/hooks'), { name: 'WebhookRefused', message: /leads to a private address/ })
+  await assertPublicName('https://unknown.invalid/')
 })

@@ -7,7 +7,7 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
-import { readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
+import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
 const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
 
@@ -31,6 +31,7 @@ export async function addEndpoint(
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
   const unknown = endpoint.eventTypes?.find((type) => !EVENT_TYPES.includes(type))
   if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${EVENT_TYPES.join(', ')}`)
+  if (!endpoint.isPrivateAllowed) await assertPublicName(url)
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { OperatorError } from '../errors.ts'
-import { isPublicAddress } from './public-address.ts'
+import { isPublicAddress, PrivateAddress, publicLookup } from './public-address.ts'
 
 /** A webhook that cannot be set up as requested. The message is one line and contains no secret. */
 export class WebhookRefused extends OperatorError {
@@ -31,6 +31,19 @@ export function readWebhookUrl(text: string, isPrivateAllowed: boolean): string 
 export function mayBePublic(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   return isIP(host) === 0 || isPublicAddress(host)
+}
+
+const LOOKUP_MS = 1_000
+
+/** Throws WebhookRefused for a name that leads to private addresses only. One that is not found within a second may be found later. */
+export async function assertPublicName(url: string): Promise<void> {
+  const { hostname } = new URL(url)
+  const { promise, resolve } = Promise.withResolvers<Error | null>()
+  const timer = setTimeout(() => resolve(null), LOOKUP_MS)
+  publicLookup(hostname, { all: true }, resolve)
+  const failure = await promise.finally(() => clearTimeout(timer))
+  if (failure instanceof PrivateAddress)
+    throw new WebhookRefused(`the URL's name leads to a private address; set WEBHOOK_ALLOW_PRIVATE=on if it is meant to`)
 }
 
 /** The URL for a terminal, without its query, where others keep their tokens. */

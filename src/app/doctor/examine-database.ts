@@ -5,6 +5,7 @@ import { findIssuer } from '../../auth/tokens/issuer.ts'
 import type { Config } from '../../config.ts'
 import { type DatabaseAddresses, roleOf } from '../../db/addresses.ts'
 import { assertOwner, assertServer, assertSession } from '../../db/assert-suitable.ts'
+import { readClockDifference } from '../../db/clock.ts'
 import { explainConnection } from '../../db/connection-refusal.ts'
 import { dataFolder, readSecret } from '../../db/embedded/data-folder.ts'
 import { assertMigrated } from '../../db/migrate.ts'
@@ -13,12 +14,10 @@ import { findMissingRights } from '../../db/rights.ts'
 import { findMisconfiguredSettings, findOverriddenSettings } from '../../db/server-settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { connectionsOf } from '../pool-sizes.ts'
-import { check, type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
+import { check, type Finding, judgeClock, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const TIMEOUT_MS = 5_000
 const BOUNDS = { lock: TIMEOUT_MS, statement: TIMEOUT_MS, idle_in_transaction_session: TIMEOUT_MS, transaction: TIMEOUT_MS }
-// API processes warn at the latter; access tokens are accepted up to it.
-const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
 
 /** Connects for the time of `work`, which rejects when `signal` aborts. Throws OperatorError, which names the setting. */
 export async function withDoctorClient<T>(
@@ -63,7 +62,7 @@ export function examineDatabase(config: Config, addresses: DatabaseAddresses, ti
       await run('database server', DATABASE_REMEDY, () => examineServer(client, config))
       await run('session settings', DATABASE_REMEDY, () => examineOverridden(client))
       await run('schema', 'run storefront migrate', () => examineSchema(client))
-      await run('clock', 'set the clocks by NTP', async () => [await examineClock(client, now)])
+      await run('clock', 'set the clocks by NTP', async () => [judgeClock('this machine', await readClockDifference(client, now))])
       await run('secret', 'set STOREFRONT_SECRET to the one that it was last changed to', async () => [await examineSecret(client, config)])
       if (config.roles.includes('api') && config.isBaseUrlGiven)
         await run('issuer', 'check BASE_URL', async () => [await examineIssuer(client, config)])
@@ -96,19 +95,6 @@ async function examineSchema(client: pg.Client): Promise<Finding[]> {
   return [
     problem('schema', `the role lacks rights: ${shown}${missing.length > 5 ? ', …' : ''}`, 'run storefront migrate, which grants them'),
   ]
-}
-
-async function examineClock(client: pg.Client, now: () => number): Promise<Finding> {
-  const before = now()
-  const { rows } = await client.query<{ ms: number }>('select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
-  const after = now()
-  const ms = rows[0]?.ms ?? Number.NaN
-  // What the way took is no difference.
-  const ahead = Math.max(before - ms, ms - after, 0) / 1_000
-  const found = `this machine and the database differ by ${ahead.toFixed(1)} s`
-  const remedy = "set both machines' clocks by NTP"
-  if (ahead > LARGEST_SECONDS) return problem('clock', found, remedy)
-  return ahead > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
 }
 
 async function examineSecret(client: pg.Client, { secret: setting, dataDir }: Config): Promise<Finding> {

@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs'
 import type { Config } from '../../config.ts'
+import { dataFolder } from '../../db/embedded/data-folder.ts'
 import { repeatWhenGone, UnsuitableBucket } from '../../lake/lake-store.ts'
+import { LocalLakeStore } from '../../lake/local-store.ts'
 import type { S3LakeStore } from '../../lake/s3-store.ts'
 import { check, type Finding, ok } from './finding.ts'
 
@@ -7,14 +10,15 @@ const RECENT_DAYS = 60
 const DAY_MS = 86_400_000
 const LARGEST_BYTES = 8_000_000
 const MAX_ATTEMPTS = 3
+const FOLDER_REMEDY = 'make room on its disk, mount it for writing, or run this as the user of the store'
 
 /**
- * The bucket of the lake: whether it can be listed and read, and refuses to overwrite. No file of the lake is added, changed or removed; into an
- * empty one a probe is written and deleted.
+ * The lake: whether its folder can be written, or its bucket be listed and read, and refuses to overwrite. No file of the lake is added, changed or
+ * removed; a probe is written into the folder or an empty bucket, and deleted.
  */
 export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
   const { lakeBucket, dataDir } = config
-  if (lakeBucket === null) return Promise.resolve([ok('lake', `files in ${dataDir}/lake`)])
+  if (lakeBucket === null) return check('lake', { remedy: FOLDER_REMEDY, timeoutMs }, () => examineFolder(dataFolder(dataDir).lake))
   const remedy =
     'check LAKE_URL, S3_ENDPOINT, the region, and that the credentials may list, read and write: The lake in S3, in docs/operations.md'
   return check('lake', { remedy, timeoutMs }, async (signal) => {
@@ -27,6 +31,12 @@ export function examineLake(config: Config, timeoutMs: number): Promise<Finding[
       store.close()
     }
   })
+}
+
+async function examineFolder(folder: string): Promise<Finding[]> {
+  if (!existsSync(folder)) return [ok('lake', `${folder} does not exist`)]
+  await new LocalLakeStore(folder).assertSuitable()
+  return [ok('lake', `files in ${folder}, which can be written`)]
 }
 
 /** Throws LakeFileGone when a merge deletes the examined file meanwhile. */

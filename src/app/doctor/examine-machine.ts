@@ -8,7 +8,7 @@ import { findFullDisk } from '../../db/embedded/full-disk.ts'
 import { readDisk } from '../watch-store.ts'
 import { withDoctorClient } from './examine-database.ts'
 import { describeBytes } from './examine-slot.ts'
-import { check, type Finding, ok, problem, warning } from './finding.ts'
+import { check, type Finding, judgeClock, ok, problem, warning } from './finding.ts'
 
 // As the alert DiskFillsUp.
 const LITTLE_FREE = 0.1
@@ -114,14 +114,14 @@ function examineProcess(host: string, port: number, database: Promise<FoundDatab
           'start this store with an OPS_PORT of its own, and run this with it',
         ),
       ]
-    const proxies = await findUntrustedProxy(place, signal)
-    if (body?.status === 'ok') return [ok('process', `the process at ${place} is ready`), ...proxies]
     const failing = body?.failing ?? []
-    if (failing.length === 0)
+    if (body?.status !== 'ok' && failing.length === 0)
       return [warning('process', `what answers at ${place} is no process of the store`, 'set OPS_PORT to that of the store')]
-    return failing.map(({ name, reason }) =>
-      problem('process', `${name} at ${place}: ${reason}`, 'see Is it healthy?, in docs/operations.md'),
-    )
+    const metrics = await (await fetch(`http://${place}/metrics`, { signal })).text()
+    const others = [...findUntrustedProxy(place, metrics), ...findWrongClock(place, metrics)]
+    if (failing.length === 0) return [ok('process', `the process at ${place} is ready`), ...others]
+    const remedied = 'see Is it healthy?, in docs/operations.md'
+    return [...failing.map(({ name, reason }) => problem('process', `${name} at ${place}: ${reason}`, remedied)), ...others]
   })
 }
 
@@ -133,10 +133,20 @@ async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSign
 }
 
 /** Only the process knows that a proxy forwards to it. */
-async function findUntrustedProxy(place: string, signal: AbortSignal): Promise<Finding[]> {
-  const metrics = await (await fetch(`http://${place}/metrics`, { signal })).text()
-  const forwarded = Number(/^storefront_untrusted_proxy_requests_total (\d+)/m.exec(metrics)?.[1] ?? 0)
+function findUntrustedProxy(place: string, metrics: string): Finding[] {
+  const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total') ?? 0
   if (forwarded === 0) return []
   const found = `a proxy that TRUST_PROXY does not name has forwarded ${forwarded} requests to the process at ${place}: all clients behind it share one rate limit`
   return [warning('proxies', found, 'set TRUST_PROXY to the addresses of the proxies, or to their number')]
+}
+
+/** A process may have another clock than this one: it runs on another machine, or in a container with a changed one. */
+function findWrongClock(place: string, metrics: string): Finding[] {
+  const clock = judgeClock(`the process at ${place}`, readMetric(metrics, 'clock_difference_seconds') ?? 0)
+  return clock.status === 'ok' ? [] : [clock]
+}
+
+function readMetric(metrics: string, name: string): number | null {
+  const value = new RegExp(`^storefront_${name} (\\S+)$`, 'm').exec(metrics)?.[1]
+  return value === undefined ? null : Number(value)
 }

@@ -12,6 +12,17 @@ export const ok = (check: string, found: string): Finding => ({ check, status: '
 export const warning = (check: string, found: string, remedy: string): Finding => ({ check, status: 'warning', found, remedy })
 export const problem = (check: string, found: string, remedy: string): Finding => ({ check, status: 'problem', found, remedy })
 
+// Access tokens are accepted up to the latter, at which API processes warn.
+const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
+
+/** `who`, such as a machine or a process, and by how many seconds its clock is ahead of the database's. */
+export function judgeClock(who: string, seconds: number): Finding {
+  const found = `${who} and the database differ by ${Math.abs(seconds).toFixed(1)} s`
+  const remedy = "set both machines' clocks by NTP"
+  if (Math.abs(seconds) > LARGEST_SECONDS) return problem('clock', found, remedy)
+  return Math.abs(seconds) > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
+}
+
 /** A message of the store, `what is wrong; what to do`, in its two parts. */
 export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
   const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore |mount )/)

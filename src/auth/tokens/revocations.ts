@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import { clockDifference } from '../../db/clock.ts'
 import type { Queryable } from '../../db/pool.ts'
 import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import { isSessionAlive } from '../sessions.ts'
@@ -138,17 +139,15 @@ export class Revocations {
   }
 
   #compareClocks(before: Date, clock: Date, after: Date): void {
-    const secondsBehind = (clock.getTime() - after.getTime()) / 1000
-    const secondsAhead = (before.getTime() - clock.getTime()) / 1000
-    const isRight = Math.max(secondsBehind, secondsAhead) <= ISSUED_AHEAD_SECONDS
+    const seconds = Math.abs(clockDifference(before.getTime(), clock.getTime(), after.getTime()))
+    const isRight = seconds <= ISSUED_AHEAD_SECONDS
     if (isRight === this.#isClockRight) return
     this.#isClockRight = isRight
     const { logger } = this.#options
     if (isRight) logger.info('the clock of this process and that of the database agree again')
     else {
-      const differsBySeconds = Math.round(Math.max(secondsBehind, secondsAhead))
       logger.warn(
-        { differsBySeconds },
+        { differsBySeconds: Math.round(seconds) },
         'the clocks of this process and of the database differ, so each request queries its session: set them by NTP',
       )
     }

@@ -1,0 +1,16 @@
+import type { Queryable } from './pool.ts'
+
+/**
+ * Seconds by which this process's clock is ahead of the database's, negative when it is behind. `before` and `after` are readings of it around
+ * the database's `clock`, in milliseconds; what the way took counts as no difference.
+ */
+export function clockDifference(before: number, clock: number, after: number): number {
+  return (Math.max(before - clock, 0) - Math.max(clock - after, 0)) / 1_000
+}
+
+/** As `clockDifference`, for now. */
+export async function readClockDifference(db: Queryable, now: () => number): Promise<number> {
+  const before = now()
+  const { rows } = await db.query<{ ms: number }>('select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')
+  return clockDifference(before, rows[0]?.ms ?? Number.NaN, now())
+}
