@@ -27,7 +27,7 @@ export interface CatalogueContext {
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
-  /** Every read of the database takes a place of `page`; a search or a count one of `search` first, a part of a feed one of `feed`. */
+  /** A read takes a place of `page`, a search or a count one of `search` first; a part of a feed takes one of `feed` alone. */
   admission: Admission
   openFeeds: OpenFeeds
   /** The address of a product's page in the shop, with `{slug}`; null: not known. */

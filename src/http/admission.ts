@@ -2,10 +2,11 @@ import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { CALLER, type Caller } from './caller.ts'
 import { clientAddress, siteOf } from './client-address.ts'
+import type { CountedFor } from './fair-queue.ts'
 import type { HttpServer } from './http-server.ts'
 import type { ShedClass } from './load-class.ts'
 import { type CostClass, costOf, REQUEST_COSTS, type RequestCost } from './request-cost.ts'
-import { type CountedFor, RequestLimiter } from './request-limiter.ts'
+import { RequestLimiter } from './request-limiter.ts'
 
 export interface AdmissionOptions {
   /** Connections to the database that all requests share. */
@@ -58,7 +59,7 @@ export class Admission {
   }
 
   /**
-   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, the owners in turns, and other requests continue
+   * Waits until a body that has arrived may be parsed and validated: large ones one at a time, networks and accounts in turns, and other requests continue
    * between two of them. Throws `overloaded`.
    */
   async takeBodyTurn(request: FastifyRequest, bytes: number): Promise<void> {

@@ -6,7 +6,7 @@ const always = () => true
 
 function queueOf(...items: string[]): FairQueue<string> {
   const queue = new FairQueue<string>()
-  for (const item of items) queue.push(item.slice(0, 1), item)
+  for (const item of items) queue.push([item.slice(0, 1)], item)
   return queue
 }
 
@@ -29,7 +29,7 @@ test('owners take turns, and the items of one are in the order of arrival', () =
 test('turns continue in the next call, where an owner that is new comes after those that wait', () => {
   const queue = queueOf('a1', 'a2', 'a3', 'b1', 'b2')
   assert.deepEqual(takeSome(queue, 1), ['a1'])
-  queue.push('c', 'c1')
+  queue.push(['c'], 'c1')
   assert.deepEqual(takeSome(queue, 2), ['b1', 'a2'])
   assert.deepEqual([...queue.take(always, always)], ['c1', 'b2', 'a3'])
 })
@@ -37,13 +37,42 @@ test('turns continue in the next call, where an owner that is new comes after th
 test('an item that is not ready lets later ones of its owner pass, and keeps its place among them', () => {
   const queue = queueOf('a1', 'a2', 'b1', 'c1')
   assert.deepEqual([...queue.take((item) => item !== 'a1' && item !== 'c1', always)], ['a2', 'b1'])
-  queue.push('a', 'a3')
+  queue.push(['a'], 'a3')
   assert.deepEqual([...queue.take(always, always)], ['c1', 'a1', 'a3'])
 })
 
 test('an owner whose item does not fit is passed by others and by none of its own items, and is first in the next call', () => {
   const queue = queueOf('a1', 'b1', 'b2', 'c1')
-  queue.push('a', 'a2')
+  queue.push(['a'], 'a2')
   assert.deepEqual([...queue.take(always, (item) => item !== 'a1' && item !== 'b2')], ['b1', 'c1'])
   assert.deepEqual([...queue.take(always, always)], ['a1', 'b2', 'a2'])
+})
+
+/** Items of accounts in networks: `n:a1` is the first of account a in network n. */
+function queueOfNetworks(...items: string[]): FairQueue<string> {
+  const queue = new FairQueue<string>()
+  for (const item of items) queue.push([item.slice(0, 3), item.slice(0, 1)], item)
+  return queue
+}
+
+test('networks take turns, and within one its accounts: sixty accounts of a network have one turn between two of another', () => {
+  const many = Array.from({ length: 60 }, (_, n) => `n:${String.fromCharCode(200 + n)}1`)
+  const queue = queueOfNetworks('n:a1', 'n:a2', ...many, 'm:b1', 'm:b2')
+  assert.equal(queue.owners, 2)
+  assert.deepEqual([...queue.take(always, always)], ['n:a1', 'm:b1', many[0], 'm:b2', ...many.slice(1), 'n:a2'])
+})
+
+test('a network of which an item does not fit is passed by none of those that had a turn, and its other accounts still have theirs', () => {
+  const queue = queueOfNetworks('n:a1', 'n:b1', 'm:c1', 'm:c2')
+  assert.deepEqual([...queue.take(always, (item) => item !== 'n:a1' && item !== 'm:c2')], ['n:b1', 'm:c1'])
+  assert.deepEqual([...queue.take(always, always)], ['n:a1', 'm:c2'])
+})
+
+test('the newest item is dropped of the account with most in the network with most, and of all at a tie', () => {
+  const queue = queueOfNetworks('m:c1', 'm:c2', 'n:a1', 'n:b1', 'n:b2', 'n:d1', 'm:c3')
+  assert.deepEqual(
+    Array.from({ length: 8 }, () => queue.dropFromLongest()),
+    ['n:b2', 'm:c3', 'n:d1', 'n:b1', 'm:c2', 'n:a1', 'm:c1', undefined],
+  )
+  assert.equal(queue.length, 0)
 })

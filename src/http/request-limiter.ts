@@ -1,4 +1,4 @@
-import { FairQueue } from './fair-queue.ts'
+import { type CountedFor, FairQueue } from './fair-queue.ts'
 import type { ShedClass } from './load-class.ts'
 import { overloaded } from './load-shedder.ts'
 
@@ -7,17 +7,11 @@ export interface RequestLimits {
   loadClass: ShedClass
   /** Requests that run at once. */
   places: number
-  /** Requests that may wait for a place. Beyond it the newest one of the owner that has most of them is refused with `overloaded`. */
+  /** Requests that may wait for a place. Beyond it the newest one of the network that has most of them is refused with `overloaded`. */
   maxWaiting: number
   /** A request that waits longer is refused with `overloaded`. */
   waitMs: number
 }
-
-/**
- * Who a request counts for: its account, then its network, as far as they are known and count. The first is the owner of its turn, and each has
- * at most half of the places.
- */
-export type CountedFor = readonly string[]
 
 interface Waiting {
   countedFor: CountedFor
@@ -25,7 +19,7 @@ interface Waiting {
   refuse: (error: Error) => void
 }
 
-/** Bounds the requests that run at once. Others wait, and their owners take turns. */
+/** Bounds the requests that run at once: an account and a network have half of the places at most. Others wait, and take turns. */
 export class RequestLimiter {
   readonly #limits: RequestLimits
   readonly #placesOfOne: number
@@ -39,7 +33,7 @@ export class RequestLimiter {
   }
 
   /**
-   * How near it is to refusing those who have just come: the share of `maxWaiting` that waits when each owner counts once, but no more than the
+   * How near it is to refusing those who have just come: the share of `maxWaiting` that waits when each network counts once, but no more than the
    * share of `waitMs` that a turn takes. Others notice neither one who fills the queue nor many whose turns come soon.
    */
   get fullness(): number {
@@ -69,12 +63,11 @@ export class RequestLimiter {
       return
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const owner = countedFor[0] ?? ''
     const waiting = { countedFor, begin: resolve, refuse: reject }
-    this.#waiting.push(owner, waiting)
+    this.#waiting.push(countedFor, waiting)
     if (this.#waiting.length > this.#limits.maxWaiting) this.#waiting.dropFromLongest()?.refuse(this.#refusal())
     const timer = setTimeout(() => {
-      if (this.#waiting.remove(owner, waiting)) reject(this.#refusal())
+      if (this.#waiting.remove(countedFor, waiting)) reject(this.#refusal())
     }, this.#limits.waitMs)
     await promise.finally(() => clearTimeout(timer))
   }

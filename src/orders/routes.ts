@@ -153,7 +153,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         attributes = {},
       } = request.body
       assertDeliverable(shipping_address, '#/shipping_address')
-      const [countedFor = userId] = admission.countedFor(request)
+      const countedFor = admission.countedFor(request)
       // One query at most for an order, in a place.
       const ask = (query: typeof isUnproven) => admission.admit('token', request, () => query(pool, userId))
       const isBounded = role === 'guest' || (areAccountsBounded && role === 'customer' && (await ask(isUnproven)))
@@ -169,7 +169,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           attributes: isEmpty(attributes) ? null : attributes,
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
-          stockHolder: isBounded ? options.nameOf(admission.countedFor(request).at(-1) ?? userId) : null,
+          stockHolder: isBounded ? options.nameOf(countedFor.at(-1) ?? userId) : null,
           isOfBlockedAddress: role === 'guest' && (await ask(isBlockedAddress)),
         },
         countedFor,

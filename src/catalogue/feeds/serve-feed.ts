@@ -87,7 +87,7 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   }
 }
 
-/** The next products after an id. One batch of all feeds at a time. */
+/** The next products after an id. One batch of all feeds at a time: who has that place waits for no other one. */
 async function readBatch(
   { pool, version, admission }: CatalogueContext,
   request: FastifyRequest,
@@ -95,7 +95,7 @@ async function readBatch(
   { lang }: Feed,
 ): Promise<Batch> {
   const read = () => inSnapshot(pool, (tx) => listDetailsAfter(tx, afterId, BATCH, lang !== undefined))
-  const batch = await admission.admit('feed', request, () => admission.admit('page', request, read))
+  const batch = await admission.admit('feed', request, read)
   version.observe(batch.version)
   return batch
 }

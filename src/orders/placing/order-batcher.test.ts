@@ -158,7 +158,7 @@ test('of a customer with many connections and large orders a share is accepted, 
   const greedy = Array.from({ length: 64 }, () => batcher.place(large('greedy')))
   const polite = Array.from({ length: 10 }, () => batcher.place(request()))
   // Of one network, such as guests behind one address.
-  const guests = Array.from({ length: 20 }, () => batcher.place(request(), '192.0.2.7'))
+  const guests = Array.from({ length: 20 }, () => batcher.place(request(), ['192.0.2.7']))
   const outcomes = Promise.allSettled(greedy)
   const guestOutcomes = Promise.allSettled(guests)
   let isDone = false

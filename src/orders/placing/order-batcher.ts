@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { PriceList } from '../../catalogue/products.ts'
 import { loggableError } from '../../db/loggable-error.ts'
-import { FairQueue } from '../../http/fair-queue.ts'
+import { type CountedFor, FairQueue } from '../../http/fair-queue.ts'
 import type { PlacedOrder } from './batch-decision.ts'
 import { CustomerShares } from './customer-shares.ts'
 import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions } from './deferred-orders.ts'
@@ -90,7 +90,7 @@ export class OrderBatcher {
     this.#deferred = new DeferredOrders(options, this.#limits, (order) => this.#enqueue(order))
   }
 
-  /** The share of `waitingOrders` that waits when each customer counts once: of a few who fill the queue, others notice nothing. */
+  /** The share of `waitingOrders` that waits when each network counts once: of a few who fill the queue, others notice nothing. */
   get fullness(): number {
     return this.#waiting.owners / this.#limits.waitingOrders
   }
@@ -99,18 +99,20 @@ export class OrderBatcher {
    * Returns when the order is committed. Throws the reason for a refusal, `overloaded` when too many orders wait,
    * and `rate_limited` when too many of them count for one: the customer, or the network of a guest.
    */
-  place(request: OrderRequest, countedFor: string = request.userId): Promise<PlacedOrder> {
+  place(request: OrderRequest, countedFor: CountedFor = [request.userId]): Promise<PlacedOrder> {
+    const [customer = request.userId] = countedFor
     const lines = request.basket.lines.length
-    if (this.#isFullFor(countedFor, lines)) {
+    if (this.#isFullFor(customer, lines)) {
       this.#options.observer?.orderRefused('overloaded')
       return Promise.reject(tooBusy())
     }
     const answer = Promise.withResolvers<PlacedOrder>()
-    if (!this.#shares.take(countedFor, lines, answer.promise)) {
+    if (!this.#shares.take(customer, lines, answer.promise)) {
       this.#options.observer?.orderRefused('rate_limited')
       return Promise.reject(tooManyOfOne())
     }
-    this.#enqueue({ request, countedFor, lockKeys: this.#options.lockKeysOf(request), since: performance.now(), answer })
+    const lockKeys = this.#options.lockKeysOf(request)
+    this.#enqueue({ request, countedFor, customer, lockKeys, since: performance.now(), answer })
     if (this.#options.observer !== undefined) observe(answer.promise, this.#options.observer)
     return answer.promise
   }
@@ -155,12 +157,12 @@ export class OrderBatcher {
     const oldest = performance.now() - waitMs
     // A retry waits until the batch in flight with the same key has finished.
     const isReady = ({ lockKeys }: WaitingOrder) => !lockKeys.some((key) => this.#lockKeysInFlight.has(key))
-    const fits = ({ request, countedFor }: WaitingOrder) => {
+    const fits = ({ request, customer }: WaitingOrder) => {
       const [first] = batch
       if (first === undefined) return true
       const lines = request.basket.lines.length
       // One who repeats what is refused makes no batch of others be decided twice.
-      if (this.#unusual.has(countedFor) !== this.#unusual.has(first.countedFor)) return false
+      if (this.#unusual.has(customer) !== this.#unusual.has(first.customer)) return false
       return lines <= smallOrderLines || batchedLines + lines <= batchLines
     }
     for (const order of this.#waiting.take(isReady, fits)) {
@@ -182,13 +184,13 @@ export class OrderBatcher {
     for (const key of lockKeys) this.#lockKeysInFlight.add(key)
     this.#options.observer?.ordersTried(batch.length)
     try {
-      const isUsual = batch.every(({ countedFor }) => !this.#unusual.has(countedFor))
+      const isUsual = batch.every(({ customer }) => !this.#unusual.has(customer))
       const outcomes = await this.#options.placeOrders(
         batch.map(({ request }) => request),
         { isUsual },
       )
       for (const [index, order] of batch.entries()) {
-        this.#unusual.note(order.countedFor, outcomes[index])
+        this.#unusual.note(order.customer, outcomes[index])
         this.#deferred.answer(order, outcomes[index])
       }
     } catch (error) {
