@@ -1,9 +1,18 @@
 import { AppError } from '../errors.ts'
+import { SharedLoad } from './shared-load.ts'
 
 /** A value and the version of the catalogue that it was made from. */
 export interface Cached<T> {
   version: number
   value: T
+}
+
+export interface Loader<T> {
+  /** Who waits for a turn: the network, or else the account. */
+  owner: string
+  /** Runs the work in a turn of the owner. Throws `overloaded`. */
+  admit: (work: () => Promise<void>) => Promise<void>
+  load: () => Promise<Cached<T>>
 }
 
 /**
@@ -18,7 +27,7 @@ export class PageCache<T extends { sizeBytes: number }> {
   #youngBytes = 0
   #keys = new Map<string, string>()
   #version = -1
-  readonly #loading = new Map<string, Promise<Cached<T>>>()
+  readonly #loading = new Map<string, SharedLoad<Cached<T>>>()
   #generation = 0
 
   constructor(maxBytes: number) {
@@ -42,23 +51,31 @@ export class PageCache<T extends { sizeBytes: number }> {
   }
 
   /**
-   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load; when it is refused as
-   * `overloaded`, which counts for the client that began it, each other one loads for itself. `load` returns the version that it has read,
-   * this one or a newer one; the value is cached under that version only.
+   * The value of `key`, made by `load` unless it is cached in this version. Concurrent callers share one load, which begins with the first of
+   * their turns. `load` returns the version that it has read, this one or a newer one; the value is cached under that version only.
    */
-  async get(key: string, version: number, load: () => Promise<Cached<T>>): Promise<T> {
+  async get(key: string, version: number, loader: Loader<T>): Promise<T> {
     const found = this.find(key, version)
     if (found !== undefined) return found
     const loadingKey = `${version} ${key}`
     const generation = this.#generation
-    const shared = this.#loading.get(loadingKey)
-    const loaded = await (shared?.catch((error) => (isOverloaded(error) ? load() : Promise.reject(error))) ?? this.#begin(loadingKey, load))
-    if (generation === this.#generation) this.#store(key, loaded)
-    return loaded.value
+    const shared = this.#loading.get(loadingKey) ?? this.#begin(loadingKey)
+    const hasTurn = shared.waitForTurn(loader.owner, loader.admit, loader.load)
+    try {
+      const loaded = await shared.result
+      if (generation === this.#generation) this.#store(key, loaded)
+      return loaded.value
+    } catch (error) {
+      // Those of others were refused.
+      if (hasTurn || !isOverloaded(error)) throw error
+      return this.get(key, version, loader)
+    }
   }
 
-  #begin(loadingKey: string, load: () => Promise<Cached<T>>): Promise<Cached<T>> {
-    const loading = load().finally(() => this.#loading.delete(loadingKey))
+  #begin(loadingKey: string): SharedLoad<Cached<T>> {
+    const loading = new SharedLoad<Cached<T>>()
+    const remove = () => this.#loading.delete(loadingKey)
+    loading.result.then(remove, remove)
     this.#loading.set(loadingKey, loading)
     return loading
   }

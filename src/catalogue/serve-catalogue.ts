@@ -27,7 +27,7 @@ export interface CatalogueContext {
   version: CatalogueVersion
   languages: CatalogueLanguages
   pages: PageCache<ReadyPage>
-  /** A read takes a place of `page`, a search or a count one of `search` first; a part of a feed takes one of `feed` alone. */
+  /** A read takes one place: of `page`, of `search` where the number of matches counts, or of `feed` for a part of one. */
   admission: Admission
   openFeeds: OpenFeeds
   /** The address of a product's page in the shop, with `{slug}`; null: not known. */
@@ -125,9 +125,6 @@ async function serve(
   const ready = pages.find(key, now.changes)
   if (ready === undefined && sendNotModified(request.headers, reply, { etag: versionTag(now, key), language, lifetimes })) return reply
   const load = async () => {
-    // Another request may have read it while this one waited for its place.
-    const meanwhile = pages.find(key, now.changes)
-    if (meanwhile !== undefined) return { version: now.changes, value: meanwhile }
     const { found, version: readAt } = await inSnapshot(pool, (tx) => read(tx, texts))
     version.observe(readAt)
     if (readAt.languages.join() !== now.languages.join()) throw new LanguagesChanged()
@@ -144,8 +141,9 @@ async function serve(
     const route = request.routeOptions.url ?? ''
     return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
   }
-  const limited = () => admission.admit('page', request, load)
-  const page = ready ?? (await pages.get(key, now.changes, cost === 'page' ? limited : () => admission.admit('search', request, limited)))
+  const owner = admission.countedFor(request).at(-1) ?? ''
+  const admit = (work: () => Promise<void>) => admission.admit(cost, request, work)
+  const page = ready ?? (await pages.get(key, now.changes, { owner, admit, load }))
   pages.remember(addressOf(request.raw, languages.negotiate(now, acceptLanguage)), key, now.changes)
   pages.addBytes(await page.answer.prepare(request.headers))
   page.answer.reply(request.headers, reply)

@@ -27,6 +27,7 @@ const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'exp
 export class Admission {
   readonly isByNetwork: boolean
   readonly #limiters: ReadonlyMap<CostClass, RequestLimiter>
+  readonly #holders = new WeakSet<FastifyRequest>()
   readonly #bodies = new RequestLimiter({ loadClass: 'orders', places: 1, maxWaiting: MAX_WAITING, waitMs: BODY_WAIT_MS })
 
   constructor({ connections, isByNetwork }: AdmissionOptions) {
@@ -39,10 +40,22 @@ export class Admission {
     this.#limiters = new Map(limited)
   }
 
-  /** Runs a request, or a part of it, when its class has a place. Throws `overloaded`. */
-  admit<T>(cost: CostClass, request: FastifyRequest, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs a request, or a part of it, when its class has a place. Throws `overloaded`, and `Error` when the request holds a place already: others
+   * would wait for that place as long as this request waits for another.
+   */
+  async admit<T>(cost: CostClass, request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const limiter = this.#limiters.get(cost)
-    return limiter === undefined ? work() : limiter.admit(this.countedFor(request), work)
+    if (limiter === undefined) return work()
+    if (this.#holders.has(request)) throw new Error(`A request that holds a place asks for one of ${cost}.`)
+    return limiter.admit(this.countedFor(request), async () => {
+      this.#holders.add(request)
+      try {
+        return await work()
+      } finally {
+        this.#holders.delete(request)
+      }
+    })
   }
 
   /** The parts of an answer, each of which waits for a place before it is read. A client that reads slowly holds none. */

@@ -9,10 +9,10 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { RequestLimiter, type RequestLimits } from './request-limiter.ts'
 
-// Four connections are for placing orders; of the six others three are for reads of the catalogue, two of them for searches.
+// Four connections are for placing orders; of the six others three are for pages of the catalogue, and two for searches.
 const store = await startStore({ after }, { databasePoolSize: 10 })
 const SEARCH_PLACES = 2
-const READ_PLACES = 3
+const PAGE_PLACES = 3
 const product = await store.addProduct({ name: 'Oak table', stock: 1_000 })
 const ada = await store.register()
 
@@ -83,7 +83,7 @@ test('lists by attributes have no more places than searches', async (t) => {
 test('answers logins and readiness while reads of the catalogue have all their places', async (t) => {
   const lock = 'begin; lock table products in access exclusive mode'
   const read = () => store.call('GET', `/products/${randomUUID()}`)
-  await withPlacesHeld(t, { lock, places: READ_PLACES, read }, async () => {
+  await withPlacesHeld(t, { lock, places: PAGE_PLACES, read }, async () => {
     const login = await store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password } })
     assert.deepEqual([login.status, (await store.call('GET', '/readyz')).status], [200, 200])
   })

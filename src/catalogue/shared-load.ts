@@ -1,0 +1,31 @@
+/** Callers of further networks share these turns: each turn takes room in a queue. */
+const MAX_TURNS = 4
+
+/** One load for several callers, which begins with the first of their turns: nobody waits for the turn of a network that has asked for much. */
+export class SharedLoad<T> {
+  readonly #result = Promise.withResolvers<T>()
+  readonly #owners = new Set<string>()
+  #refused = 0
+  #isLoading = false
+
+  /** Rejects with the error of the load, or of the last turn that was refused. */
+  get result(): Promise<T> {
+    return this.#result.promise
+  }
+
+  /** Waits for a turn of the owner in which the load begins. Returns false when the turns that others wait for, or its own, are enough. */
+  waitForTurn(owner: string, admit: (work: () => Promise<void>) => Promise<void>, load: () => Promise<T>): boolean {
+    if (this.#isLoading || this.#owners.has(owner) || this.#owners.size === MAX_TURNS) return false
+    this.#owners.add(owner)
+    const loadOnce = async () => {
+      if (this.#isLoading) return
+      this.#isLoading = true
+      await load().then(this.#result.resolve, this.#result.reject)
+    }
+    admit(loadOnce).catch((error) => {
+      this.#refused += 1
+      if (!this.#isLoading && this.#refused === this.#owners.size) this.#result.reject(error)
+    })
+    return true
+  }
+}
