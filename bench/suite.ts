@@ -31,6 +31,7 @@ export const OTHERS: readonly string[] = [
   'login-timing',
   'overload',
   'paused-api',
+  'size',
   'stalls',
   'upgrade',
 ]

@@ -12,6 +12,7 @@ export type Basket = { product_id: string; quantity: number }[]
 
 const PRODUCTS = 2_000
 const BASKETS = 200
+export const PASSWORD = 'a long enough passphrase'
 
 /** A number of customers, registered over HTTP. */
 export async function registerCustomers(port: number, count: number): Promise<Account[]> {
@@ -25,15 +26,19 @@ export async function registerOperator(port: number, pool: Pool): Promise<Accoun
   const mine = newCredentials()
   const { userId } = await register(port, mine)
   await pool.query(`update users set role = 'admin' where id = $1`, [userId])
-  return send(port, '/auth/login', mine)
+  return logIn(port, mine)
 }
 
 export function register(port: number, credentials: object): Promise<Account> {
   return send(port, '/auth/register', credentials)
 }
 
+export function logIn(port: number, credentials: object): Promise<Account> {
+  return send(port, '/auth/login', credentials)
+}
+
 function newCredentials() {
-  return { email: `${crypto.randomUUID()}@example.com`, password: 'a long enough passphrase' }
+  return { email: `${crypto.randomUUID()}@example.com`, password: PASSWORD }
 }
 
 async function send(port: number, path: string, body: object): Promise<Account> {
