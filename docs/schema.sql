@@ -2756,17 +2756,6 @@ CREATE TABLE public.pending_registrations (
 
 
 --
--- Name: pipeline_figures; Type: TABLE; Schema: public; Owner: -
---
-
-CREATE TABLE public.pipeline_figures (
-    minute timestamp(0) with time zone NOT NULL,
-    name text NOT NULL,
-    value double precision NOT NULL
-);
-
-
---
 -- Name: product_categories; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -2929,21 +2918,6 @@ CREATE TABLE public.refresh_tokens (
     rotated_at timestamp(3) with time zone,
     sealed_successor bytea,
     CONSTRAINT refresh_tokens_successor_of_rotated CHECK (((rotated_at IS NOT NULL) OR (sealed_successor IS NULL)))
-);
-
-
---
--- Name: request_figures; Type: TABLE; Schema: public; Owner: -
---
-
-CREATE TABLE public.request_figures (
-    minute timestamp(0) with time zone NOT NULL,
-    method text NOT NULL,
-    route text NOT NULL,
-    requests bigint NOT NULL,
-    client_errors bigint NOT NULL,
-    server_errors bigint NOT NULL,
-    buckets bigint[] NOT NULL
 );
 
 
@@ -3626,14 +3600,6 @@ ALTER TABLE ONLY public.pending_registrations
 
 
 --
--- Name: pipeline_figures pipeline_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE ONLY public.pipeline_figures
-    ADD CONSTRAINT pipeline_figures_pkey PRIMARY KEY (minute, name);
-
-
---
 -- Name: product_categories product_categories_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3759,14 +3725,6 @@ ALTER TABLE ONLY public.recovery_codes
 
 ALTER TABLE ONLY public.refresh_tokens
     ADD CONSTRAINT refresh_tokens_pkey PRIMARY KEY (token_hash);
-
-
---
--- Name: request_figures request_figures_pkey; Type: CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE ONLY public.request_figures
-    ADD CONSTRAINT request_figures_pkey PRIMARY KEY (minute, method, route);
 
 
 --

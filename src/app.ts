@@ -204,7 +204,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       services.push(streams.check, streams.orders, streams.catalogue, createCataloguePurge({ pool, connect, jobs, purgers, logger }))
       services.push(createCategoryRenaming({ pool, logger }))
     }
-    services.push(createFigures({ pool, url, metrics, logger, now, topic, hasApi }))
+    if (hasApi) services.push(createFigures({ pool, logger }))
     let server: HttpServer | null = null
     if (hasApi) {
       const auth = createAuth({

@@ -258,10 +258,8 @@ test('figures older than eight days are deleted', async (t) => {
   await rollUpOrders(store.pool)
   await store.pool.query(`
     insert into order_figures values (now() - interval '9 days', 'EUR', 1, 1);
-    insert into product_figures values (now() - interval '9 days', gen_random_uuid(), 'EUR', 1, 1);
-    insert into request_figures values (now() - interval '9 days', 'GET', '/', 1, 0, 0, '{1}'), (now(), 'GET', '/', 1, 0, 0, '{1}');
-    insert into pipeline_figures values (now() - interval '9 days', 'mail_queue_length', 1), (now(), 'mail_queue_length', 1)`)
-  assert.equal(await deleteOldFigures(store.pool, new Date()), 4)
+    insert into product_figures values (now() - interval '9 days', gen_random_uuid(), 'EUR', 1, 1)`)
+  assert.equal(await deleteOldFigures(store.pool, new Date()), 2)
   assert.equal(await deleteOldFigures(store.pool, new Date()), 0)
   await assertTruth(store, 'the others stay')
 })
@@ -338,36 +336,13 @@ test('is for operators, and refuses other ranges', async () => {
   }
 })
 
-test('sums the requests of two processes, and keeps them over a restart', async (t) => {
-  const store = await startStore(t)
-  const admin = await registerOperator(store)
-  const second = await startSecondProcess(t, store)
-  for (let request = 0; request < 3; request++) await store.call('GET', '/products')
-  for (let request = 0; request < 4; request++) await second.call('GET', '/products')
-  await second.call('GET', '/products/none')
-  await second.app.stop()
-  await store.app.stop()
-  const third = await startSecondProcess(t, store)
-  await rollUpOrders(store.pool)
-  const { json } = await third.call('GET', '/admin/figures', { token: admin.token })
-  const of = (route: string) =>
-    json.requests.find((series: { method: string; route: string }) => series.method === 'GET' && series.route === route)
-  assert.equal(of('/products').requests.at(-1) + of('/products').requests.at(-2), 7)
-  assert.equal(of('/products/:id').requests.at(-1) + of('/products/:id').requests.at(-2), 1)
-  assert.equal(json.totals.client_errors >= 1, true)
-  const p99 = of('/products').p99_ms.findLast((value: number | null) => value !== null)
-  assert.ok(p99 > 0 && p99 < 10_000)
-})
-
 test('a store collects its figures without being asked', async (t) => {
-  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'webhook', 'lake'], lakeFlushSeconds: 1 })
+  const store = await startStore(t)
   const admin = await registerOperator(store)
   const [buyer = { id: '', token: '' }] = await addBuyers(store, 1)
   await place(store, buyer, await store.addProduct())
-  const figures = await eventually(async () => {
+  await eventually(async () => {
     const { json } = await store.call('GET', '/admin/figures', { token: admin.token })
-    return json.generated_at !== null && json.totals.orders === 1 && json
+    return json.generated_at !== null && json.totals.orders === 1
   })
-  const measured = Object.entries(figures.pipeline).filter(([, values]) => (values as unknown[]).some((value) => value !== null))
-  assert.deepEqual(measured.map(([name]) => name).sort(), Object.keys(figures.pipeline).sort())
 })

@@ -69,7 +69,7 @@ export async function fillLargeShop(pool: Pool, size: ShopSize = LARGE_SHOP): Pr
       'set session_replication_role = origin',
       'reset maintenance_work_mem',
       'vacuum (analyze, parallel 0) products, orders, inventory, product_categories, product_prices, users, email_deliveries',
-      'analyze topic_messages, order_event_deliveries, sessions, refresh_tokens, activities, stock_adjustments, product_figures, request_figures, webhook_deliveries, webhook_events, idempotency_keys, order_notes, product_slugs, product_events, categories',
+      'analyze topic_messages, order_event_deliveries, sessions, refresh_tokens, activities, stock_adjustments, product_figures, webhook_deliveries, webhook_events, idempotency_keys, order_notes, product_slugs, product_events, categories',
     ])
   } finally {
     client.release()
@@ -188,9 +188,6 @@ function others({ products, orders }: ShopSize): string[] {
     `insert into product_figures
     select slice, md5('product ' || n)::uuid, 'EUR', n, n * 1250
     from generate_series(date_bin('10 minutes', now(), '2000-01-01') - interval '7 days', now(), interval '10 minutes') as slice, generate_series(11, 110) as n`,
-    `insert into request_figures
-    select minute, 'GET', '/products/' || n, 10, 0, 0, array_fill(1::bigint, array[13])
-    from generate_series(date_trunc('minute', now()) - interval '7 days', now(), interval '1 minute') as minute, generate_series(1, 10) as n`,
     `update figure_progress set order_number = (select max(number) from orders)`,
     `insert into webhook_endpoints (id, url, sealed_secret, disabled_at, disabled_reason)
     values (md5('endpoint')::uuid, 'https://hooks.example', 'none', now(), 'a test')`,

@@ -80,8 +80,13 @@ async function findLongWork(pool: pg.Pool, text: string): Promise<string[]> {
     const isExisting = (table: string) => before.tables.has(table)
     return [
       ...[...after.readOnce.difference(before.readOnce)].filter((what) => isExisting(what.replace(/.* (?:on|of) /, ''))),
-      ...[...before.tables].filter(([table, file]) => after.tables.get(table) !== file).map(([table]) => `writes the table ${table} again`),
-      ...[...before.analyses].filter(([table, count]) => analyses.get(table) !== count).map(([table]) => `analyzes ${table}`),
+      // A table that is dropped is neither written again nor analyzed.
+      ...[...after.tables]
+        .filter(([table, file]) => isExisting(table) && before.tables.get(table) !== file)
+        .map(([table]) => `writes the table ${table} again`),
+      ...[...analyses]
+        .filter(([table, count]) => isExisting(table) && before.analyses.get(table) !== count)
+        .map(([table]) => `analyzes ${table}`),
       ...touched
         .filter(({ relname, rows }) => rows > FEW_ROWS && isExisting(relname))
         .map(({ relname, rows }) => `reads or writes ${rows} rows of ${relname}`),

@@ -1684,7 +1684,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Orders, revenue, requests and what waits, over the last hour, day or week
+         * Orders and revenue over the last hour, day or week
          * @description Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase. Needs the scope `figures:read`.
          */
         get: operations["getFigures"];
@@ -2697,9 +2697,6 @@ export interface components {
             orders: number;
             /** @description One amount for each currency. */
             revenue: components["schemas"]["Money"][];
-            requests: number;
-            client_errors: number;
-            server_errors: number;
         };
         Figures: {
             /** @enum {string} */
@@ -2722,13 +2719,6 @@ export interface components {
             times: string[];
             /** @description By currency. */
             sales: components["schemas"]["SalesSeries"][];
-            /** @description The ten busiest routes, the busiest first, and all others in one series. */
-            requests: components["schemas"]["RouteSeries"][];
-            /** @description Answers with a status of 400 to 499 in each step. */
-            client_errors: number[];
-            /** @description Answers with a status of 500 to 599 in each step. */
-            server_errors: number[];
-            pipeline: components["schemas"]["PipelineSeries"];
             /** @description The ten products with the greatest quantity in orders of the range, from a full ten minutes on. */
             best_sellers: components["schemas"]["BestSeller"][];
             /** @description The ten products with the least stock, of those whose stock is tracked. Of now. */
@@ -3618,23 +3608,6 @@ export interface components {
             /** @description How long the oldest due job has waited for its first attempt. */
             oldest_untried_seconds: number;
         };
-        /** @description The greatest value of each step; null where nothing was measured. */
-        PipelineSeries: {
-            /** @description The most of PostgreSQL's log behind the change stream. */
-            change_stream_lag_bytes: (number | null)[];
-            /** @description The most events that the subscriber for mails had not read. */
-            email_lag_events: (number | null)[];
-            /** @description The same of the subscriber for webhooks. */
-            webhook_lag_events: (number | null)[];
-            /** @description The same of the lake. */
-            lake_lag_events: (number | null)[];
-            /** @description The greatest age of an event that was not in the lake. Not with a topic in NATS. */
-            lake_delay_seconds: (number | null)[];
-            /** @description The most mails that waited. */
-            mail_queue_length: (number | null)[];
-            /** @description The most deliveries of webhooks that waited. */
-            webhook_queue_length: (number | null)[];
-        };
         /** @description The replication slot of the orders. */
         PipelineSlot: {
             name: string;
@@ -4080,16 +4053,6 @@ export interface components {
         };
         RoleChange: {
             role: components["schemas"]["OperatorRole"];
-        };
-        RouteSeries: {
-            /** @description Null in the last series, of all other routes together. */
-            method: string | null;
-            /** @description The pattern of the path. Null in the last series. */
-            route: string | null;
-            /** @description Answered requests in each step. */
-            requests: number[];
-            /** @description 99 of 100 requests of the step took at most this many milliseconds; from a histogram, at most 10,000. */
-            p99_ms: (number | null)[];
         };
         SalesSeries: {
             /** @description ISO 4217. */
@@ -17022,83 +16985,6 @@ export interface operations {
                      *           ]
                      *         }
                      *       ],
-                     *       "requests": [
-                     *         {
-                     *           "method": "GET",
-                     *           "route": "/products",
-                     *           "requests": [
-                     *             310,
-                     *             290,
-                     *             305
-                     *           ],
-                     *           "p99_ms": [
-                     *             4.1,
-                     *             3.9,
-                     *             4.4
-                     *           ]
-                     *         },
-                     *         {
-                     *           "method": null,
-                     *           "route": null,
-                     *           "requests": [
-                     *             12,
-                     *             9,
-                     *             14
-                     *           ],
-                     *           "p99_ms": [
-                     *             48.5,
-                     *             null,
-                     *             51
-                     *           ]
-                     *         }
-                     *       ],
-                     *       "client_errors": [
-                     *         1,
-                     *         0,
-                     *         0
-                     *       ],
-                     *       "server_errors": [
-                     *         0,
-                     *         0,
-                     *         0
-                     *       ],
-                     *       "pipeline": {
-                     *         "change_stream_lag_bytes": [
-                     *           312,
-                     *           0,
-                     *           56
-                     *         ],
-                     *         "email_lag_events": [
-                     *           0,
-                     *           0,
-                     *           0
-                     *         ],
-                     *         "webhook_lag_events": [
-                     *           0,
-                     *           0,
-                     *           0
-                     *         ],
-                     *         "lake_lag_events": [
-                     *           2,
-                     *           0,
-                     *           1
-                     *         ],
-                     *         "lake_delay_seconds": [
-                     *           4.2,
-                     *           0,
-                     *           1.1
-                     *         ],
-                     *         "mail_queue_length": [
-                     *           1,
-                     *           0,
-                     *           0
-                     *         ],
-                     *         "webhook_queue_length": [
-                     *           0,
-                     *           0,
-                     *           0
-                     *         ]
-                     *       },
                      *       "best_sellers": [
                      *         {
                      *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
@@ -17128,10 +17014,7 @@ export interface operations {
                      *             "amount": 6450,
                      *             "currency": "EUR"
                      *           }
-                     *         ],
-                     *         "requests": 940,
-                     *         "client_errors": 1,
-                     *         "server_errors": 0
+                     *         ]
                      *       }
                      *     }
                      */

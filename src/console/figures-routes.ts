@@ -21,7 +21,7 @@ export function figuresRoutes(server: HttpServer, { pool, now }: FiguresRoutesOp
       schema: {
         operationId: 'getFigures',
         tags: ['operations'],
-        summary: 'Orders, revenue, requests and what waits, over the last hour, day or week',
+        summary: 'Orders and revenue over the last hour, day or week',
         description:
           'Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was ' +
           'collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase.',

@@ -73,8 +73,6 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   audit_runs: ['select', 'insert', 'update', 'delete'],
   order_figures: ['select', 'insert', 'delete'],
   product_figures: ['select', 'insert', 'delete'],
-  request_figures: ['select', 'insert', 'update', 'delete'],
-  pipeline_figures: ['select', 'insert', 'update', 'delete'],
   figure_progress: ['select', 'update'],
   figure_checkpoints: ['select', 'insert', 'delete'],
 }

@@ -10,21 +10,6 @@ export const EXAMPLE_FIGURES = {
   to: '2026-03-04T18:03:00.000Z',
   times: MINUTES.map((minute) => `2026-03-04T18:0${minute}:00.000Z`),
   sales: [{ currency: EUR, orders: [2, 0, 1], revenue: [5_160, 0, 1_290] }],
-  requests: [
-    { method: 'GET', route: '/products', requests: [310, 290, 305], p99_ms: [4.1, 3.9, 4.4] },
-    { method: null, route: null, requests: [12, 9, 14], p99_ms: [48.5, null, 51] },
-  ],
-  client_errors: [1, 0, 0],
-  server_errors: [0, 0, 0],
-  pipeline: {
-    change_stream_lag_bytes: [312, 0, 56],
-    email_lag_events: [0, 0, 0],
-    webhook_lag_events: [0, 0, 0],
-    lake_lag_events: [2, 0, 1],
-    lake_delay_seconds: [4.2, 0, 1.1],
-    mail_queue_length: [1, 0, 0],
-    webhook_queue_length: [0, 0, 0],
-  },
   best_sellers: [
     {
       product_id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21',
@@ -35,5 +20,5 @@ export const EXAMPLE_FIGURES = {
     },
   ],
   low_stock: [{ product_id: '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c22', sku: 'LAMP-1', name: 'Table lamp', available: 3 }],
-  totals: { orders: 3, revenue: [{ amount: 6_450, currency: EUR }], requests: 940, client_errors: 1, server_errors: 0 },
+  totals: { orders: 3, revenue: [{ amount: 6_450, currency: EUR }] },
 }

@@ -4,8 +4,6 @@ import { EXAMPLE_FIGURES } from './examples.ts'
 
 const Count = Type.Integer({ minimum: 0 })
 const Counts = (description: string) => Type.Array(Count, { description })
-/** A value for each step; null where nothing was measured. */
-const Measured = (description: string) => Type.Array(Type.Union([Type.Number(), Type.Null()]), { description })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
@@ -22,16 +20,6 @@ const SalesSeries = Type.Object(
     revenue: Counts('Their totals in each step, in minor units of the currency, including orders that were cancelled later.'),
   },
   { title: 'SalesSeries' },
-)
-
-const RouteSeries = Type.Object(
-  {
-    method: NullableText('Null in the last series, of all other routes together.'),
-    route: NullableText('The pattern of the path. Null in the last series.'),
-    requests: Counts('Answered requests in each step.'),
-    p99_ms: Measured('99 of 100 requests of the step took at most this many milliseconds; from a histogram, at most 10,000.'),
-  },
-  { title: 'RouteSeries' },
 )
 
 const BestSeller = Type.Object(
@@ -63,21 +51,6 @@ export const FiguresSchema = Type.Object(
       description: 'Begin of each step, oldest first. Every series has a value for each.',
     }),
     sales: Type.Array(SalesSeries, { description: 'By currency.' }),
-    requests: Type.Array(RouteSeries, { description: 'The ten busiest routes, the busiest first, and all others in one series.' }),
-    client_errors: Counts('Answers with a status of 400 to 499 in each step.'),
-    server_errors: Counts('Answers with a status of 500 to 599 in each step.'),
-    pipeline: Type.Object(
-      {
-        change_stream_lag_bytes: Measured("The most of PostgreSQL's log behind the change stream."),
-        email_lag_events: Measured('The most events that the subscriber for mails had not read.'),
-        webhook_lag_events: Measured('The same of the subscriber for webhooks.'),
-        lake_lag_events: Measured('The same of the lake.'),
-        lake_delay_seconds: Measured('The greatest age of an event that was not in the lake. Not with a topic in NATS.'),
-        mail_queue_length: Measured('The most mails that waited.'),
-        webhook_queue_length: Measured('The most deliveries of webhooks that waited.'),
-      },
-      { title: 'PipelineSeries', description: 'The greatest value of each step; null where nothing was measured.' },
-    ),
     best_sellers: Type.Array(BestSeller, {
       description: 'The ten products with the greatest quantity in orders of the range, from a full ten minutes on.',
     }),
@@ -86,9 +59,6 @@ export const FiguresSchema = Type.Object(
       {
         orders: Count,
         revenue: Type.Array(MoneySchema, { description: 'One amount for each currency.' }),
-        requests: Count,
-        client_errors: Count,
-        server_errors: Count,
       },
       { title: 'FigureTotals', description: 'The sums of the series.' },
     ),

@@ -1,9 +1,6 @@
 import type { Pool, Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { BOUNDS_SECONDS } from '../operations/request-times.ts'
 import type { Figures, Range } from './figure-schemas.ts'
-import { PIPELINE_FIGURES } from './pipeline-figures.ts'
-import { type RequestRow, requestSeries } from './request-series.ts'
 
 /** Length of a step, and their number. */
 const STEPS: Readonly<Record<Range, { seconds: number; count: number }>> = {
@@ -34,7 +31,6 @@ export async function readFigures(pool: Pool, range: Range, collectedAt: Date | 
   const from = new Date(to.getTime() - count * stepMs)
   const window: Window = { from, to, seconds, count }
   const sales = await readSales(pool, window)
-  const { series: requests, clientErrors, serverErrors } = requestSeries(await readRequests(pool, window), count, BOUNDS_SECONDS)
   return {
     range,
     generated_at: collectedAt?.toISOString() ?? null,
@@ -43,31 +39,18 @@ export async function readFigures(pool: Pool, range: Range, collectedAt: Date | 
     to: to.toISOString(),
     times: Array.from({ length: count }, (_, step) => new Date(from.getTime() + step * stepMs).toISOString()),
     sales,
-    requests,
-    client_errors: clientErrors,
-    server_errors: serverErrors,
-    pipeline: await readPipeline(pool, window),
     best_sellers: await readBestSellers(pool, window),
     low_stock: await readLowStock(pool),
     totals: {
       orders: sum(sales.flatMap((series) => series.orders)),
       revenue: sales.map(({ currency, revenue }) => ({ currency, amount: sum(revenue) })),
-      requests: sum(requests.flatMap((series) => series.requests)),
-      client_errors: sum(clientErrors),
-      server_errors: sum(serverErrors),
     },
   }
 }
 
-/** The number of the step of a time, from 0. */
-const stepOf = (column: 'minute' | 'slice', { from, seconds }: Window) =>
-  column === 'minute'
-    ? sql`(extract(epoch from minute - ${from}::timestamptz)::integer / ${seconds}::integer)`
-    : sql`(extract(epoch from slice - ${from}::timestamptz)::integer / ${seconds}::integer)`
-
 async function readSales(pool: Pool, window: Window): Promise<Figures['sales']> {
   const { rows } = await pool.query<{ currency: string; step: number; orders: number; revenue: number }>(
-    sql`select currency, ${stepOf('minute', window)} as step, sum(orders)::bigint as orders, sum(revenue)::bigint as revenue
+    sql`select currency, (extract(epoch from minute - ${window.from}::timestamptz)::integer / ${window.seconds}::integer) as step, sum(orders)::bigint as orders, sum(revenue)::bigint as revenue
     from order_figures
     where minute >= ${window.from} and minute < ${window.to}
     group by 1, 2
@@ -81,36 +64,6 @@ async function readSales(pool: Pool, window: Window): Promise<Figures['sales']> 
     }
     return series
   })
-}
-
-async function readRequests(pool: Pool, window: Window): Promise<RequestRow[]> {
-  const { rows } = await pool.query<RequestRow>(
-    // Element by element, because PostgreSQL has no sum of arrays.
-    sql`select
-      method, route, ${stepOf('minute', window)} as step, sum(requests)::float8 as requests,
-      sum(client_errors)::float8 as "clientErrors", sum(server_errors)::float8 as "serverErrors",
-      array[sum(buckets[1]), sum(buckets[2]), sum(buckets[3]), sum(buckets[4]), sum(buckets[5]), sum(buckets[6]), sum(buckets[7]),
-        sum(buckets[8]), sum(buckets[9]), sum(buckets[10]), sum(buckets[11]), sum(buckets[12]), sum(buckets[13])]::float8[] as buckets
-    from request_figures
-    where minute >= ${window.from} and minute < ${window.to}
-    group by 1, 2, 3`,
-  )
-  return rows
-}
-
-async function readPipeline(pool: Pool, window: Window): Promise<Figures['pipeline']> {
-  const { rows } = await pool.query<{ name: string; step: number; value: number }>(
-    sql`select name, ${stepOf('minute', window)} as step, max(value) as value
-    from pipeline_figures
-    where minute >= ${window.from} and minute < ${window.to}
-    group by 1, 2`,
-  )
-  const byName = new Map(PIPELINE_FIGURES.map((name) => [name as string, Array<number | null>(window.count).fill(null)]))
-  for (const { name, step, value } of rows) {
-    const series = byName.get(name)
-    if (series !== undefined) series[step] = value
-  }
-  return Object.fromEntries(byName) as Figures['pipeline']
 }
 
 async function readBestSellers(pool: Pool, window: Window): Promise<Figures['best_sellers']> {

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { type Reading, Readings } from './readings.ts'
-import { type CountedRequests, RequestTimes } from './request-times.ts'
+import { RequestTimes } from './request-times.ts'
 
 const EVENT_LOOP_SAMPLE_MS = 50
 const STATES = ['stopped', 'standby', 'active', 'failing'] as const
@@ -87,9 +87,6 @@ export class Metrics {
 
   readonly requestAnswered = (method: string, route: string | undefined, status: number, ms: number): void =>
     this.#requests.add(method, route ?? 'none', status, ms / 1_000)
-
-  /** The requests of this process so far, for figures over time. */
-  readonly requestCounts = (): Iterable<CountedRequests> => this.#requests.counts()
 
   readonly ordersTried = (orders: number): void => this.#orderBatches.observe(orders)
 

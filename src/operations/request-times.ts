@@ -1,21 +1,10 @@
 import type { Metric } from 'prom-client'
 
 /** Upper bounds of the buckets of the histogram. */
-export const BOUNDS_SECONDS: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const BOUNDS_SECONDS: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'other']
 const OTHER = METHODS.length - 1
 const STATUS_CLASSES = 6
-
-/** The requests of one method, route and class of status since the start of the process. */
-export interface CountedRequests {
-  method: string
-  route: string
-  /** 2 for 200 to 299. */
-  statusClass: number
-  count: number
-  /** By the upper bounds, not cumulative; those above the last bound are in `count` only. */
-  buckets: readonly number[]
-}
 
 interface Series {
   /** Values by bound, not cumulative; those above the last bound are in `count` only. */
@@ -54,17 +43,6 @@ export class RequestTimes {
     const index = (known === -1 ? OTHER : known) * STATUS_CLASSES + Math.trunc(status / 100)
     ofRoute[index] ??= { buckets: BOUNDS_SECONDS.map(() => 0), sum: 0, count: 0 }
     return ofRoute[index]
-  }
-
-  /** A copy of the counts so far. */
-  *counts(): Generator<CountedRequests> {
-    for (const [route, ofRoute] of this.#byRoute) {
-      for (const [index, series] of ofRoute.entries()) {
-        if (series === undefined) continue
-        const method = METHODS[Math.trunc(index / STATUS_CLASSES)] ?? ''
-        yield { method, route, statusClass: index % STATUS_CLASSES, count: series.count, buckets: [...series.buckets] }
-      }
-    }
   }
 
   /** The method that prom-client's registry calls. */

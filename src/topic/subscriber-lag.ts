@@ -54,31 +54,3 @@ export async function findActiveSubscribers(db: Queryable, names: readonly strin
 export function lagBehind(position: number, newest: number): SubscriberLag {
   return { position, lag: Math.max(0, newest - Math.max(position, epochOf(newest) * EPOCH_SEQUENCES)) }
 }
-
-/** For the lake, whose position is in its files: by what has been recorded about them. Null before the first file. */
-export async function readLakeLag(db: Queryable, topic: Topic): Promise<SubscriberLag | null> {
-  const { rows } = await db.query<{ sequence: number | null }>('select max(last_sequence) as sequence from lake_arrivals')
-  const position = rows[0]?.sequence ?? null
-  return position === null ? null : lagBehind(position, await topic.newestSequence())
-}
-
-/**
- * How long the oldest event that is in the topic and not in the lake has been there; 0 for none. Null before the lake's first file, and for a
- * topic outside of the database.
- */
-export async function readLakeDelay(db: Queryable): Promise<number | null> {
-  const { rows } = await db.query<{ delay: number | null }>(
-    `select case
-      when stored.sequence is null or exists (select from topic_epochs) then null
-      else coalesce((
-        select greatest(extract(epoch from now() - published_at), 0)
-        from topic_messages
-        where topic_messages.sequence > stored.sequence
-        order by topic_messages.sequence
-        limit 1
-      ), 0)
-    end::float8 as delay
-    from (select max(last_sequence) as sequence from lake_arrivals) as stored`,
-  )
-  return rows[0]?.delay ?? null
-}

@@ -57,9 +57,6 @@ function totalsOf({ totals }: Figures): HTMLElement[] {
   const entries: [string, string][] = [
     ['Orders', totals.orders.toLocaleString()],
     ['Revenue', revenue.length === 0 ? '–' : revenue.join(' + ')],
-    ['Requests', totals.requests.toLocaleString()],
-    ['Client errors', totals.client_errors.toLocaleString()],
-    ['Server errors', totals.server_errors.toLocaleString()],
   ]
   return entries.map(([name, value]) => create('div', {}, create('dt', {}, name), create('dd', {}, value)))
 }

@@ -19,8 +19,6 @@ export interface PlotOptions {
   emptyText: string
   /** A value as text, for the axis, the legend and the table. */
   format: (value: number) => string
-  /** The distances between two lines of the grid, ascending; by default 1, 2, 2.5 or 5 times a power of ten. */
-  gridSteps?: readonly number[]
   /** Whether a value holds until the next one; otherwise lines lead from one to the other. */
   isStepped?: boolean
   signal: AbortSignal
@@ -38,7 +36,7 @@ const DAY_SECONDS = 86_400
 const DARK = matchMedia('(prefers-color-scheme: dark)')
 
 /** A card with a plot, its legend, and the same figures as a table. It follows its width and the colours of the page until `signal`. */
-export function createPlot({ title, emptyText, format, gridSteps, isStepped = false, signal }: PlotOptions): Plot {
+export function createPlot({ title, emptyText, format, isStepped = false, signal }: PlotOptions): Plot {
   const canvas = create('div', { class: 'canvas', attributes: { role: 'img', 'aria-label': `Plot: ${title}` } })
   const legend = create('div', { class: 'legend' })
   const empty = create('p', { class: 'muted' }, emptyText)
@@ -51,7 +49,7 @@ export function createPlot({ title, emptyText, format, gridSteps, isStepped = fa
   function draw(): void {
     plot?.destroy()
     replaceChildren(legend)
-    plot = new uPlot(optionsOf(data, canvas, legend, { format, gridSteps, isStepped }), alignedOf(data), canvas)
+    plot = new uPlot(optionsOf(data, canvas, legend, { format, isStepped }), alignedOf(data), canvas)
   }
 
   function showTable(): void {
@@ -104,7 +102,7 @@ function optionsOf(
   { x, series }: PlotData,
   canvas: HTMLElement,
   legend: HTMLElement,
-  { format, gridSteps, isStepped }: Pick<PlotOptions, 'format' | 'gridSteps'> & { isStepped: boolean },
+  { format, isStepped }: Pick<PlotOptions, 'format'> & { isStepped: boolean },
 ): uPlot.Options {
   const muted = colourOf(canvas, '--muted')
   const grid = { stroke: colourOf(canvas, '--line'), width: 1 }
@@ -128,7 +126,6 @@ function optionsOf(
       { ...shared, ...ofTime, space: 60 },
       {
         ...shared,
-        ...(gridSteps === undefined ? {} : { incrs: [...gridSteps] }),
         values: (_, splits) => splits.map(format),
         size: (_, values) => 16 + 7 * Math.max(2, ...(values ?? []).map((value) => value.length)),
       },

@@ -1,0 +1,3 @@
+-- contract: no process of this version stores figures of requests or of the pipeline.
+drop table request_figures;
+drop table pipeline_figures;
