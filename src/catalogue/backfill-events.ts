@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { isTimeout } from '../db/failures.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 
-/** The rows of a batch are locked together, a quarter of a second long. Caches are told up to 200 changed products by id. */
+/** Products of a batch at most, which ends after a fifth of a second. Caches are told up to 200 changed products by id. */
 const BATCH_SIZE = 100
 /** Leaves the database to orders between two batches. */
 const PAUSE_MS = 20
@@ -18,14 +19,17 @@ export function createEventBackfill({ pool, logger }: { pool: Pool; logger: Logg
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
+    let batchSize = BATCH_SIZE
     while (!stopping.signal.aborted) {
       let pauseMs = PAUSE_MS
       try {
-        const { rows } = await pool.query<{ has_more: boolean }>(sql`select backfill_product_events(${BATCH_SIZE}) as has_more`)
+        const { rows } = await pool.query<{ has_more: boolean }>(sql`select backfill_product_events(${batchSize}) as has_more`)
         if (rows[0]?.has_more !== true) return
       } catch (error) {
-        logger.warn({ err: error }, 'the products of before could not be recorded as events, will retry')
-        pauseMs = RETRY_MS
+        logger.warn({ err: error, batchSize }, 'existing products could not be recorded as events, will retry')
+        // A slow database has time for fewer.
+        if (isTimeout(error) && batchSize > 1) batchSize = Math.floor(batchSize / 2)
+        else pauseMs = RETRY_MS
       }
       await delay(pauseMs, undefined, { signal: stopping.signal }).catch(() => {})
     }
