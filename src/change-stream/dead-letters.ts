@@ -42,12 +42,15 @@ export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eve
   return new Set(rows.map((row) => row.event_id))
 }
 
-const IS_UNPUBLISHED = sql`not exists (select from topic_messages where id = letter.event_id)
-  and not exists (
-    select from order_event_deliveries
+// Sub-selects, which look up each of the few letters: a join may read the whole topic to find none of them.
+const IS_UNPUBLISHED = sql`(select id from topic_messages where id = letter.event_id) is null
+  and (
+    select version from order_event_deliveries
     where order_id = split_part(letter.event_id, '.', 1)::uuid
       and version = split_part(letter.event_id, '.', 2)::integer
-  )`
+    limit 1
+  ) is null`
+const IS_UNPUBLISHED_PRODUCT = sql`(select id from catalogue_messages where id = letter.event_id) is null`
 
 export interface ListedDeadLetter {
   event_id: string
@@ -64,7 +67,7 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
     union all
     select event_id, reason, recorded_at
     from catalogue_dead_letters as letter
-    where not exists (select from catalogue_messages where id = letter.event_id)
+    where ${IS_UNPUBLISHED_PRODUCT}
     order by recorded_at desc, event_id
     limit ${limit}`,
   )
@@ -75,7 +78,7 @@ export async function listNewestDeadLetters(db: Queryable, limit: number): Promi
 export async function countDeadLetters(db: Queryable): Promise<number> {
   const { rows } = await db.query<{ unpublished: number }>(
     sql`select (select count(*) from dead_letters as letter where ${IS_UNPUBLISHED}) + (
-      select count(*) from catalogue_dead_letters as letter where not exists (select from catalogue_messages where id = letter.event_id)
+      select count(*) from catalogue_dead_letters as letter where ${IS_UNPUBLISHED_PRODUCT}
     ) as unpublished`,
   )
   return rows[0]?.unpublished ?? 0

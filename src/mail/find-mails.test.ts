@@ -61,7 +61,7 @@ test('a page reads about as many mails as it shows, however many there are, also
     ['an order', { order: RARE_ORDER }, 2],
     ['an order by number, which does not exist', { order: '999' }, 0],
     ['an account without recent mails', { userIds: [RARE] }, 100],
-    ['an account with a tenth of all', { userIds: [FREQUENT] }, MAILS / 10 + 100],
+    ['an account with a tenth of all', { userIds: [FREQUENT] }, 100],
   ]
   for (const [name, search, bound] of searches) {
     const startedAt = performance.now()

@@ -55,10 +55,10 @@ const STATUSES: readonly DeliveryStatus[] = ['queued', 'sent', 'failed']
 const KEY = sql`mail.event_id, mail.queued_at`
 const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
 
-/** The newest mails first. Reads as many rows as it returns, for each status; with an order or an account all mails of those. */
+/** The newest mails first. Reads as many rows as it returns, for each status and account; with an order all of its mails. */
 export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
-  const { order, userIds, limit } = search
-  const page = order === undefined && userIds === undefined ? pageOfAll(search) : pageOfOwner(search)
+  const { order, limit } = search
+  const page = order === undefined ? pageOfAll(search) : pageOfOrder(search, order)
   const { rows } = await db.query<FoundRow>(
     sql`with page as materialized (${page} ${NEWEST_FIRST} limit ${limit})
     ${selectMails(noSql)}
@@ -95,26 +95,27 @@ function selectMails(more: Sql): Sql {
     mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error, mail.job_number ${more}`
 }
 
-/** The index is by status and time: the newest of each status, and the newest of those. */
+/** Indexes are by status and time, and by account, status and time: the newest of each, and the newest of those. */
 function pageOfAll(search: MailSearch): Sql {
+  const { userIds, status, limit } = search
+  const owners = userIds === undefined ? noSql : sql`cross join unnest(${userIds}::uuid[]) as owner (id)`
+  const ofOwner = userIds === undefined ? [] : [sql`mail.user_id = owner.id`]
   return sql`select newest.event_id, newest.queued_at
-    from unnest(${search.status === undefined ? STATUSES : [search.status]}::text[]) as one (status)
+    from unnest(${status === undefined ? STATUSES : [status]}::text[]) as one (status)
+    ${owners}
     cross join lateral (
       select ${KEY} from email_deliveries as mail
-      where mail.status = one.status and ${allOf(conditionsOf(search))}
+      where mail.status = one.status and ${allOf([...ofOwner, ...conditionsOf(search)])}
       ${NEWEST_FIRST}
-      limit ${search.limit}
+      limit ${limit}
     ) as newest`
 }
 
-/** Materialized: otherwise the planner may read all mails by time to find those of an account that has none lately. */
-function pageOfOwner(search: MailSearch): Sql {
-  const { order, userIds, status } = search
-  const conditions = [sql`mail.status <> 'skipped'`, ...conditionsOf(search)]
-  if (order !== undefined) {
-    const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`
-    conditions.push(sql`mail.order_id = ${id}`)
-  }
+/** Materialized: otherwise the planner may read all mails by time to find those of an order that has none lately. */
+function pageOfOrder(search: MailSearch, order: string): Sql {
+  const { userIds, status } = search
+  const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`
+  const conditions = [sql`mail.status <> 'skipped'`, sql`mail.order_id = ${id}`, ...conditionsOf(search)]
   if (userIds !== undefined) conditions.push(sql`mail.user_id = any(${userIds}::uuid[])`)
   const ofStatus = status === undefined ? noSql : sql`where status = ${status}`
   return sql`select event_id, queued_at from (

@@ -63,7 +63,12 @@ export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, d
     // First the category: a transaction that has locked it may change these rows of its products.
     await tx.query(sql`select from categories where id = ${id} for update`)
     // Archived products only: nothing shows where they were. When one is sold again, its text gives it a category.
-    await tx.query(sql`delete from product_categories where category_id = ${id} and not is_listed`)
+    // A category with products is refused below, and its many rows are not read here.
+    await tx.query(
+      sql`delete from product_categories
+      where category_id = ${id} and not is_listed
+        and not exists (select from product_categories where category_id = ${id} and is_listed)`,
+    )
     await tx.query(sql`delete from categories where id = ${id}`)
     await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, before: current, after: null })
   })

@@ -104,6 +104,25 @@ test('the name of a category is corrected between two batches, also while severa
   assert.deepEqual(await members(), [{ category: 'was Red', products: many.length }])
 })
 
+test('a batch has as many products as are changed in a moment, however slow they are', async (t) => {
+  const { pool, redId, rename } = await makeStore(t)
+  const slow = Array.from({ length: 150 }, (_, index) => ({ sku: `Red ${index}`, category: 'Red' }))
+  await importAll(pool, slow)
+  await pool.query(
+    `create or replace function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$`,
+  )
+  await rename(redId, 'Crimson')
+  while (!(await renameProducts(pool, NEVER)));
+  const { rows } = await pool.query<{ seconds: number }>(
+    `select extract(epoch from max(updated_at) - min(updated_at))::float8 as seconds
+    from products where category = 'Crimson' group by xmin order by min(updated_at)`,
+  )
+  // The first one finds out how slow they are.
+  const [, ...later] = rows.map(({ seconds }) => seconds)
+  assert.ok(later.length >= 3, `${later.length} batches`)
+  assert.ok(Math.max(...later) < 0.8, `products were locked for ${Math.max(...later)} s`)
+})
+
 test('a change and an import make no category of a name that is just given up', async (t) => {
   const { pool, redId, blueId, rename, members, untilChanging } = await makeStore(t)
   await createCategory(pool, { name: 'Green' }, DOING)

@@ -6,8 +6,9 @@ import { inTransaction } from '../../db/transaction.ts'
 import { recordProductEvents } from '../product-events.ts'
 import { shareTree } from './category.ts'
 
-/** Products of one transaction, which are locked until it ends. */
-const BATCH_SIZE = 500
+/** Products of one transaction, which are locked until it ends: as many as are changed in about `BATCH_MS`. */
+const BATCH_SIZE = { first: 50, least: 10, most: 500 }
+const BATCH_MS = 250
 const POLL_MS = 2_000
 /** Between two walks: products that another transaction had locked wait for the next one. */
 const PAUSE_MS = 250
@@ -66,13 +67,16 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
     `select id, renamed_at as "renamedAt" from categories where renamed_at is not null order by renamed_at`,
   )
   let isDone = true
+  let size = BATCH_SIZE.first
   for (const category of rows) {
     let after: Place | null = null
     let hasSkipped = false
     do {
       if (signal.aborted) return false
       const from: Place | null = after
-      const batch: Batch = await inTransaction(pool, (tx) => renameBatch(tx, category.id, from))
+      const beganAt = performance.now()
+      const batch: Batch = await inTransaction(pool, (tx) => renameBatch(tx, category.id, from, size))
+      size = nextSize(size, performance.now() - beganAt)
       after = batch.last
       hasSkipped ||= batch.hasSkipped
     } while (after !== null)
@@ -82,7 +86,12 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
   return isDone
 }
 
-async function renameBatch(tx: Transaction, categoryId: string, after: Place | null): Promise<Batch> {
+function nextSize(size: number, tookMs: number): number {
+  const fitting = Math.round(size * Math.min(2, BATCH_MS / tookMs))
+  return Math.min(BATCH_SIZE.most, Math.max(BATCH_SIZE.least, fitting))
+}
+
+async function renameBatch(tx: Transaction, categoryId: string, after: Place | null, size: number): Promise<Batch> {
   // Walks of several processes would else hold the category without a pause, and who corrects its name would wait for the last batch.
   await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
@@ -92,7 +101,7 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
      where category_id = ${categoryId} and is_listed
        and (created_at, product_id) > (${after?.createdAt ?? '-infinity'}::timestamptz, ${after?.id ?? NO_ID}::uuid)
      order by created_at, product_id
-     limit ${BATCH_SIZE}`,
+     limit ${size}`,
   )
   // Waits for no other transaction with a product, so it deadlocks with none.
   const { rows: locked } = await tx.query<{ id: string }>(
@@ -108,7 +117,7 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
        and member.product_id = products.id and member.category_id = ${categoryId} and member.position = 0`,
   )
   await recordProductEvents(tx, ids, null)
-  const last = members.length < BATCH_SIZE ? undefined : members.at(-1)
+  const last = members.length < size ? undefined : members.at(-1)
   return { hasSkipped: ids.length < members.length, last: last === undefined ? null : { createdAt: last.createdAt, id: last.id } }
 }
 
