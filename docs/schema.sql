@@ -4047,6 +4047,13 @@ CREATE INDEX email_deliveries_user_id_send_after_idx ON public.email_deliveries 
 
 
 --
+-- Name: email_deliveries_user_id_status_queued_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_deliveries_user_id_status_queued_at_idx ON public.email_deliveries USING btree (user_id, status, queued_at DESC, event_id DESC);
+
+
+--
 -- Name: guest_holds_created_at_order_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4299,6 +4306,13 @@ CREATE INDEX products_currency_price_id_idx ON public.products USING btree (pric
 
 
 --
+-- Name: products_in_stock_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_in_stock_created_at_id_idx ON public.products USING btree (in_stock, created_at, id) WHERE (archived_at IS NULL);
+
+
+--
 -- Name: products_name_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4373,6 +4387,27 @@ CREATE INDEX session_revocations_revoked_at_idx ON public.session_revocations US
 --
 
 CREATE INDEX session_revocations_transaction_id_idx ON public.session_revocations USING btree (transaction_id);
+
+
+--
+-- Name: sessions_expires_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX sessions_expires_at_idx ON public.sessions USING btree (expires_at);
+
+
+--
+-- Name: sessions_last_used_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX sessions_last_used_at_idx ON public.sessions USING btree (last_used_at);
+
+
+--
+-- Name: sessions_revoked_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX sessions_revoked_at_idx ON public.sessions USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
 
 
 --
