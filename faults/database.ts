@@ -5,7 +5,7 @@ import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
-import { connectClient, createPool, type Queryable } from '../src/db/pool.ts'
+import { connectToAny, createPool, type Queryable } from '../src/db/pool.ts'
 import { type Sql, sql } from '../src/db/sql.ts'
 import { READ_ONLY_TRANSACTION, sqlState } from '../src/db/sql-state.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
@@ -199,7 +199,7 @@ export async function makeStandby(round: Round, { isSlotSynced, isSynchronous }:
 }
 
 async function withClient<T>(url: string, work: (db: Queryable) => Promise<T>): Promise<T> {
-  const client = await connectClient(url, 'faults')
+  const client = await connectToAny(url, 'faults')
   try {
     return await work(client)
   } finally {

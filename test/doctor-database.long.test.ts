@@ -3,10 +3,11 @@ import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { orderSlotOf, prepareDatabase } from '../src/app/prepare-database.ts'
+import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { recordCreatedSlot } from '../src/change-stream/slot-positions.ts'
 import { oneRole } from '../src/db/addresses.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
-import { connectClient, type Queryable } from '../src/db/pool.ts'
+import { connectToAny, type Queryable } from '../src/db/pool.ts'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { debianPostgresMissing, startDebianPostgres } from './debian-postgres.ts'
@@ -37,6 +38,7 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
     /^the database has wal_level = replica$/,
     /alter system set wal_level = logical.* restart it$/,
   )
+  assert.match((await findStandbyReason(pool, 'any')) ?? '', /has no copy/, 'also where slots cannot be copied')
   assertFinding(unsuitable, 'database', 'warning', /^PostgreSQL 15.*a superuser$/, /^use a role with few rights/)
 
   // The advice of each line, until nothing is left but the role's rights.
@@ -133,7 +135,7 @@ test('a standby: its slot, its copy of the order slot, and its promotion', async
   const start = async () => {
     const server = await startEmbeddedPostgres(folder, { settings: { fsync: 'off' } })
     onCleanup(t, () => server.stop())
-    const db = await connectClient(server.url, 'test')
+    const db = await connectToAny(server.url, 'test')
     onCleanup(t, () => db.end())
     return { server, db }
   }
@@ -199,7 +201,7 @@ test('a standby: its slot, its copy of the order slot, and its promotion', async
   })
   assertFinding(await look(synced.url), 'slot', 'problem', /its copy of the replication slot .* is ready, so it could take over$/, remedy)
   await server.stop()
-  const promoted = await connectClient(synced.url, 'test')
+  const promoted = await connectToAny(synced.url, 'test')
   onCleanup(t, () => promoted.end())
   await promoted.query('select pg_promote()')
   const after = await look(synced.url)

@@ -58,7 +58,7 @@ export async function prepareDatabase(
     addresses.owner,
     async (owner) => {
       // This release would revoke the rights on tables that it does not know, under the processes of the later one.
-      if (role === roleOf(addresses.owner) || (await isOfLaterRelease(owner))) return
+      if (await isOfLaterRelease(owner)) return
       const hasChanged = await retries.run(async (watch) => {
         await watch(owner)
         return grantRights(owner, role)

@@ -11,7 +11,7 @@ import { makeGate } from '../../test/topic-harness.ts'
 import type { DataFolder } from '../db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { migrate } from '../db/migrate.ts'
-import { connectClient, createPool, type Pool } from '../db/pool.ts'
+import { connectToAny, createPool, type Pool } from '../db/pool.ts'
 import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../topic/topic.ts'
@@ -128,7 +128,7 @@ test('a promoted standby continues at a lower position than its primary reached,
   writeFileSync(join(standbyFolder.cluster, 'standby.signal'), '')
   const promoted = await startServer(t, standbyFolder)
   // A pool of the store refuses a standby.
-  const operator = await connectClient(promoted.url, 'test')
+  const operator = await connectToAny(promoted.url, 'test')
   await operator.query('select pg_promote(true, 30)')
   await operator.end()
   await startHandler(t, { ...promoted, slotName }, topic)

@@ -135,7 +135,9 @@ export async function readSlotStatus(db: Queryable, slotName: string): Promise<S
  */
 export async function findStandbyReason(standby: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await standby.query<{ synced: boolean; temporary: boolean; invalidation_reason: string | null }>(
-    'select synced, temporary, invalidation_reason from pg_replication_slots where slot_name = $1',
+    // Before PostgreSQL 17 a standby has no copies of slots, and no columns for them.
+    `select coalesce((to_jsonb(slot) ->> 'synced')::boolean, false) as synced, temporary, to_jsonb(slot) ->> 'invalidation_reason' as invalidation_reason
+    from pg_replication_slots as slot where slot_name = $1`,
     [slotName],
   )
   const slot = rows[0]

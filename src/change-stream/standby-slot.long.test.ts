@@ -5,7 +5,8 @@ import { makeDataFolder } from '../../test/data-folders.ts'
 import { eventually } from '../../test/eventually.ts'
 import { copyForStandby, startStandby } from '../../test/standby.ts'
 import { startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
-import { connectClient, type Queryable } from '../db/pool.ts'
+import { connectClient, connectToAny, type Queryable } from '../db/pool.ts'
+import { READ_ONLY_TRANSACTION } from '../db/sql-state.ts'
 import { createReplicationSlot, findStandbyReason } from './replication-slot.ts'
 
 const SLOT = 'storefront_orders'
@@ -16,7 +17,7 @@ test('a standby can continue with the slot once its copy is complete, and no lon
   const start = async () => {
     const server = await startEmbeddedPostgres(folder, { settings })
     onCleanup(t, () => server.stop())
-    const db = await connectClient(server.url, 'test')
+    const db = await connectToAny(server.url, 'test')
     onCleanup(t, () => db.end())
     return { server, db }
   }
@@ -30,15 +31,16 @@ test('a standby can continue with the slot once its copy is complete, and no lon
   const { server, db: primary } = await start()
 
   const unsynced = await startStandby(t, copy, server.url, { isSlotSynced: false })
-  const unready = await connectClient(unsynced.url, 'test')
+  const unready = await connectToAny(unsynced.url, 'test')
   assert.equal(await findStandbyReason(unready, SLOT), `the standby has no copy of the replication slot ${SLOT}`)
   await unready.end()
+  await assert.rejects(connectClient(unsynced.url, 'test'), { code: READ_ONLY_TRANSACTION }, 'what listens or holds a lock needs a primary')
   await unsynced.stop()
 
   // Nothing reads the slot meanwhile, so it stays behind the standby's position, and its copy stays temporary.
   await write(primary)
   const follower = await startStandby(t, copy, server.url, { isSlotSynced: true })
-  const standby = await connectClient(follower.url, 'test')
+  const standby = await connectToAny(follower.url, 'test')
   onCleanup(t, () => standby.end())
   const becomes = (pattern: RegExp | null) =>
     eventually(

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import pg from 'pg'
 import { confirmIncarnation } from './confirm-incarnation.ts'
 import { COMMAND_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from './session-settings.ts'
+import { READ_ONLY_TRANSACTION } from './sql-state.ts'
 
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
@@ -111,15 +112,27 @@ export function socketOf(client: pg.ClientBase): Socket {
 const CONNECT_TIMEOUT_MS = 30_000
 
 /**
- * A connection outside any pool, for LISTEN, session locks and commands. When `signal` aborts, connecting rejects at once, also to a server
- * that does not answer.
+ * A connection outside any pool, for LISTEN, session locks and commands. Rejects with SQLSTATE 25006 on a standby, whose promotion would not end
+ * the connection: what it reads there may be old, and a lock binds nobody. When `signal` aborts, connecting rejects at once, also to a server that
+ * does not answer.
  */
-export async function connectClient(
+export function connectClient(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
+  return connect(url, { applicationName, signal, bounds }, refuseStandby)
+}
+
+/** As `connectClient`, also to a standby. */
+export function connectToAny(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
+  return connect(url, { applicationName, signal, bounds })
+}
+
+type Client = pg.Client & AsyncDisposable
+
+async function connect(
   url: string,
-  applicationName: string,
-  signal?: AbortSignal,
-  bounds: SessionBounds = COMMAND_BOUNDS,
-): Promise<pg.Client & AsyncDisposable> {
+  options: { applicationName: string; signal: AbortSignal | undefined; bounds: SessionBounds | undefined },
+  examine = async (_client: pg.Client): Promise<void> => {},
+): Promise<Client> {
+  const { applicationName, signal, bounds = COMMAND_BOUNDS } = options
   const client = new ClosingClient({
     connectionString: url,
     application_name: applicationName,
@@ -129,8 +142,17 @@ export async function connectClient(
     // As in pools: a ping may be sent while another statement is executing.
     pipeline: true,
   } as pg.ClientConfig)
-  await connectUnlessAborted(client, signal, () => setUpSession(client, bounds))
+  await connectUnlessAborted(client, signal, async () => {
+    await setUpSession(client, bounds)
+    await examine(client)
+  })
   return client
+}
+
+async function refuseStandby(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ is_standby: boolean }>('select pg_catalog.pg_is_in_recovery() as is_standby')
+  if (rows[0]?.is_standby === true)
+    throw Object.assign(new Error('the server is a standby that is not promoted'), { code: READ_ONLY_TRANSACTION })
 }
 
 /** Connects and runs `setUp`. When `signal` aborts, both reject at once. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
@@ -136,6 +137,37 @@ test('grants the rights once, also to several concurrent callers, and revokes al
   )
   assert.deepEqual(rows, [{ insert: true, delete: false, select: false }])
   assert.equal(await grantRights(pool, role), false)
+})
+
+test("only the API's role and the owner may execute a function with the owner's rights, with one role as well", async (t) => {
+  const { addresses, pool } = await createTestDatabase(t)
+  const { rows: functions } = await pool.query<{ kind: string; signature: string }>(
+    `select oid::regprocedure::text as signature, prorettype::regtype::text as kind from pg_proc where prosecdef and pronamespace = 'public'::regnamespace`,
+  )
+  assert.ok(functions.length >= 5)
+  const role = `monitor_${randomUUID().replaceAll('-', '')}`
+  await pool.query(`create role ${role}`)
+  onCleanup(t, () => pool.query(`drop role ${role}`).then(() => {}))
+  const mayExecute = async (who: string) => {
+    const { rows } = await pool.query(
+      `select oid::regprocedure::text as signature from pg_proc
+      where prosecdef and pronamespace = 'public'::regnamespace and prorettype <> 'trigger'::regtype and has_function_privilege($1, oid, 'execute')`,
+      [who],
+    )
+    return rows.length
+  }
+  const callable = functions.filter(({ kind }) => kind !== 'trigger').length
+  for (const [who, count] of [
+    [role, 0],
+    [roleOf(addresses.stream), 0],
+    [roleOf(addresses.api), callable],
+  ] as const)
+    assert.equal(await mayExecute(who), count, who)
+  // A store whose only role is the owner.
+  await pool.query('grant execute on all functions in schema public to public')
+  assert.equal(await mayExecute(role), callable)
+  assert.equal(await grantRights(pool, (await pool.query('select current_user as name')).rows[0].name), true)
+  assert.equal(await mayExecute(role), 0)
 })
 
 test('the pool of a running store is no superuser', async (t) => {

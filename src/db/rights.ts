@@ -77,6 +77,9 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   figure_checkpoints: ['select', 'insert', 'delete'],
 }
 
+/** A function that runs with the owner's rights, also for another role. A trigger needs no right to run. */
+const OWNERS_FUNCTION = `prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype`
+
 /** The rights that the role of this connection lacks, as `right on table`. */
 export async function findMissingRights(db: Queryable): Promise<string[]> {
   const wanted = Object.entries(API_RIGHTS).flatMap(([name, rights]) => rights.map((right) => ({ name, right })))
@@ -86,6 +89,8 @@ export async function findMissingRights(db: Queryable): Promise<string[]> {
     left join pg_class on oid = to_regclass(wanted.name)
     where case relkind when 'S' then not has_sequence_privilege(oid, wanted.right)
       else oid is null or not has_table_privilege(oid, wanted.right) end
+    union all
+    select format('execute on %s', oid::regprocedure) from pg_proc where ${OWNERS_FUNCTION} and not has_function_privilege(oid, 'execute')
     order by missing`,
     [wanted.map(({ name }) => name), wanted.map(({ right }) => right)],
   )
@@ -110,7 +115,7 @@ const STATEMENTS = `
     from pg_class as class
     join pg_namespace as namespace on namespace.oid = class.relnamespace
     left join unnest($2::text[], $3::text[]) as named (name, rights) on named.name = class.relname
-    where class.relkind in ('r', 'p', 'S', 'v', 'm') and namespace.nspname in (current_schema(), $4)
+    where $1 <> current_user and class.relkind in ('r', 'p', 'S', 'v', 'm') and namespace.nspname in (current_schema(), $4)
   ), given as (
     select class.oid, string_agg(lower(acl.privilege_type), ', ' order by lower(acl.privilege_type) collate "C") as rights
     from pg_class as class
@@ -120,7 +125,7 @@ const STATEMENTS = `
   ), needed as (
     select format('grant usage on schema %I to %I', nspname, $1) as statement
     from pg_namespace
-    where nspname in (current_schema(), $4) and not has_schema_privilege($1, oid, 'usage')
+    where $1 <> current_user and nspname in (current_schema(), $4) and not has_schema_privilege($1, oid, 'usage')
     union all
     select format('revoke all on %s %I.%I from %I', kind, schema, name, $1)
     from relations
@@ -131,11 +136,22 @@ const STATEMENTS = `
     from relations
     left join given using (oid)
     where wanted is distinct from given.rights and wanted is not null
+    union all
+    select format('grant execute on function %s to %I', oid::regprocedure, $1)
+    from pg_proc
+    where ${OWNERS_FUNCTION} and $1 <> current_user
+      and not exists (select from aclexplode(proacl) where grantee = (select oid from pg_roles where rolname = $1))
+    union all
+    select format('revoke execute on function %s from public', oid::regprocedure)
+    from pg_proc
+    where prosecdef and pronamespace = current_schema()::regnamespace
+      and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)
   )
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Grants `role` the rights above and those on the job queue's tables, and revokes every other right on these tables. `owner` owns them.
+ * Grants `role` the rights above, those on the job queue's tables and the functions with the owner's rights, and revokes every other right on these
+ * tables, and everybody's on those functions. `owner` owns them, and may be `role` itself.
  * Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {

@@ -10,8 +10,6 @@ const listed = await startStore({ after }, { corsOrigins: [SHOP, ADMIN] })
 const everybody = await startStore({ after }, { corsOrigins: '*' })
 const nobody = await startStore({ after })
 
-/** The title of a problem has the reader's language. */
-
 const preflight = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization,content-type' }
 const corsHeaders = (headers: Record<string, string | undefined>) =>
   Object.keys(headers).filter((name) => name.startsWith('access-control'))

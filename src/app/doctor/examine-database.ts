@@ -9,7 +9,7 @@ import { readClockDifference } from '../../db/clock.ts'
 import { explainConnection } from '../../db/connection-refusal.ts'
 import { dataFolder, readSecret } from '../../db/embedded/data-folder.ts'
 import { assertMigrated } from '../../db/migrate.ts'
-import { abandonClient, connectClient } from '../../db/pool.ts'
+import { abandonClient, connectToAny } from '../../db/pool.ts'
 import { findMissingRights } from '../../db/rights.ts'
 import { findMisconfiguredSettings, findOverriddenSettings } from '../../db/server-settings.ts'
 import { OperatorError } from '../../errors.ts'
@@ -26,7 +26,7 @@ export async function withDoctorClient<T>(
   signal: AbortSignal,
   work: (client: pg.Client) => Promise<T>,
 ): Promise<T> {
-  const open = () => connectClient(url, 'storefront-doctor', signal, BOUNDS)
+  const open = () => connectToAny(url, 'storefront-doctor', signal, BOUNDS)
   const client = await open().catch((error: unknown) => {
     const message = explainConnection(error, setting)
     throw message === null ? error : new OperatorError(message, { cause: error })

@@ -4,7 +4,7 @@ import { mkdir, open, readdir, readFile, realpath, rename, rm, writeFile } from 
 import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { type AppliedMigration, assertKnownSchema, listMigrations } from '../migrate.ts'
-import { connectClient, type Queryable } from '../pool.ts'
+import { connectToAny, type Queryable } from '../pool.ts'
 import { claimDraft, putInPlace, targetExists } from './backup-target.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { markRestored } from './unfinished-restore.ts'
@@ -57,7 +57,7 @@ export async function backUpCluster(folder: DataFolder, url: string, target: str
 
 async function copyCluster(folder: DataFolder, url: string, draft: string): Promise<BackupSummary> {
   const copier = new Copier(draft)
-  await using server = await connectClient(url, 'storefront-backup')
+  await using server = await connectToAny(url, 'storefront-backup')
   if ((await readdir(join(folder.cluster, 'pg_tblspc'))).length > 0) throw new OperatorError('a cluster with tablespaces is not backed up')
   // Retains the WAL from here on. Temporary: PostgreSQL drops the slot with this session.
   await server.query(`select pg_create_physical_replication_slot('storefront_backup_' || pg_backend_pid(), true, true)`)

@@ -18,7 +18,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DatabaseAddresses } from '../addresses.ts'
-import { connectClient } from '../pool.ts'
+import { connectToAny } from '../pool.ts'
 import { identifier, sql } from '../sql.ts'
 import { type DataFolder, hasCluster, newClusterFolder, readOrCreateSecret, syncFolder } from './data-folder.ts'
 import { createRoles, embeddedRoles, OWNER } from './embedded-roles.ts'
@@ -259,7 +259,7 @@ async function waitUntilReady(child: ChildProcess, url: string, folder: DataFold
 
 /** Creates the database and the roles that are missing. `url` is the address of the server's own database. */
 async function createDatabase(url: string, ownerPassword: string): Promise<void> {
-  await using client = await connectClient(url, 'storefront-start')
+  await using client = await connectToAny(url, 'storefront-start')
   const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
   if (rowCount === 0) await client.query(sql`create database ${identifier(DATABASE)}`)
   await createRoles(client, ownerPassword)

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { connectClient } from '../pool.ts'
+import { connectToAny } from '../pool.ts'
 import { CANNOT_CONNECT_NOW, sqlState } from '../sql-state.ts'
 import { type DataFolder, readSecret } from './data-folder.ts'
 import { type Credentials, OWNER } from './embedded-roles.ts'
@@ -54,7 +54,7 @@ const PROBE_TIMEOUT_MS = 5_000
 /** Null when the server accepts the connection, else the error. */
 export async function probe(url: string): Promise<Error | null> {
   try {
-    await using _client = await connectClient(url, 'storefront-probe', AbortSignal.timeout(PROBE_TIMEOUT_MS))
+    await using _client = await connectToAny(url, 'storefront-probe', AbortSignal.timeout(PROBE_TIMEOUT_MS))
     return null
   } catch (error) {
     return error as Error

@@ -8,7 +8,7 @@ const DECIMAL = /^(-?)(\d+)(?:\.(\d*?)0*)?$/
 
 /** `12.5` EUR is 1250, exactly. Throws Unmappable when the amount has more decimals than the currency, or can mean thousands: `1.290`. */
 export function toMinor(amount: Decimal, currency: string): number {
-  if (typeof amount === 'string' && /^\s*-?\d{1,3}\.\d\d0\s*$/.test(amount) && minorDigits(currency) < 3)
+  if (typeof amount === 'string' && /^\s*-?[1-9]\d{0,2}\.\d\d0\s*$/.test(amount) && minorDigits(currency) < 3)
     unmappable(`${amount} can mean thousands`)
   const [, sign = '', whole = '', decimals = ''] = DECIMAL.exec(String(amount).trim()) ?? unmappable(`${amount} is no amount`)
   const minor = parseMajorUnits(decimals === '' ? whole : `${whole}.${decimals}`, currency)

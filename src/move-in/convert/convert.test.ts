@@ -143,6 +143,8 @@ const REFUSED: readonly [shop: string, format: string, change: Record<string, un
   ['woocommerce', 'CSV', { stock: '1.000' }, /no clear whole number/],
   ['woocommerce', 'CSV', { stock: '2.5' }, /no clear whole number/],
   ['woocommerce', 'CSV', { starts: '12/01/2027' }, /12\/01\/2027/],
+  ['woocommerce', 'CSV', { starts: '2026-13-45' }, /2026-13-45/],
+  ['woocommerce', 'CSV', { starts: '2026-02-30' }, /2026-02-30/],
   ['magento', 'CSV', { price: '1.290', before: '' }, /1\.290 can mean thousands/],
 ]
 for (const [shop, format, change, reason] of REFUSED) {

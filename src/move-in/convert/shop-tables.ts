@@ -5,6 +5,7 @@ import { readRecords } from '../../catalogue/import/csv-records.ts'
 import { InvalidLine } from '../../catalogue/import/imported-product.ts'
 import { toUtf8Lines } from '../../catalogue/import/spreadsheet-bytes.ts'
 import { readDecimal } from '../../catalogue/import/spreadsheet-cells.ts'
+import { isTime } from '../../event-time.ts'
 import { WrongFile } from './conversion.ts'
 import { asUnreadable } from './shop-records.ts'
 
@@ -85,9 +86,13 @@ export async function* readTable(file: string, { required, expected, encoding, a
   }
 }
 
-/** The day of a text such as `2026-03-01 00:00:00`; null for another form, such as `3/1/26`, which is that of the shop's language. */
+/**
+ * The day of a text such as `2026-03-01 00:00:00`; null for one that does not exist, and for another form, such as `3/1/26`, which is that of the
+ * shop's language.
+ */
 export function readDay(text: string): string | null {
-  return /^\d{4}-\d\d-\d\d/.exec(text)?.[0] ?? null
+  const day = /^\d{4}-\d\d-\d\d/.exec(text)?.[0] ?? null
+  return isTime(`${day}T00:00:00.000Z`) ? day : null
 }
 
 /** Whether the day of `now` is in a period; null: without a beginning, or an end. */
