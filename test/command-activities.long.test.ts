@@ -33,7 +33,6 @@ const PRODUCT = () => ({ sku: `A-${randomUUID()}`, name: 'A mug', category: 'mug
 const RUNS: Record<string, () => Promise<Run> | Run> = {
   'catalogue import': () => ({ args: ['-'], input: JSON.stringify(PRODUCT()) }),
   demo: () => ({ args: ['--fast', '--orders', '1'] }),
-  'import products': () => ({ args: [write('products', PRODUCT())] }),
   'import customers': () => ({ args: [write('customers', aCustomer('ada', { address_proven: true }))] }),
   'import orders': () => ({ args: [write('orders', anOrder(5_000))] }),
   'lake compact': () => ({ args: [] }),

@@ -86,10 +86,18 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'catalogue import',
     arguments: [{ name: 'FILE|-' }],
-    options: { format: oneOf(FORMATS, "the file's format, where its name and first line do not show it"), encoding },
-    help: 'adds and updates products by sku, from NDJSON or CSV, at half speed while orders come in; exit status 1 when a line was refused',
-    run: async (context, { format, encoding }, file = '') =>
-      (await import('./catalogue-commands.ts')).importFile(context, file, { format, encoding }),
+    options: {
+      format: oneOf(FORMATS, "the file's format, where its name and first line do not show it"),
+      encoding,
+      prove: flag('compares the number of products and the sums of their prices with the file'),
+      'dry-run': dryRun,
+      json,
+    },
+    help: 'adds and updates products by sku, from NDJSON or CSV, at half speed while orders come in; exit status 1 when a line was refused, or with `--prove` when file and store differ',
+    run: async (context, { format, encoding, prove, 'dry-run': isDryRun, json }, file = '') =>
+      prove || isDryRun || json
+        ? (await import('./import-commands.ts')).proveProducts(context, file, { format, encoding, isDryRun, json })
+        : (await import('./catalogue-commands.ts')).importFile(context, file, { format, encoding }),
   }),
   defineCommand({
     name: 'catalogue export',
@@ -134,14 +142,6 @@ export const COMMANDS: readonly Command[] = [
       { source = DEFAULT_SOURCE, 'dry-run': isDryRun, 'without-unusable-passwords': dropsUnusableHashes, json },
       file = '',
     ) => (await import('./import-commands.ts')).moveCustomersIn(context, file, { source, isDryRun, dropsUnusableHashes, json }),
-  }),
-  defineCommand({
-    name: 'import products',
-    arguments: [{ name: 'FILE' }],
-    options: { encoding, 'dry-run': dryRun, json },
-    help: 'adds and updates products as `catalogue import` does, and compares their number and prices with the file',
-    run: async (context, { encoding, 'dry-run': isDryRun, json }, file = '') =>
-      (await import('./import-commands.ts')).moveProductsIn(context, file, { encoding, isDryRun, json }),
   }),
   defineCommand({
     name: 'import orders',

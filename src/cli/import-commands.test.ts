@@ -6,9 +6,9 @@ import { type TestContext, test } from 'node:test'
 import { pino } from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { startStore } from '../../test/store.ts'
-import { moveProductsIn } from './import-commands.ts'
+import { proveProducts } from './import-commands.ts'
 
-/** What `storefront import products` prints for files with these contents. */
+/** What `storefront catalogue import --prove` prints for files with these contents. */
 async function startImports(t: TestContext) {
   const { pool, config, addresses } = await startStore(t)
   const folder = mkdtempSync(join(tmpdir(), 'import-'))
@@ -18,8 +18,8 @@ async function startImports(t: TestContext) {
     const lines: string[] = []
     const print = (line: string) => void lines.push(line)
     const terminal = { out: print, err: print, exit: () => assert.fail('exits') }
-    const values = { isDryRun, json: false, encoding: undefined }
-    const status = await moveProductsIn({ pool, config, addresses, terminal, logger }, join(folder, name), values)
+    const values = { isDryRun, json: false, format: undefined, encoding: undefined }
+    const status = await proveProducts({ pool, config, addresses, terminal, logger }, join(folder, name), values)
     return { status, lines }
   }
 }

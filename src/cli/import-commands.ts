@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { Passwords } from '../auth/passwords/password.ts'
-import { readImportLines } from '../catalogue/import/import-lines.ts'
+import { type ImportFormat, readImportLines } from '../catalogue/import/import-lines.ts'
 import { minorDigits } from '../currency.ts'
 import { OperatorError } from '../errors.ts'
 import { importCustomers } from '../move-in/import-customers.ts'
@@ -53,14 +53,14 @@ export async function moveOrdersIn(
   )
 }
 
-/** Moves products in. Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
-export async function moveProductsIn(
+/** Imports products and compares. Status 0 only when the store has every product of the file, and the sums of the prices are equal. */
+export async function proveProducts(
   { pool, config, terminal }: Contexts['database'],
   file: string,
-  { encoding, ...values }: Omit<ImportValues, 'source'> & { encoding: string | undefined },
+  { format, encoding, ...values }: Omit<ImportValues, 'source'> & { format: ImportFormat | undefined; encoding: string | undefined },
 ): Promise<number> {
   return report(terminal, 'products', { ...values, source: 'products' }, file, (options) =>
-    importProducts(pool, readImportLines(open(file), { fileName: file, currency: config.currency, encoding }), options),
+    importProducts(pool, readImportLines(open(file), { format, fileName: file, currency: config.currency, encoding }), options),
   )
 }
 

@@ -1,5 +1,5 @@
 import { doingOfCommand } from '../activity/record-activity.ts'
-import { importBatches } from '../catalogue/import/import-catalogue.ts'
+import { importBesideOrders } from '../catalogue/import/import-catalogue.ts'
 import type { ImportLine } from '../catalogue/import/imported-product.ts'
 import { readMajorUnits } from '../currency.ts'
 import type { Pool } from '../db/pool.ts'
@@ -11,7 +11,7 @@ import { Tally, UNREADABLE } from './tally.ts'
 const LOOK_SIZE = 1_000
 
 /**
- * Creates and updates products, as `storefront catalogue import` does, and compares their number and the sums of their prices with the store. `lines`
+ * Creates and updates products, and compares their number and the sums of their prices with the store. `lines`
  * must yield each sku once.
  */
 export async function importProducts(
@@ -40,8 +40,8 @@ export async function importProducts(
     await look()
     return result
   }
-  let lineCount = 0
-  for await (const results of importBatches(pool, counted, { doing: doingOfCommand('import products') })) {
+  const settings = { doing: doingOfCommand('catalogue import'), ...(onProgress && { onProgress }) }
+  for await (const results of importBesideOrders(pool, counted, settings)) {
     for (const one of results) {
       if ('error' in one) refuse(one.line, one.error)
       else if (one.outcome === 'updated') result.updated++
@@ -52,8 +52,6 @@ export async function importProducts(
       results.flatMap((one) => ('sku' in one ? one.sku : [])),
       result.store,
     )
-    lineCount += results.length
-    onProgress?.(lineCount)
   }
   return result
 }

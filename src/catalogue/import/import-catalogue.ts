@@ -54,7 +54,7 @@ const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 /**
  * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called for every line that
  * failed. Each batch is one transaction: an aborted import keeps the batches before. It can be repeated, except for lines with a `stock_delta`
- * without `reference`, which are added again. While orders come in, it pauses after each batch for as long as that took.
+ * without `reference`, which are added again.
  */
 export async function importCatalogue(
   pool: Pool,
@@ -63,6 +63,21 @@ export async function importCatalogue(
   settings: ImportSettings = {},
 ): Promise<ImportResult> {
   const counts: ImportResult = { created: 0, updated: 0, unchanged: 0, failed: 0 }
+  for await (const results of importBesideOrders(pool, lines, settings)) {
+    for (const result of results) {
+      if ('error' in result) onError(result.line, result.error)
+      counts['error' in result ? 'failed' : result.outcome]++
+    }
+  }
+  return counts
+}
+
+/** As `importBatches`; while orders come in, batches are small, and it pauses after each for as long as that took. */
+export async function* importBesideOrders(
+  pool: Pool,
+  lines: AsyncIterable<ImportLine>,
+  settings: ImportSettings = {},
+): AsyncGenerator<LineResult[]> {
   let lineCount = 0
   let isBusy = await hasRecentOrders(pool)
   let beganAt = performance.now()
@@ -75,10 +90,7 @@ export async function importCatalogue(
     return isBusy ? BUSY_BATCH_SIZE : BATCH_SIZE
   }
   for await (const results of importBatches(pool, lines, { batchSize, ...settings })) {
-    for (const result of results) {
-      if ('error' in result) onError(result.line, result.error)
-      counts['error' in result ? 'failed' : result.outcome]++
-    }
+    yield results
     lineCount += results.length
     settings.onProgress?.(lineCount)
     const tookMs = performance.now() - beganAt
@@ -86,7 +98,6 @@ export async function importCatalogue(
     if (isBusy) await (settings.pause ?? delay)(tookMs)
     beganAt = askedAt = performance.now()
   }
-  return counts
 }
 
 /** An import takes most of a processor of the database, for which orders and their events would wait. See docs/decisions/0280. */
