@@ -71,8 +71,15 @@ test('a network of which an item does not fit is passed by none of those that ha
 test('the newest item is dropped of the account with most in the network with most, and of all at a tie', () => {
   const queue = queueOfNetworks('m:c1', 'm:c2', 'n:a1', 'n:b1', 'n:b2', 'n:d1', 'm:c3')
   assert.deepEqual(
-    Array.from({ length: 8 }, () => queue.dropFromLongest()),
+    Array.from({ length: 8 }, () => queue.dropFromHeaviest()),
     ['n:b2', 'm:c3', 'n:d1', 'n:b1', 'm:c2', 'n:a1', 'm:c1', undefined],
   )
   assert.equal(queue.length, 0)
+})
+
+test('the heaviest owner loses its newest item, also when another one has more items', () => {
+  const queue = queueOf('a1', 'a2', 'a3')
+  queue.push(['b'], 'b1', 2)
+  queue.push(['b'], 'b2', 3)
+  assert.deepEqual([queue.weight, queue.dropFromHeaviest(), queue.weight, queue.dropFromHeaviest(), queue.length], [8, 'b2', 5, 'a3', 3])
 })

@@ -4,16 +4,20 @@
  */
 export type CountedFor = readonly string[]
 
-interface Queued<Item> {
-  item: Item
-  /** Greater for what came later. */
-  number: number
+interface Owner {
+  /** The weight of its items. */
+  weight: number
+  /** Greater for the owner whose newest item came later. */
+  newest: number
 }
 
-/** The items of one network: those of each account, in the order of the turns. `since`: when it began to wait for its turn. */
-interface Network<Item> {
-  accounts: Map<string, Queued<Item>[]>
-  length: number
+interface Account<Item> extends Owner {
+  items: { item: Item; weight: number; number: number }[]
+}
+
+/** `accounts` is in the order of the turns. `since`: when the network began to wait for its turn. */
+interface Network<Item> extends Owner {
+  accounts: Map<string, Account<Item>>
   since: number
 }
 
@@ -22,10 +26,16 @@ export class FairQueue<Item> {
   /** In the order of the turns. */
   #networks = new Map<string, Network<Item>>()
   #length = 0
+  #weight = 0
   #pushed = 0
 
   get length(): number {
     return this.#length
+  }
+
+  /** The weight of all items. */
+  get weight(): number {
+    return this.#weight
   }
 
   /** The number of networks, and of accounts without one, that have items in it. */
@@ -33,15 +43,16 @@ export class FairQueue<Item> {
     return this.#networks.size
   }
 
-  push(countedFor: CountedFor, item: Item): void {
-    const [account, name] = ownersOf(countedFor)
-    const network: Network<Item> = this.#networks.get(name) ?? { accounts: new Map(), length: 0, since: performance.now() }
+  push(countedFor: CountedFor, item: Item, weight = 1): void {
+    const [accountName, name] = ownersOf(countedFor)
+    const network: Network<Item> = this.#networks.get(name) ?? { accounts: new Map(), weight: 0, newest: 0, since: performance.now() }
     this.#networks.set(name, network)
-    const items = network.accounts.get(account) ?? []
-    network.accounts.set(account, items)
-    items.push({ item, number: this.#pushed++ })
-    network.length += 1
-    this.#length += 1
+    const account: Account<Item> = network.accounts.get(accountName) ?? { items: [], weight: 0, newest: 0 }
+    network.accounts.set(accountName, account)
+    const number = ++this.#pushed
+    account.items.push({ item, weight, number })
+    account.newest = network.newest = number
+    this.#count(network, account, 1, weight)
   }
 
   /**
@@ -64,7 +75,7 @@ export class FairQueue<Item> {
         const { value, done } = turn.next()
         if (done === true) continue
         this.#networks.delete(name)
-        if (network.length > 0) this.#networks.set(name, Object.assign(network, { since: performance.now() }))
+        if (network.accounts.size > 0) this.#networks.set(name, Object.assign(network, { since: performance.now() }))
         yield value
       }
     } finally {
@@ -76,53 +87,63 @@ export class FairQueue<Item> {
   }
 
   *#takeOf(network: Network<Item>, isReady: (item: Item) => boolean, fits: (item: Item) => boolean): Generator<Item, undefined> {
-    for (const [account, items] of network.accounts) {
-      const index = items.findIndex(({ item }) => isReady(item))
-      const next = items[index]
+    for (const [name, account] of network.accounts) {
+      const index = account.items.findIndex(({ item }) => isReady(item))
+      const next = account.items[index]
       if (next === undefined || !fits(next.item)) continue
-      items.splice(index, 1)
-      network.length -= 1
-      this.#length -= 1
-      network.accounts.delete(account)
-      if (items.length > 0) network.accounts.set(account, items)
+      account.items.splice(index, 1)
+      this.#count(network, account, -1, -next.weight)
+      network.accounts.delete(name)
+      if (account.items.length > 0) network.accounts.set(name, account)
       yield next.item
     }
   }
 
+  /** The number of items that are ready. */
+  count(isReady: (item: Item) => boolean): number {
+    let count = 0
+    for (const { accounts } of this.#networks.values())
+      for (const { items } of accounts.values()) for (const { item } of items) if (isReady(item)) count++
+    return count
+  }
+
   /** How long the next network that is ready has waited for its turn, in milliseconds. */
   turnWaitMs(isReady: (item: Item) => boolean): number {
-    const hasReady = (items: Queued<Item>[]) => items.some(({ item }) => isReady(item))
+    const hasReady = ({ items }: Account<Item>) => items.some(({ item }) => isReady(item))
     for (const { accounts, since } of this.#networks.values()) if (accounts.values().some(hasReady)) return performance.now() - since
     return 0
   }
 
   /** Removes an item. Returns false when it is not in the queue. */
   remove(countedFor: CountedFor, item: Item): boolean {
-    const [account, name] = ownersOf(countedFor)
+    const [accountName, name] = ownersOf(countedFor)
     const network = this.#networks.get(name)
-    const items = network?.accounts.get(account) ?? []
-    const index = items.findIndex((queued) => queued.item === item)
-    if (network === undefined || index < 0) return false
-    items.splice(index, 1)
-    network.length -= 1
-    this.#length -= 1
-    if (items.length === 0) network.accounts.delete(account)
-    if (network.length === 0) this.#networks.delete(name)
+    const account = network?.accounts.get(accountName)
+    const index = account?.items.findIndex((queued) => queued.item === item) ?? -1
+    const [removed] = index < 0 ? [] : (account?.items.splice(index, 1) ?? [])
+    if (network === undefined || account === undefined || removed === undefined) return false
+    this.#count(network, account, -1, -removed.weight)
+    account.newest = account.items.at(-1)?.number ?? 0
+    if (account.items.length === 0) network.accounts.delete(accountName)
+    network.newest = Math.max(0, ...network.accounts.values().map(({ newest }) => newest))
+    if (network.accounts.size === 0) this.#networks.delete(name)
     return true
   }
 
-  /** Removes the newest item of the account that has most, of the network that has most. Of several with as many, the one that came last counts. */
-  dropFromLongest(): Item | undefined {
-    const network = longest(
-      this.#networks,
-      ({ length }) => length,
-      ({ accounts }) => Math.max(...accounts.values().map(newest)),
-    )
-    if (network === undefined) return undefined
-    const account = longest(network[1].accounts, ({ length }) => length, newest)
-    const item = account?.[1].at(-1)?.item
-    if (account !== undefined && item !== undefined) this.remove([account[0], network[0]], item)
+  /** Removes the newest item of the heaviest account in the heaviest network. Of several with one weight, the one whose newest item came last counts. */
+  dropFromHeaviest(): Item | undefined {
+    const [name = '', network] = heaviest(this.#networks)
+    const [accountName = '', account] = heaviest(network?.accounts ?? new Map<string, Account<Item>>())
+    const item = account?.items.at(-1)?.item
+    if (item !== undefined) this.remove([accountName, name], item)
     return item
+  }
+
+  #count(network: Network<Item>, account: Account<Item>, items: number, weight: number): void {
+    account.weight += weight
+    network.weight += weight
+    this.#weight += weight
+    this.#length += items
   }
 }
 
@@ -131,17 +152,12 @@ function ownersOf(countedFor: CountedFor): [account: string, network: string] {
   return [countedFor[0] ?? '', countedFor.at(-1) ?? '']
 }
 
-function newest(items: readonly Queued<unknown>[]): number {
-  return items.at(-1)?.number ?? -1
-}
-
-function longest<Owner>(owners: Map<string, Owner>, lengthOf: (owner: Owner) => number, newestOf: (owner: Owner) => number) {
-  let found: { entry: [string, Owner]; length: number; newest: number } | undefined
+function heaviest<One extends Owner>(owners: Map<string, One>): [string, One] | [] {
+  let found: [string, One] | [] = []
   for (const entry of owners) {
-    const length = lengthOf(entry[1])
-    if (found !== undefined && length < found.length) continue
-    const newest = newestOf(entry[1])
-    if (found === undefined || length > found.length || newest > found.newest) found = { entry, length, newest }
+    const [, { weight, newest }] = entry
+    const most = found[1]
+    if (most === undefined || weight > most.weight || (weight === most.weight && newest > most.newest)) found = entry
   }
-  return found?.entry
+  return found
 }

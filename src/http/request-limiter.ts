@@ -65,7 +65,7 @@ export class RequestLimiter {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiting = { countedFor, begin: resolve, refuse: reject }
     this.#waiting.push(countedFor, waiting)
-    if (this.#waiting.length > this.#limits.maxWaiting) this.#waiting.dropFromLongest()?.refuse(this.#refusal())
+    if (this.#waiting.length > this.#limits.maxWaiting) this.#waiting.dropFromHeaviest()?.refuse(this.#refusal())
     const timer = setTimeout(() => {
       if (this.#waiting.remove(countedFor, waiting)) reject(this.#refusal())
     }, this.#limits.waitMs)

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { canOneRowBeAtFault, isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
+import { FairQueue } from '../../http/fair-queue.ts'
 import type { Outcome } from './batch-decision.ts'
 import { rowsAreLocked } from './locked-rows.ts'
 import type { OrderRequest } from './order-request.ts'
 import type { PlacingAttempt } from './place-orders.ts'
-import { requestInProgress, type WaitingOrder } from './waiting-order.ts'
+import { requestInProgress, type WaitingOrder, weightOf } from './waiting-order.ts'
 
 export interface DeferredOrdersOptions {
   /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
@@ -19,7 +20,7 @@ export interface DeferredOrdersOptions {
 export const DEFERRED_LIMITS = {
   /** How long an order waits for another transaction that has its key or its rows. */
   deferredMs: 2_000,
-  /** Deferred orders and lines at most; more are refused with 503. */
+  /** Deferred orders and lines that wait at most. Above it the newest order of the account with most, in the network with most, is refused with 503. */
   deferredOrders: 1_000,
   deferredLines: 50_000,
   /** Orders placed alone at once: each holds a connection while it waits. */
@@ -35,11 +36,9 @@ export class DeferredOrders {
   readonly #limits: typeof DEFERRED_LIMITS
   /** Puts an order into the queue for a later batch. */
   readonly #enqueue: (order: WaitingOrder) => void
-  /** Orders to be placed alone, in turns: it is not known when what they need will be free. */
-  readonly #contended: WaitingOrder[] = []
+  /** Orders that wait: for rows that are locked, or for their turn to be placed alone, when it is not known when what they need will be free. */
+  readonly #waiting = new FairQueue<WaitingOrder>()
   #alone = 0
-  #deferred = 0
-  #deferredLines = 0
 
   constructor(options: DeferredOrdersOptions, limits: typeof DEFERRED_LIMITS, enqueue: (order: WaitingOrder) => void) {
     this.#options = options
@@ -55,55 +54,61 @@ export class DeferredOrders {
     else this.#placeInTurn(order, requestInProgress())
   }
 
-  /** Defers an order so that it does not hold up others. Refuses it when too many are deferred, or it was deferred for too long. */
-  #defer(order: WaitingOrder, error: unknown): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
+  /** Defers an order so that it does not hold up others. Refuses it when it was deferred for too long, and the newest one of the heaviest when too many are. */
+  #defer(order: WaitingOrder, error: unknown, isContended: boolean): order is WaitingOrder & Required<Pick<WaitingOrder, 'deferred'>> {
     const { deferredMs, deferredOrders, deferredLines } = this.#limits
-    if (order.deferred === undefined) {
-      const lines = order.request.basket.lines.length
-      if (this.#deferred >= deferredOrders || this.#deferredLines >= deferredLines) {
-        order.answer.reject(error)
-        return false
-      }
-      this.#deferred += 1
-      this.#deferredLines += lines
-      const uncount = () => {
-        this.#deferred -= 1
-        this.#deferredLines -= lines
-      }
-      order.answer.promise.then(uncount, uncount)
+    order.deferred = { since: order.deferred?.since ?? performance.now(), error, isContended }
+    if (performance.now() - order.deferred.since >= deferredMs) {
+      order.answer.reject(error)
+      return false
     }
-    order.deferred = { since: order.deferred?.since ?? performance.now(), error }
-    if (performance.now() - order.deferred.since < deferredMs) return true
-    order.answer.reject(error)
-    return false
+    this.#waiting.push(order.countedFor, order, weightOf(order, deferredLines / deferredOrders))
+    while (this.#waiting.weight > deferredLines) {
+      const dropped = this.#waiting.dropFromHeaviest()
+      dropped?.answer.reject(dropped.deferred?.error)
+    }
+    return true
   }
 
   /** Places an order with a later batch, as soon as the rows that it needs are free. */
   async #placeWhenFree(order: WaitingOrder): Promise<void> {
     const error = rowsAreLocked()
-    if (!this.#defer(order, error)) return
+    if (!this.#defer(order, error, false)) return
     const leftMs = order.deferred.since + this.#limits.deferredMs - performance.now()
-    if (await this.#options.untilFree(order.request, leftMs)) this.#enqueue(order)
-    else order.answer.reject(error)
+    let [isFree, isWaiting] = [false, false]
+    try {
+      isFree = await this.#options.untilFree(order.request, leftMs)
+    } finally {
+      isWaiting = this.#waiting.remove(order.countedFor, order)
+    }
+    if (!isFree) order.answer.reject(error)
+    else if (isWaiting) this.#enqueue(order)
   }
 
   #placeInTurn(order: WaitingOrder, error: unknown): void {
-    if (!this.#defer(order, error)) return
-    this.#contended.push(order)
-    void this.#workOnContended()
+    if (this.#defer(order, error, true)) void this.#workOnContended()
   }
 
   async #workOnContended(): Promise<void> {
     const { aloneAtOnce, aloneTurnMs, aloneTurnMinMs, deferredMs } = this.#limits
     if (this.#alone >= aloneAtOnce) return
     this.#alone += 1
-    for (let order = this.#contended.shift(); order !== undefined; order = this.#contended.shift()) {
+    for (let order = this.#takeContended(); order !== undefined; order = this.#takeContended()) {
       const leftMs = (order.deferred?.since ?? 0) + deferredMs - performance.now()
-      const turnMs = Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#contended.length)))
-      if (leftMs <= 0) order.answer.reject(order.deferred?.error)
-      else if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
+      // 0 would be no bound.
+      const turnMs = Math.max(1, Math.min(leftMs, Math.max(aloneTurnMinMs, aloneTurnMs / (1 + this.#waiting.count(isContended)))))
+      if ((await this.#placeAlone(order, turnMs)) instanceof AppError) await delay(Math.min(leftMs, aloneTurnMinMs))
     }
     this.#alone -= 1
+  }
+
+  /** The next one, of networks and their accounts in turn. Refuses those that have waited for too long. */
+  #takeContended(): WaitingOrder | undefined {
+    const oldest = performance.now() - this.#limits.deferredMs
+    const isLate = ({ deferred }: WaitingOrder) => deferred?.isContended === true && deferred.since <= oldest
+    for (const order of this.#waiting.take(isLate, () => true)) order.answer.reject(order.deferred?.error)
+    for (const order of this.#waiting.take(isContended, () => true)) return order
+    return undefined
   }
 
   /** Returns the error, null without one. An order that needs more time is deferred for another turn. */
@@ -144,3 +149,5 @@ export class DeferredOrders {
     if (!isAnswered) this.#options.onBatchFailed?.(error, batch.length)
   }
 }
+
+const isContended = ({ deferred }: WaitingOrder) => deferred?.isContended === true

@@ -140,51 +140,6 @@ test('never has two orders with one key in flight at once, and places those with
   assert.deepEqual(batches, [['key'], [null], ['key']])
 })
 
-test('of a customer with many connections and large orders a share is accepted, and ten others are in the batches after it', async () => {
-  const batches: OrderRequest[][] = []
-  let release = () => {}
-  const batcher = createBatcher({
-    async placeOrders(requests) {
-      batches.push([...requests])
-      const gate = Promise.withResolvers<void>()
-      release = gate.resolve
-      await gate.promise
-      return placeAll(requests)
-    },
-    limits: { batchLines: 100, customerOrders: 8, customerLines: 200 },
-  })
-  const lines = Array.from({ length: 50 }, () => ({ product_id: randomUUID(), quantity: 1 }))
-  const large = (userId: string): OrderRequest => ({ ...request(), userId, basket: { sent: [], lines } })
-  const greedy = Array.from({ length: 64 }, () => batcher.place(large('greedy')))
-  const polite = Array.from({ length: 10 }, () => batcher.place(request()))
-  // Of one network, such as guests behind one address.
-  const guests = Array.from({ length: 20 }, () => batcher.place(request(), ['192.0.2.7']))
-  const outcomes = Promise.allSettled(greedy)
-  const guestOutcomes = Promise.allSettled(guests)
-  let isDone = false
-  const done = Promise.all([...polite, outcomes, guestOutcomes]).finally(() => {
-    isDone = true
-  })
-  while (!isDone) {
-    release()
-    await setImmediate()
-  }
-  await done
-  const counts = async (all: typeof outcomes) => Object.groupBy(await all, ({ status }) => status)
-  const { fulfilled = [], rejected = [] } = await counts(outcomes)
-  assert.deepEqual([fulfilled.length, rejected.length], [4, 60])
-  const { code, details } = (rejected[0] as PromiseRejectedResult).reason
-  assert.deepEqual([code, details.headers], ['rate_limited', { 'retry-after': '1' }])
-  assert.equal((await counts(guestOutcomes)).fulfilled?.length, 8)
-  assert.ok(batches.length <= 4, `${batches.length} batches`)
-  // Answered orders no longer count.
-  const before = batches.length
-  const again = batcher.place(large('greedy'))
-  while (batches.length === before) await setImmediate()
-  release()
-  assert.equal((await again).orderId, 'greedy')
-})
-
 /** A batcher whose batches end when `release` is called, of which the first two are in flight. */
 async function createHeldBatcher(limits: OrderBatcherOptions['limits'] = {}) {
   const batches: OrderRequest[][] = []
@@ -200,9 +155,9 @@ async function createHeldBatcher(limits: OrderBatcherOptions['limits'] = {}) {
     },
   })
   const answers: Promise<unknown>[] = []
-  const place = (userId: string, lines = 1) => {
+  const place = (userId: string, lines = 1, network: string[] = []) => {
     const basket = { sent: [], lines: Array.from({ length: lines }, () => ({ product_id: randomUUID(), quantity: 1 })) }
-    const answer = batcher.place({ ...request(), userId, basket })
+    const answer = batcher.place({ ...request(), userId, basket }, [userId, ...network])
     answers.push(answer.catch(() => {}))
     return answer
   }
@@ -241,7 +196,7 @@ for (const [greedy, orders, lines] of [
   }, async () => {
     const { place, nextBatch, finish } = await createHeldBatcher()
     for (let order = 0; order < orders; order++) {
-      // What is above a share is refused.
+      // What is above the queue is refused.
       for (let customer = 0; customer < greedy; customer++) place(`greedy ${customer}`, lines).catch(() => {})
     }
     const answer = place('polite', 5)
@@ -265,18 +220,67 @@ test('an order of many lines is in one of the next batches while small ones keep
   await finish()
 })
 
-test('a full queue refuses those who have much in it, and admits a few small orders of others up to a reserve', {
-  timeout: 60_000,
-}, async () => {
-  const { batcher, place, finish } = await createHeldBatcher({ waitingOrders: 20, reservedOrders: 7 })
+test('of a full queue the newest orders of the account with most, in the network with most, are refused', { timeout: 60_000 }, async () => {
+  const { batcher, place, finish } = await createHeldBatcher({ waitingOrders: 20, waitingLines: 1_000 })
+  const office = ['office']
   const greedy = Array.from({ length: 20 }, () => place('greedy'))
   await assert.rejects(place('greedy'), { code: 'overloaded' })
-  await assert.rejects(place('large', 1_000), { code: 'overloaded' })
-  const polite = Array.from({ length: 4 }, () => place('polite'))
-  await assert.rejects(place('polite'), { code: 'overloaded' })
-  const others = Array.from({ length: 3 }, (_, other) => place(`other ${other}`))
-  await assert.rejects(place('late'), { code: 'overloaded' })
-  assert.equal(batcher.fullness, 5 / 20)
+  // An order of 50 lines or fewer weighs as much as one of 50, and a larger one as much as its lines.
+  const others = [place('large', 400), ...Array.from({ length: 4 }, (_, account) => place(`account ${account}`, 1, office))]
+  await Promise.all(greedy.slice(8).map((answer) => assert.rejects(answer, { code: 'overloaded' })))
+  await assert.rejects(place('huge', 500), { code: 'overloaded' })
+  assert.equal(batcher.fullness, 3 / 20)
   await finish()
-  await Promise.all([...greedy, ...polite, ...others])
+  await Promise.all([...greedy.slice(0, 8), ...others])
+})
+
+test('sixty accounts of one network have as many turns as one account of another', { timeout: 60_000 }, async () => {
+  const { place, nextBatch, finish } = await createHeldBatcher({ batchOrders: 20 })
+  for (let account = 0; account < 60; account++) place(`farm ${account}`, 1, ['farm'])
+  for (let order = 0; order < 10; order++) place('shopper')
+  const batch = await nextBatch()
+  assert.equal(batch.filter((customer) => customer === 'shopper').length, 10, batch.join())
+  await finish()
+})
+
+test('orders that are placed alone take turns: one of a shopper waits for one of a network that has many', {
+  timeout: 60_000,
+}, async () => {
+  const placed: string[] = []
+  const batcher = createBatcher({
+    limits: { aloneAtOnce: 1 },
+    async placeOrders(requests, { maxLockMs }) {
+      if (maxLockMs === undefined) return requests.map(() => ({ kind: 'in_progress' }))
+      placed.push(...requests.map(({ userId }) => userId))
+      await setImmediate()
+      return placeAll(requests)
+    },
+  })
+  const place = (userId: string, network: string) => batcher.place({ ...request(), userId }, [userId, network])
+  const farm = Array.from({ length: 60 }, (_, account) => place(`farm ${account}`, 'farm'))
+  const shopper = place('shopper', 'home')
+  await Promise.all([...farm, shopper])
+  assert.equal(placed.length, 61)
+  assert.ok(placed.indexOf('shopper') <= 2, placed.join())
+})
+
+test('of too many deferred orders the newest of the network with most are refused', { timeout: 60_000 }, async () => {
+  const free = Promise.withResolvers<boolean>()
+  let hasBlocked = false
+  const batcher = createBatcher({
+    limits: { deferredOrders: 10, deferredLines: 500 },
+    untilFree: () => free.promise,
+    placeOrders: async (requests) => (hasBlocked ? placeAll(requests) : requests.map(() => ({ kind: 'blocked' }))),
+  })
+  const place = (userId: string, network: string) => batcher.place({ ...request(), userId }, [userId, network])
+  const farm = Array.from({ length: 12 }, (_, account) => place(`farm ${account}`, 'farm'))
+  const shopper = place('shopper', 'home')
+  const outcomes = Promise.allSettled([...farm, shopper])
+  await Promise.all(farm.slice(9).map((answer) => assert.rejects(answer, { code: 'unavailable' })))
+  hasBlocked = true
+  free.resolve(true)
+  assert.deepEqual(
+    (await outcomes).map(({ status }) => status),
+    [...Array(9).fill('fulfilled'), ...Array(3).fill('rejected'), 'fulfilled'],
+  )
 })

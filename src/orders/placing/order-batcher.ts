@@ -4,14 +4,13 @@ import { PriceList } from '../../catalogue/products.ts'
 import { loggableError } from '../../db/loggable-error.ts'
 import { type CountedFor, FairQueue } from '../../http/fair-queue.ts'
 import type { PlacedOrder } from './batch-decision.ts'
-import { CustomerShares } from './customer-shares.ts'
 import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions } from './deferred-orders.ts'
 import { OptimisticBackoff } from './optimistic-backoff.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
 import { type PlacingContext, placeOrders } from './place-orders.ts'
 import { observe, type PlacingObserver } from './placing-observer.ts'
 import { UnusualOwners } from './unusual-owners.ts'
-import { tooBusy, tooManyOfOne, type WaitingOrder } from './waiting-order.ts'
+import { tooBusy, type WaitingOrder, weightOf } from './waiting-order.ts'
 
 export interface OrderBatcherOptions extends DeferredOrdersOptions {
   /** Orders that have a key in common are never in two batches at once. */
@@ -26,16 +25,9 @@ const LIMITS = {
   batchLines: 2_000,
   /** An order of at most this number of lines joins a batch that has all its lines: large orders of others do not delay it. */
   smallOrderLines: 8,
-  /** Orders and lines that wait at most; more are refused with 503. */
+  /** Orders and lines that wait at most. Above it the newest order of the account with most, in the network with most, is refused with 503. */
   waitingOrders: 2_000,
   waitingLines: 100_000,
-  /** Orders above these that customers with few unanswered ones, and few lines in them, still add. */
-  reservedOrders: 500,
-  fewOrders: 4,
-  fewLines: 32,
-  /** Unanswered orders and lines of one customer at most: some batches, while most of what may wait is for others. More are refused with 429. */
-  customerOrders: 500,
-  customerLines: 10_000,
   /** How long an order waits for its batch to begin. */
   waitMs: 10_000,
   ...DEFERRED_LIMITS,
@@ -74,9 +66,7 @@ export function createOrderBatcher({ logger, observer, ...options }: PlacingOpti
 export class OrderBatcher {
   readonly #options: OrderBatcherOptions
   readonly #limits: typeof LIMITS
-  readonly #shares: CustomerShares
   readonly #waiting = new FairQueue<WaitingOrder>()
-  #waitingLines = 0
   #isWorking = false
   readonly #batchesInFlight = new Set<Promise<unknown>>()
   readonly #lockKeysInFlight = new Set<string>()
@@ -86,7 +76,6 @@ export class OrderBatcher {
   constructor(options: OrderBatcherOptions) {
     this.#options = options
     this.#limits = { ...LIMITS, ...options.limits }
-    this.#shares = new CustomerShares(this.#limits)
     this.#deferred = new DeferredOrders(options, this.#limits, (order) => this.#enqueue(order))
   }
 
@@ -95,37 +84,20 @@ export class OrderBatcher {
     return this.#waiting.owners / this.#limits.waitingOrders
   }
 
-  /**
-   * Returns when the order is committed. Throws the reason for a refusal, `overloaded` when too many orders wait,
-   * and `rate_limited` when too many of them count for one: the customer, or the network of a guest.
-   */
+  /** Returns when the order is committed. Throws the reason for a refusal, and `overloaded` when too many orders wait. */
   place(request: OrderRequest, countedFor: CountedFor = [request.userId]): Promise<PlacedOrder> {
     const [customer = request.userId] = countedFor
-    const lines = request.basket.lines.length
-    if (this.#isFullFor(customer, lines)) {
-      this.#options.observer?.orderRefused('overloaded')
-      return Promise.reject(tooBusy())
-    }
     const answer = Promise.withResolvers<PlacedOrder>()
-    if (!this.#shares.take(customer, lines, answer.promise)) {
-      this.#options.observer?.orderRefused('rate_limited')
-      return Promise.reject(tooManyOfOne())
-    }
     const lockKeys = this.#options.lockKeysOf(request)
     this.#enqueue({ request, countedFor, customer, lockKeys, since: performance.now(), answer })
     if (this.#options.observer !== undefined) observe(answer.promise, this.#options.observer)
     return answer.promise
   }
 
-  #isFullFor(customer: string, lines: number): boolean {
-    const { waitingOrders, waitingLines, reservedOrders } = this.#limits
-    if (this.#waiting.length < waitingOrders && this.#waitingLines < waitingLines) return false
-    return this.#waiting.length >= waitingOrders + reservedOrders || !this.#shares.usesLittleWith(customer, lines)
-  }
-
   #enqueue(order: WaitingOrder): void {
-    this.#waiting.push(order.countedFor, order)
-    this.#waitingLines += order.request.basket.lines.length
+    const { waitingOrders, waitingLines } = this.#limits
+    this.#waiting.push(order.countedFor, order, weightOf(order, waitingLines / waitingOrders))
+    while (this.#waiting.weight > waitingLines) this.#waiting.dropFromHeaviest()?.answer.reject(tooBusy())
     if (!this.#isWorking) void this.#work()
   }
 
@@ -167,7 +139,6 @@ export class OrderBatcher {
     }
     for (const order of this.#waiting.take(isReady, fits)) {
       const lines = order.request.basket.lines.length
-      this.#waitingLines -= lines
       if (order.since < oldest) {
         order.answer.reject(tooBusy())
         continue

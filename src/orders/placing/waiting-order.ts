@@ -13,20 +13,19 @@ export interface WaitingOrder {
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
-  /** Of an order that was deferred: since when, and the error after `deferredMs`. */
-  deferred?: { since: number; error: unknown }
+  /** Of an order that was deferred: since when, the error after `deferredMs`, and whether it waits for its turn to be placed alone. */
+  deferred?: { since: number; error: unknown; isContended: boolean }
+}
+
+/** What an order takes of a queue that is bounded in lines: its lines, at least `least`, which bounds the orders too. */
+export function weightOf({ request }: WaitingOrder, least: number): number {
+  return Math.max(request.basket.lines.length, least)
 }
 
 const RETRY_AFTER_SECONDS = '1'
 
 export function requestInProgress(): AppError {
   return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
-    headers: { 'retry-after': RETRY_AFTER_SECONDS },
-  })
-}
-
-export function tooManyOfOne(): AppError {
-  return new AppError('rate_limited', 'Too many orders of this customer wait for their answer.', {
     headers: { 'retry-after': RETRY_AFTER_SECONDS },
   })
 }
