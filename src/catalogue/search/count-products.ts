@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/pool.ts'
-import { allOf, sql } from '../../db/sql.ts'
+import { allOf, type Sql, sql } from '../../db/sql.ts'
 import { matchSource } from '../categories/list-source.ts'
 import type { LocatedFilters } from '../product-query.ts'
 import { filterConditions, type TextQuery } from './filter-sql.ts'
@@ -7,7 +7,7 @@ import { filterConditions, type TextQuery } from './filter-sql.ts'
 /** The most products that are counted. Beyond it the answer is the planner's estimate. */
 const COUNTED = 10_000
 /** The most that finding products may cost, in the planner's unit, about the time of reading a page: more than finding as many with an index. */
-const MAX_COST = 12_000
+export const MAX_COST = 12_000
 /** The most members of a category: they are counted in its index. */
 const MEMBERS_COUNTED = 20_000
 
@@ -21,9 +21,9 @@ export async function countProducts(
   const isCategoryAlone =
     categoryIds?.length === 1 && !isCollapsed && filterConditions('product', { ...filters, categoryIds: null }, textQuery).length === 1
   if (isCategoryAlone) return countMembers(db, categoryIds[0] ?? '')
-  const { estimate, isCheap } = await estimateProducts(db, filters, textQuery)
+  const { estimate, cost } = await estimateProducts(db, filters, textQuery)
   // Too many to be counted exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts the first.
-  if (estimate > 2 * COUNTED || !isCheap) return { value: estimate, exact: false }
+  if (estimate > 2 * COUNTED || cost > MAX_COST) return { value: estimate, exact: false }
   const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ matches: number; entries: number }>(
     sql`select count(*) as matches, count(${isCollapsed ? ENTRY : ANY}) as entries
@@ -47,32 +47,29 @@ async function countMembers(db: Queryable, categoryId: string): Promise<{ value:
   )
   const { members = 0 } = rows[0] ?? {}
   if (members <= MEMBERS_COUNTED) return { value: members, exact: true }
-  const { rows: estimated } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number } }] }>(
-    sql`explain (format json) select from product_categories where category_id = ${categoryId} and is_listed`,
-  )
-  return { value: Math.max(members, estimated[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0), exact: false }
+  const { estimate } = await estimateRows(db, sql`select from product_categories where category_id = ${categoryId} and is_listed`)
+  return { value: Math.max(members, estimate), exact: false }
 }
 
 // A group and an id cannot be mixed up: one of the two is null.
 const ENTRY = sql`distinct (variant_group, case when variant_group is null then id end)`
 const ANY = sql`*`
 
-/**
- * The number of products that PostgreSQL's planner expects from its statistics, in a few hundred microseconds. `isCheap`: to find them it does not
- * expect to read far more than these.
- */
-export async function estimateProducts(
+/** The number of products that PostgreSQL's planner expects from its statistics, and what it expects finding them to cost. */
+export function estimateProducts(
   db: Queryable,
   filters: LocatedFilters,
   textQuery: TextQuery,
-): Promise<{ estimate: number; isCheap: boolean }> {
+): Promise<{ estimate: number; cost: number }> {
   const { from, conditions } = matchSource(filters, textQuery)
+  return estimateRows(db, sql`select from ${from} where ${allOf(conditions)}`)
+}
+
+/** What the planner expects of a statement, in a few hundred microseconds. */
+export async function estimateRows(db: Queryable, statement: Sql): Promise<{ estimate: number; cost: number }> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number; 'Total Cost': number } }] }>(
-    sql`explain (format json)
-    select
-    from ${from}
-    where ${allOf(conditions)}`,
+    sql`explain (format json) ${statement}`,
   )
   const { 'Plan Rows': estimate = 0, 'Total Cost': cost = 0 } = rows[0]?.['QUERY PLAN'][0].Plan ?? {}
-  return { estimate, isCheap: cost <= MAX_COST }
+  return { estimate, cost }
 }

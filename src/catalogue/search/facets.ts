@@ -8,7 +8,7 @@ import { amountIn } from '../offered-prices.ts'
 import type { Filters, LocatedFilters } from '../product-query.ts'
 import { AttributeFacetsSchema, countAttributes } from './attribute-facets.ts'
 import { CategoryFacetsSchema, type CategorySet, countCategories } from './category-facets.ts'
-import { estimateProducts } from './count-products.ts'
+import { estimateProducts, estimateRows, MAX_COST } from './count-products.ts'
 import { sampleConditions, type TextQuery } from './filter-sql.ts'
 import { resolveTextQuery } from './similar-words.ts'
 
@@ -50,6 +50,10 @@ const SAMPLED_MATCHES = 5_000
 const MAX_SAMPLED = 20_000
 /** A product has up to 50 attributes, each of which is a row: of more matches a sample with about as many attributes is read. */
 const MAX_READ_ATTRIBUTES = 60_000
+/** Of fewer products in a sample a count says little: then the matches are few, and all of them are counted. */
+const MIN_SAMPLED = 200
+/** The most that finding all of these may cost, in the planner's unit: reading a table of about 200,000 products. */
+const MAX_COST_OF_FEW = 50_000
 /** Products by which the number of attributes of one is estimated. */
 const MEASURED_PRODUCTS = 200
 
@@ -57,12 +61,8 @@ const MEASURED_PRODUCTS = 200
 export async function countFacets(db: Queryable, wanted: Filters, { hasAttributes = false } = {}): Promise<Facets> {
   const filters = await locateFilters(db, wanted)
   const textQuery = filters.search === null ? null : await resolveTextQuery(db, filters.search)
-  const matches = { filters, textQuery, ...(await estimateProducts(db, filters, textQuery)) }
-  const isSmall = matches.isCheap && matches.estimate <= COUNTED
-  const counted = isSmall ? await countMatches(db, matches, 1) : null
-  // The planner may have expected too few.
-  const share = counted !== null && counted.total <= COUNTED ? 1 : await matchShare(db, matches, SAMPLED_MATCHES)
-  const { ranges, brands, sets } = counted !== null && share === 1 ? counted : await countMatches(db, matches, share)
+  const { matches, share, counts } = await countShare(db, { filters, textQuery, ...(await estimateProducts(db, filters, textQuery)) })
+  const { ranges, brands, sets } = counts
   const scaled = <T extends { count: number }>(counted: readonly T[]) =>
     counted.map((each) => ({ ...each, count: Math.round(each.count / share) }))
   const attributeShare = hasAttributes ? await shareWithAttributes(db, matches, share) : 1
@@ -83,7 +83,34 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
 interface Matches {
   filters: LocatedFilters
   textQuery: TextQuery
+  /** Of the planner, or the number. */
   estimate: number
+  cost: number
+}
+
+interface SharedCounts {
+  matches: Matches
+  share: number
+  counts: MatchCounts
+}
+
+/** Counts all matches where these are few, and otherwise those in a share of the table. The planner may expect too few, or too many. */
+async function countShare(db: Queryable, matches: Matches): Promise<SharedCounts> {
+  const { estimate, cost } = matches
+  const isSmall = (cost <= MAX_COST && estimate <= COUNTED) || (await matchShare(db, matches, SAMPLED_MATCHES)) === 1
+  const all = isSmall ? await countAll(db, matches) : null
+  if (all !== null) return all
+  const many = isSmall ? { ...matches, estimate: Math.max(estimate, COUNTED + 1) } : matches
+  const share = await matchShare(db, many, SAMPLED_MATCHES)
+  const counts = await countMatches(db, many, share)
+  const isFew = !isSmall && counts.total < MIN_SAMPLED && cost <= MAX_COST_OF_FEW
+  return (isFew ? await countAll(db, many) : null) ?? { matches: many, share, counts }
+}
+
+/** Null for more matches than are counted exactly. */
+async function countAll(db: Queryable, matches: Matches): Promise<SharedCounts | null> {
+  const counts = await countMatches(db, matches, 1)
+  return counts.total <= COUNTED ? { matches: { ...matches, estimate: counts.total }, share: 1, counts } : null
 }
 
 /** Where the matches are read: all of them, or those in a share of the table. */
@@ -158,8 +185,8 @@ async function matchShare(db: Queryable, { estimate }: Matches, wanted: number):
   return Math.min(await sampleShare(db, MAX_SAMPLED), wanted / Math.max(1, estimate))
 }
 
-/** The share of the table that has about `wanted` rows. */
+/** The share of the table that has about `wanted` rows. The planner knows the table's size also where nothing has analyzed it. */
 async function sampleShare(db: Queryable, wanted: number): Promise<number> {
-  const { rows } = await db.query<{ rows: number }>(`select reltuples::bigint as rows from pg_class where oid = 'products'::regclass`)
-  return Math.min(1, wanted / Math.max(1, rows[0]?.rows ?? 0))
+  const { estimate } = await estimateRows(db, sql`select from products`)
+  return Math.min(1, wanted / Math.max(1, estimate))
 }
