@@ -99,6 +99,6 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
 }
 
 /** Whether few products may match, so that the planner has to choose where to begin. */
-function isSelective({ search, brand, ids, group, attributes }: LocatedFilters): boolean {
-  return [search, brand, ids, group, attributes].some((value) => value !== null)
+function isSelective({ search, brand, inStock, ids, group, attributes }: LocatedFilters): boolean {
+  return inStock === false || [search, brand, ids, group, attributes].some((value) => value !== null)
 }
