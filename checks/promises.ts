@@ -7,6 +7,7 @@ export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/auth/tokens/key-ring.ts: this.#checkSoon': 'it resolves with the error of a failed check',
   'src/cli/record-audit.ts: recording.#beat': 'a report that fails is caught and made again',
   'src/jobs/group-calls.ts: work': 'each group is answered in a try; an item that fails alone rejects its own call',
+  'src/jobs/job-worker.ts: this.#beat': 'a heartbeat that fails is caught and reported',
   'src/mail/smtp-watch.ts: this.#probe': 'a probe that fails is caught and recorded',
   'src/orders/placing/deferred-orders.ts: this.#workOnContended': 'placing an order alone returns its error',
   'src/orders/placing/locked-rows.ts: this.#watch': 'each turn is in a try that catches everything',

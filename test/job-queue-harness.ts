@@ -8,7 +8,7 @@ import { eventually } from './eventually.ts'
 
 export const logger = pino({ level: 'silent' })
 export const QUEUE: QueueDefinition = { name: 'parcels', retryDelaySeconds: 1, retryDelayMaxSeconds: 0, keepSeconds: 60 }
-export const WORK = { batchSize: 10, concurrency: 2, fetchers: 2 }
+export const WORK = { places: 10 }
 
 export interface Parcel {
   label: string

@@ -26,6 +26,7 @@ export async function startMailSubscriber(
   await jobs.start()
   const mails: Mail[] = []
   const mailer: Mailer = {
+    connections: 16,
     async send(mail) {
       await send(mail)
       mails.push(mail)

@@ -21,6 +21,8 @@ export interface TestSmtpServer {
   readonly mails: ParsedMail[]
   /** Answers RCPT TO for `address` with a refusal. */
   refuse(address: string, refusal: Refusal): void
+  /** Never answers RCPT TO for addresses of this domain, as a tarpit. */
+  hang(domain: string): void
   /** Ends every connection. Idempotent. */
   stop(): Promise<void>
 }
@@ -30,6 +32,7 @@ export async function startSmtpServer(t: Cleanup, port?: number, certificate?: C
   const mails: ParsedMail[] = []
   const refusals = new Map<string, Refusal>()
   const tries = new Map<string, number>()
+  const hanging = new Set<string>()
   const server = new SMTPServer({
     authOptional: true,
     ...(certificate === undefined
@@ -39,6 +42,7 @@ export async function startSmtpServer(t: Cleanup, port?: number, certificate?: C
     disabledCommands: ['STARTTLS'],
     closeTimeout: 100,
     onRcptTo({ address }, _session, callback) {
+      if (hanging.has(address.slice(address.lastIndexOf('@') + 1))) return
       const refusal = refusals.get(address)
       const attempt = (tries.get(address) ?? 0) + 1
       tries.set(address, attempt)
@@ -69,6 +73,7 @@ export async function startSmtpServer(t: Cleanup, port?: number, certificate?: C
     url: `${certificate === undefined ? 'smtp' : 'smtps'}://127.0.0.1:${bound}`,
     mails,
     refuse: (address, refusal) => void refusals.set(address, refusal),
+    hang: (domain) => void hanging.add(domain),
     stop,
   }
 }

@@ -176,7 +176,11 @@ export async function createEmail(
     config.smtpUrl === null
       ? null
       : (await import('../mail/smtp-mailer.ts')).createSmtpMailer({ url: config.smtpUrl, from, replyTo, caFile, idempotencyHeader })
-  const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now })
+  const onRecovered = () => {
+    subscriber.endPauses()
+    accountMails.endPauses()
+  }
+  const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now, onRecovered })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from, replyTo })
   if (smtpWatch !== null) {
     watched.mailServer = smtpWatch

@@ -8,6 +8,7 @@ const KIND: DeliveryKind<'street' | 'house'> = {
   queueName: QUEUE.name,
   table: sql`letters`,
   key: ['street', 'house'],
+  receiversOf: async () => () => undefined,
   onDelivered: (now) => sql`status = 'posted', posted_at = ${now}`,
   onFailed: [],
   onRequeued: [sql`posted_at = null`],

@@ -20,8 +20,8 @@ export interface DeliveryKind<Key extends string> {
   table: Sql
   /** The columns of the table's primary key, all of them text or UUIDs. */
   key: readonly Key[]
-  /** The column that groups the jobs for `WorkOptions.perGroup`. */
-  group?: Key
+  /** Finds the receiver of each delivery, for the share of `WorkOptions`. */
+  receiversOf: (tx: Transaction, deliveries: readonly DeliveryJob<Key>[]) => Promise<(delivery: DeliveryJob<Key>) => string | undefined>
   /** Further assignments of a transition. */
   onDelivered: (now: Date) => Sql
   onFailed: readonly Sql[]
@@ -51,20 +51,17 @@ export type DeliveryOutcome =
 export async function sendDeliveryJobs<Key extends string>(
   tx: Transaction,
   jobs: JobQueue,
-  { queueName, key, group }: DeliveryKind<Key>,
+  { queueName, key, receiversOf }: DeliveryKind<Key>,
   deliveries: readonly DeliveryJob<Key>[],
   startOf: (delivery: DeliveryJob<Key>) => JobStart = () => ({}),
 ): Promise<void> {
-  await jobs.send(
-    tx,
-    queueName,
-    deliveries.map((data) => ({
-      id: deliveryJobId({ key }, data),
-      data,
-      ...(group === undefined ? {} : { group: data[group] }),
-      ...startOf(data),
-    })),
-  )
+  if (deliveries.length === 0) return
+  const receiverOf = await receiversOf(tx, deliveries)
+  const toJob = (data: DeliveryJob<Key>): NewJob => {
+    const group = receiverOf(data)
+    return { id: deliveryJobId({ key }, data), data, ...(group === undefined ? {} : { group }), ...startOf(data) }
+  }
+  await jobs.send(tx, queueName, deliveries.map(toJob))
 }
 
 /** The id of the job of a delivery. */

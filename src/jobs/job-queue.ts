@@ -4,11 +4,13 @@ import { PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
 import { confirmIncarnation } from '../db/confirm-incarnation.ts'
 import { LockRetries, type Watch } from '../db/lock-retries.ts'
+import { ensureIndex } from '../db/migrate.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { MIGRATION_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { DatabaseClock } from './database-clock.ts'
-import { type Job, type JobOutcome, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
+import { DEFERRED_INDEX } from './deferred-jobs.ts'
+import { type JobHandler, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
 
 /** A queue. Its jobs are retried after `retryDelaySeconds`, and then each time after about twice as long. */
 export interface QueueDefinition {
@@ -28,7 +30,7 @@ export interface NewJob {
   startAfter?: Date
   /** The same, counted from the database's `now()`. */
   startAfterSeconds?: number
-  /** Groups jobs for `WorkOptions.perGroup`. */
+  /** Names the job's receiver for `WorkOptions.share`. */
   group?: string
 }
 
@@ -41,7 +43,7 @@ export interface JobQueue {
   send(tx: Transaction, queue: string, jobs: readonly NewJob[]): Promise<void>
   /** Calls `run` at the times of a cron expression (UTC), each time in one process. An error is logged. */
   schedule(queue: string, cron: string, run: () => Promise<void>): Promise<void>
-  work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>): Promise<JobWorker>
+  work<Data extends object>(queue: string, options: WorkOptions, handler: JobHandler<Data>): Promise<JobWorker>
 }
 
 export interface JobQueueOptions {
@@ -61,7 +63,9 @@ const CONNECTIONS = 3
 const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statement: 600_000, transaction: 600_000 }
 // Scheduled jobs are due each minute or less often.
 const SCHEDULE_POLL_SECONDS = 5
-const SCHEDULED_WORK: WorkOptions = { batchSize: 1, concurrency: 1, fetchers: 1, pollSeconds: SCHEDULE_POLL_SECONDS }
+const SCHEDULED_WORK: WorkOptions = { places: 1, pollSeconds: SCHEDULE_POLL_SECONDS }
+// A receiver that is back waits no longer than this, whatever the pauses of its queue.
+const LONGEST_RECEIVER_PAUSE_SECONDS = 60
 // After a missed heartbeat the job of a dead process is released. 10 s is the least that pg-boss allows.
 const HEARTBEAT_SECONDS = 10
 // How often scheduled jobs are checked.
@@ -88,7 +92,8 @@ interface InstallOptions extends JobQueueOptions {
 
 /** Creates or upgrades the tables of pg-boss and these queues. Several processes may call it at once: pg-boss locks. */
 export async function installJobQueues({ queues, retries, ...options }: InstallOptions): Promise<void> {
-  await (retries ?? new LockRetries(options)).run(async (watch) => {
+  const tries = retries ?? new LockRetries(options)
+  await tries.run(async (watch) => {
     const boss = createBoss({ ...options, supervise: false }, { watch })
     // Its own statements wait 30 s for each lock.
     const db = boss.getDb()
@@ -102,6 +107,7 @@ export async function installJobQueues({ queues, retries, ...options }: InstallO
       await boss.stop({ graceful: false })
     }
   })
+  await ensureIndex(options.url, DEFERRED_INDEX, tries)
 }
 
 async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void> {
@@ -122,7 +128,7 @@ async function installQueue(boss: PgBoss, queue: QueueDefinition): Promise<void>
 /** How much waits in a queue. */
 export interface QueueLength {
   queued: number
-  /** How long the oldest due job has waited for its first attempt; 0 when none waits. */
+  /** How long the oldest due job has waited for its first attempt, deferred ones apart; 0 when none waits. */
   oldestUntriedSeconds: number
 }
 
@@ -133,7 +139,7 @@ export async function readJobQueue(db: Queryable, queue: string): Promise<QueueL
   const { rows } = await db.query<QueueLength>(
     sql`select
       count(*) as queued,
-      coalesce(greatest(extract(epoch from now() - min(start_after) filter (where state = 'created')), 0), 0)::float8 as "oldestUntriedSeconds"
+      coalesce(greatest(extract(epoch from now() - min(start_after) filter (where state = 'created' and priority >= 0)), 0), 0)::float8 as "oldestUntriedSeconds"
     from pgboss.job
     where name = ${queue} and state <= 'active'`,
   )
@@ -241,11 +247,13 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     await boss.stop({ graceful: false })
   }
 
-  async function work<Data extends object>(queue: string, options: WorkOptions, handler: (job: Job<Data>) => Promise<JobOutcome>) {
-    if ((await boss.getQueue(queue)) === null) {
-      throw new Error(`the job queue ${queue} is not installed in this database; run storefront migrate`)
-    }
-    const worker = await startWorker(boss, logger, queue, options, handler)
+  async function work<Data extends object>(queue: string, options: WorkOptions, handler: JobHandler<Data>) {
+    const installed = await boss.getQueue(queue)
+    if (installed === null) throw new Error(`the job queue ${queue} is not installed in this database; run storefront migrate`)
+    const { retryDelay = 0, retryDelayMax } = installed
+    const longest = Math.min(retryDelayMax ?? retryDelay, LONGEST_RECEIVER_PAUSE_SECONDS)
+    const pauses = { firstMs: retryDelay * 1_000, longestMs: longest * 1_000 }
+    const worker = startWorker({ boss, logger, queue, pauses }, options, handler)
     workers.add(worker)
     return worker
   }

@@ -7,7 +7,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { createJobQueue, installJobQueues } from './job-queue.ts'
 import type { JobOutcome } from './job-worker.ts'
 
-test('stores the outcome of each job of a batch on its own', async (t) => {
+test('stores the outcome of each job on its own', async (t) => {
   const { db, jobs } = await setUp(t)
   await send(db, jobs, ['broken', 'done', 'failed', 'throws'])
   const runs: Record<string, number> = {}
@@ -69,35 +69,6 @@ test('jobs that fail together are not retried together: their pauses grow and ar
   assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
 })
 
-test('runs no more jobs of a group at once than its share, while other jobs continue', async (t) => {
-  const { db, jobs } = await setUp(t)
-  const gate = Promise.withResolvers<void>()
-  t.after(() => gate.resolve())
-  const rows = Array.from({ length: 12 }, (_, index) => ({ group: index < 10 ? 'slow' : 'fast', id: randomUUID() }))
-  await inTransaction(db.pool, (tx) =>
-    jobs.send(
-      tx,
-      QUEUE.name,
-      rows.map(({ group, id }) => ({ id, group, data: { label: group } })),
-    ),
-  )
-  const inHand = { now: 0, most: 0, fast: 0 }
-  await jobs.work<Parcel>(QUEUE.name, { batchSize: 2, concurrency: 2, fetchers: 3, perGroup: 2 }, async ({ data: { label } }) => {
-    if (label === 'fast') {
-      inHand.fast++
-      return 'done'
-    }
-    inHand.most = Math.max(inHand.most, ++inHand.now)
-    await gate.promise
-    inHand.now--
-    return 'done'
-  })
-  await eventually(async () => inHand.fast === 2, { what: 'the fast ones are done while the slow ones are held' })
-  gate.resolve()
-  await eventually(async () => Object.values(await states(db)).every((state) => state === 'completed'))
-  assert.equal(inHand.most, 2)
-})
-
 test('a job waits for its time', async (t) => {
   const { db, jobs } = await setUp(t)
   const ran: string[] = []
@@ -139,7 +110,7 @@ test('a stop waits for the running job, fetches no other, and may come before th
   await createJobQueue({ url: db.url, logger }).stop()
   const begun = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
-  const worker = await jobs.work<Parcel>(QUEUE.name, { ...WORK, concurrency: 1, fetchers: 1, batchSize: 1 }, async () => {
+  const worker = await jobs.work<Parcel>(QUEUE.name, { places: 1 }, async () => {
     begun.resolve()
     await gate.promise
     return 'done'

@@ -1,5 +1,11 @@
-import type { PgBoss } from 'pg-boss'
+import type { Job as FetchedJob, PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
+import { WakeSignal } from '../wake-signal.ts'
+import { DeferredJobs } from './deferred-jobs.ts'
+import { groupCalls } from './group-calls.ts'
+import { type ReceiverPauses, type ReceiverShare, Receivers } from './receivers.ts'
+
+export type { ReceiverShare }
 
 export interface Job<Data> {
   id: string
@@ -11,16 +17,17 @@ export interface Job<Data> {
 /** `retry` runs the job again after a pause, `failed` never. A handler that throws means `retry`. */
 export type JobOutcome = 'done' | 'retry' | 'failed'
 
+/** A handler that has asked the job's receiver says how that went. */
+export type ReportHealth = (health: 'well' | 'failing') => void
+
+export type JobHandler<Data> = (job: Job<Data>, report: ReportHealth) => Promise<JobOutcome>
+
 export interface WorkOptions {
-  /** Jobs fetched at once. Each has its own outcome; all outcomes are stored when the last job of the batch has ended. */
-  batchSize: number
-  /** Jobs of a batch that run at once. */
-  concurrency: number
-  /** Batches that run at once in this process: a slow job delays only its own batch. */
-  fetchers: number
-  /** Jobs of one group that run at once in this process, at most `fetchers`; unbounded when missing. */
-  perGroup?: number
-  /** How often each fetcher looks for jobs; POLL_SECONDS when missing. */
+  /** Jobs that are in this process at once. Each one's outcome is stored when it has ended. */
+  places: number
+  /** How the places are shared by the receivers that `NewJob.group` names; jobs without one run as they come. */
+  share?: ReceiverShare
+  /** How often the worker looks for jobs; POLL_SECONDS when missing. */
   pollSeconds?: number
 }
 
@@ -28,76 +35,258 @@ export interface WorkOptions {
 export interface JobWorker {
   /** Fetches jobs now instead of at the next poll. */
   wake(): void
+  /** What all jobs of the queue need was unavailable and is back: those that wait after a failure run now. */
+  endPauses(): void
   /** Fetches no more jobs and waits for the running ones, five seconds at most. Idempotent. */
   stop(): Promise<void>
 }
 
 const POLL_SECONDS = 1
 const STOP_PATIENCE_MS = 5_000
+/** Half of the queue's heartbeat. */
+const HEARTBEAT_MS = 5_000
+const FETCH_AT_ONCE = 100
+/** A full process waits until this many of its places are free before it fetches again. */
+const FREE_PLACES = 32
+const NO_SHARE: ReceiverShare = {
+  perReceiver: Number.POSITIVE_INFINITY,
+  suspects: Number.POSITIVE_INFINITY,
+  slowMs: Number.POSITIVE_INFINITY,
+}
 
-/** Starts a worker on a queue. When the handler throws, the error is logged and the job retried. */
-export async function startWorker<Data extends object>(
-  boss: PgBoss,
-  logger: Logger,
-  queue: string,
-  options: WorkOptions,
-  handler: (job: Job<Data>) => Promise<JobOutcome>,
-): Promise<JobWorker> {
-  const { batchSize, fetchers, perGroup, pollSeconds = POLL_SECONDS } = options
-  // pg-boss applies a group's bound to the fetchers of one call, of which `wake` reaches only the first.
-  const calls = perGroup === undefined ? fetchers : 1
-  const fetching = {
-    batchSize,
-    burstWhenBatchFull: true,
-    pollingIntervalSeconds: pollSeconds,
-    ...(perGroup === undefined ? {} : { localConcurrency: fetchers, localGroupConcurrency: perGroup }),
-  }
-  const ids: string[] = []
-  for (let i = 0; i < calls; i++) {
-    const id = await boss.work<Data, unknown, typeof fetching & { perJobResults: true }>(
-      queue,
-      { ...fetching, perJobResults: true },
-      async (jobs) =>
-        mapWithConcurrency(jobs, options.concurrency, async (job) => ({ id: job.id, status: STATUSES[await outcomeOf(job)] })),
-    )
-    ids.push(id)
-  }
+/** A job that was fetched, and waits for its receiver or runs. */
+type Held<Data> = FetchedJob<Data> & { retryCount: number; groupId?: string | null }
 
-  async function outcomeOf(job: Job<Data> & { signal: AbortSignal }): Promise<JobOutcome> {
-    // The queue is stopping, or another process has the job by now.
-    if (job.signal.aborted) return 'retry'
-    try {
-      return await handler(job)
-    } catch (error) {
-      logger.error({ err: error, queue, job: job.id }, 'a job threw an error and is retried')
-      return 'retry'
-    }
-  }
+interface Ended {
+  job: Held<unknown>
+  outcome: JobOutcome
+}
 
-  let stopped: Promise<unknown> | undefined
+export interface WorkerContext {
+  boss: PgBoss
+  logger: Logger
+  queue: string
+  pauses: ReceiverPauses
+}
+
+/**
+ * Starts a worker on a queue. When the handler throws, the error is logged and the job retried. Jobs that cannot begin because their receiver
+ * is new, slow or failing are deferred in the queue, where they hold up no other: decision 0340.
+ */
+export function startWorker<Data extends object>(context: WorkerContext, options: WorkOptions, handler: JobHandler<Data>): JobWorker {
+  const worker = new Worker<Data>(context, options, handler)
+  const running = worker.run()
+  let stopped: Promise<void> | undefined
   return {
-    wake() {
-      for (const id of ids) boss.notifyWorker(id)
-    },
-    async stop() {
-      stopped ??= withinMs(STOP_PATIENCE_MS, Promise.all(ids.map((id) => boss.offWork(queue, { id, wait: true }))))
-      await stopped
+    wake: worker.wake,
+    endPauses: worker.endPauses,
+    stop() {
+      stopped ??= worker.stop(running)
+      return stopped
     },
   }
 }
 
-// pg-boss retries `failed`; its `deadletter` is final and, as no queue here has a dead-letter queue, leaves the job as
-// failed.
-const STATUSES = { done: 'completed', retry: 'failed', failed: 'deadletter' } as const satisfies Record<JobOutcome, string>
+class Worker<Data extends object> {
+  readonly #boss: PgBoss
+  readonly #logger: Logger
+  readonly #queue: string
+  readonly #options: WorkOptions
+  readonly #handler: JobHandler<Data>
+  readonly #receivers: Receivers
+  readonly #deferred: DeferredJobs
+  readonly #signal = new WakeSignal()
+  readonly #stopping = new AbortController()
+  readonly #running = new Set<Held<Data>>()
+  readonly #ends = new Set<Promise<void>>()
+  #waiting: Held<Data>[] = []
+  /** The queue has more jobs than were fetched. */
+  #hasMore = false
+  /** Receivers whose outage has ended; null for what all receivers share. */
+  readonly #back = new Set<string | null>()
+  #isBroken = false
+  readonly #storeOutcome: (ended: Ended) => Promise<null>
 
-async function mapWithConcurrency<T, R>(items: readonly T[], concurrency: number, run: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = []
-  const rest = items.values()
-  const worker = async () => {
-    for (const item of rest) results.push(await run(item))
+  constructor({ boss, logger, queue, pauses }: WorkerContext, options: WorkOptions, handler: JobHandler<Data>) {
+    this.#boss = boss
+    this.#logger = logger
+    this.#queue = queue
+    this.#options = options
+    this.#handler = handler
+    this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
+    this.#deferred = new DeferredJobs(boss.getDb(), queue)
+    this.#storeOutcome = groupCalls(async (ended) => {
+      await this.#store(ended)
+      return ended.map(() => null)
+    }, options.places)
   }
-  await Promise.all(Array.from({ length: concurrency }, worker))
-  return results
+
+  readonly wake = (): void => this.#signal.notify()
+
+  readonly endPauses = (): void => {
+    this.#receivers.forgive()
+    this.#back.add(null)
+    this.#signal.notify()
+  }
+
+  async run(): Promise<void> {
+    const { signal } = this.#stopping
+    const heartbeat = setInterval(() => void this.#beat(), HEARTBEAT_MS)
+    while (!signal.aborted) {
+      this.#signal.reset()
+      const isFull = await this.#round().catch((error: Error) => this.#report(error))
+      if (!isFull) await this.#signal.wait((this.#options.pollSeconds ?? POLL_SECONDS) * 1_000, signal)
+    }
+    await this.#putBack(this.#waiting.splice(0))
+    await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends))
+    clearInterval(heartbeat)
+    // They run again now, and not after a missed heartbeat.
+    if (this.#running.size > 0) await this.#boss.fail(this.#queue, [...this.#running]).catch((error: Error) => this.#report(error))
+  }
+
+  async stop(running: Promise<void>): Promise<void> {
+    this.#stopping.abort()
+    await running
+  }
+
+  /** Returns whether there may be more to do at once. */
+  async #round(): Promise<boolean> {
+    if (this.#options.share !== undefined) await this.#releaseDeferred()
+    const wanted = this.#freePlaces
+    const jobs = wanted === 0 ? [] : ((await this.#boss.fetch<Data>(this.#queue, { batchSize: wanted, minPriority: 0 })) as Held<Data>[])
+    this.#hasMore = jobs.length === wanted
+    // A receiver is asked first by the jobs that were tried least, and not each time by one that it never takes.
+    this.#waiting.push(...jobs.toSorted((a, b) => a.retryCount - b.retryCount))
+    if (this.#stopping.signal.aborted) return false
+    this.#begin()
+    await this.#deferWaiting()
+    if (this.#isBroken) this.#logger.info({ queue: this.#queue }, 'the job queue works again')
+    this.#isBroken = false
+    return this.#hasMore && wanted > 0
+  }
+
+  get #freePlaces(): number {
+    return Math.min(this.#options.places - this.#running.size, FETCH_AT_ONCE)
+  }
+
+  /** Begins the waiting jobs whose receivers have room. */
+  #begin(): void {
+    this.#waiting = this.#waiting.filter((job) => {
+      const receiver = job.groupId ?? null
+      if (this.#freePlaces === 0 || (receiver !== null && this.#receivers.room(receiver) < 1)) return true
+      const end = this.#run(job, receiver).finally(() => this.#ends.delete(end))
+      this.#ends.add(end)
+      return false
+    })
+  }
+
+  async #run(job: Held<Data>, receiver: string | null): Promise<void> {
+    const { slowMs } = this.#options.share ?? NO_SHARE
+    this.#running.add(job)
+    if (receiver !== null) this.#receivers.began(receiver)
+    const slow = receiver === null || slowMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => this.#slow(receiver), slowMs)
+    const began = performance.now()
+    let health: Parameters<ReportHealth>[0] | null = null
+    const report: ReportHealth = (reported) => {
+      health = reported
+    }
+    const outcome = await this.#outcomeOf(job, report)
+    clearTimeout(slow)
+    if (receiver !== null && this.#receivers.ended(receiver, health, performance.now() - began)) this.#back.add(receiver)
+    await this.#storeOutcome({ job, outcome }).catch((error: Error) => this.#report(error))
+    this.#running.delete(job)
+    if (this.#stopping.signal.aborted) return
+    this.#begin()
+    const isWorthFetching = this.#freePlaces >= Math.min(FREE_PLACES, this.#options.places / 2)
+    if ((this.#hasMore && isWorthFetching) || this.#back.size > 0 || this.#releasable().size > 0) this.#signal.notify()
+  }
+
+  async #outcomeOf(job: Held<Data>, report: ReportHealth): Promise<JobOutcome> {
+    try {
+      return await this.#handler(job, report)
+    } catch (error) {
+      this.#logger.error({ err: error, queue: this.#queue, job: job.id }, 'a job threw an error and is retried')
+      return 'retry'
+    }
+  }
+
+  #slow(receiver: string): void {
+    this.#receivers.slow(receiver)
+    if (this.#waiting.some((job) => job.groupId === receiver)) this.#signal.notify()
+  }
+
+  /** Gives jobs back to the queue that cannot begin soon, and defers those of the same receivers that would be fetched next. */
+  async #deferWaiting(): Promise<void> {
+    const kept = new Map<string, number>()
+    const stuck: Held<Data>[] = []
+    this.#waiting = this.#waiting.filter((job) => {
+      if (job.groupId == null) return true
+      const before = kept.get(job.groupId) ?? 0
+      const mayWait = before < this.#receivers.maxWaiting(job.groupId)
+      if (mayWait) kept.set(job.groupId, before + 1)
+      else stuck.push(job)
+      return mayWait
+    })
+    if (stuck.length === 0) return
+    await this.#deferred.defer(stuck)
+    if (this.#hasMore) await this.#deferred.deferNext(new Set(stuck.map(({ groupId }) => groupId ?? '')))
+  }
+
+  async #releaseDeferred(): Promise<void> {
+    await this.#deferred.find()
+    for (const receiver of this.#back) if (await this.#deferred.endPauses(receiver)) this.#back.delete(receiver)
+    await this.#deferred.release(this.#releasable())
+  }
+
+  /** How many deferred jobs of each receiver this process can take. */
+  #releasable(): Map<string, number> {
+    const releasable = new Map<string, number>()
+    if (this.#deferred.receivers().size === 0) return releasable
+    const waiting = Map.groupBy(this.#waiting, ({ groupId }) => groupId)
+    let places = this.#freePlaces
+    let { suspectRoom } = this.#receivers
+    for (const receiver of this.#deferred.receivers()) {
+      if (places === 0) break
+      const isSuspect = this.#receivers.isSuspect(receiver)
+      const maxWaiting = this.#receivers.maxWaiting(receiver)
+      const held = waiting.get(receiver)?.length ?? 0
+      // A healthy receiver gets many at once, when half of those that wait for it have begun.
+      const wanted = isSuspect ? Math.min(this.#receivers.room(receiver), suspectRoom) : held <= maxWaiting / 2 ? maxWaiting - held : 0
+      const jobs = Math.min(wanted, places)
+      if (jobs <= 0) continue
+      if (isSuspect) suspectRoom -= jobs
+      places -= jobs
+      releasable.set(receiver, jobs)
+    }
+    return releasable
+  }
+
+  async #putBack(jobs: readonly Held<Data>[]): Promise<void> {
+    if (jobs.length > 0) await this.#deferred.putBack(jobs).catch((error: Error) => this.#report(error))
+  }
+
+  async #store(ended: readonly Ended[]): Promise<void> {
+    const jobsOf = (outcome: JobOutcome) => ended.filter((each) => each.outcome === outcome).map(({ job }) => job)
+    const [done, retried, failed] = [jobsOf('done'), jobsOf('retry'), jobsOf('failed')]
+    if (done.length > 0) await this.#boss.complete(this.#queue, done)
+    if (retried.length > 0) await this.#boss.fail(this.#queue, retried)
+    if (failed.length > 0) await this.#deferred.fail(failed)
+  }
+
+  async #beat(): Promise<void> {
+    const held = [...this.#running, ...this.#waiting]
+    if (held.length > 0) await this.#boss.touch(this.#queue, held).catch((error: Error) => this.#report(error))
+  }
+
+  /** Logs the first error of an outage. */
+  #report({ message, stack }: Error): false {
+    if (!this.#isBroken && !this.#stopping.signal.aborted) {
+      // All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
+      this.#logger.error({ err: { message, stack }, queue: this.#queue }, 'the job queue had an error')
+      this.#isBroken = true
+    }
+    return false
+  }
 }
 
 async function withinMs(ms: number, work: Promise<unknown>): Promise<void> {

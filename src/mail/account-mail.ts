@@ -4,9 +4,10 @@ import type { Logger } from 'pino'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { Job, JobOutcome, JobWorker, ReportHealth } from '../jobs/job-worker.ts'
 import type { Language } from '../language.ts'
 import type { MailLanguages } from './mail-languages.ts'
+import { accountMailWork, receiverOfAddress } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { byLanguage, type RenderedMail, renderPair } from './render-mail.ts'
 import type { ReadTemplate } from './templates.ts'
@@ -19,7 +20,6 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
   keepSeconds: 3_600,
 }
 
-const WORK = { batchSize: 20, concurrency: 4, fetchers: 1 }
 const VALUES = ['token', 'link', 'language', 'shop', 'console', 'role', 'inviter']
 export const ACCOUNT_MAIL_PARTIALS = ['header', 'action', 'footer']
 export const ACCOUNT_MAIL_KINDS = [
@@ -77,7 +77,9 @@ export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encrypti
     encrypted: await encryption.encrypt(tx, JSON.stringify(content)),
     expires_at: expiresAt.toISOString(),
   }
-  await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [{ id: randomUUIDv7(), data }])
+  await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [
+    { id: randomUUIDv7(), data, ...(mail.to === undefined ? {} : { group: receiverOfAddress(mail.to) }) },
+  ])
 }
 
 /** Encrypts the queued mails with the new secret. Returns their number, and that of undecryptable ones, which stay. */
@@ -111,7 +113,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   const { jobs, mailer, encryption, render, logger, now, onTried } = options
   let worker: JobWorker | undefined
 
-  async function deliver({ id, data }: Job<EncryptedMail>): Promise<JobOutcome> {
+  async function deliver({ id, data }: Job<EncryptedMail>, reportHealth: ReportHealth): Promise<JobOutcome> {
     if (new Date(data.expires_at) <= now()) {
       logger.warn({ job: id }, 'an account mail expired before it went out')
       onTried?.('failed')
@@ -132,10 +134,12 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
         date: queuedAt(id),
         about: 'account',
       })
+      reportHealth('well')
       onTried?.('sent')
       return 'done'
     } catch (error) {
       const isRefused = error instanceof MailRefused
+      reportHealth(isRefused ? 'well' : 'failing')
       logger.warn(
         { job: id, kind, reason: describeError(error) },
         isRefused ? 'an account mail was refused' : 'an account mail could not be sent and is retried',
@@ -147,7 +151,11 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
 
   return {
     async start(): Promise<void> {
-      worker ??= await jobs.work<EncryptedMail>(ACCOUNT_MAIL_QUEUE.name, WORK, deliver)
+      worker ??= await jobs.work<EncryptedMail>(ACCOUNT_MAIL_QUEUE.name, accountMailWork(mailer.connections), deliver)
+    },
+    /** The mail server was unavailable and is back. */
+    endPauses(): void {
+      worker?.endPauses()
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -4,6 +4,7 @@ import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
 import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
 import type { Language } from '../language.ts'
+import { receiverOfAddress } from './mail-share.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
@@ -20,6 +21,7 @@ export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
   queueName: EMAIL_QUEUE.name,
   table: sql`email_deliveries`,
   key: ['event_id'],
+  receiversOf: findReceivers,
   onDelivered: () => sql`status = 'sent', sent_at = now(), content = null`,
   onFailed: [sql`failed_at = now()`],
   onRequeued: [],
@@ -36,6 +38,19 @@ export interface NewDelivery {
 }
 
 export type MailJob = DeliveryJob<'event_id'>
+
+/** By the address of today: an account may have another one when its mail is sent. */
+async function findReceivers(tx: Transaction, mails: readonly MailJob[]): Promise<(mail: MailJob) => string | undefined> {
+  const { rows } = await tx.query<{ event_id: string; email: string }>(
+    sql`select mail.event_id, reader.email
+    from email_deliveries as mail
+    join users as buyer on buyer.id = mail.user_id
+    join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
+    where mail.event_id = any(${mails.map((mail) => mail.event_id)}::text[]) and reader.email is not null`,
+  )
+  const receivers = new Map(rows.map(({ event_id, email }) => [event_id, receiverOfAddress(email)]))
+  return (mail) => receivers.get(mail.event_id)
+}
 
 /** The number of queued mails, and the age of the oldest due one that was never attempted. */
 export async function readMailQueue(db: Queryable): Promise<QueueLength> {

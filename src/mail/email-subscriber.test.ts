@@ -76,6 +76,7 @@ function waitFor(db: TestDatabase, event: OrderEvent, status: string): Promise<D
 
 function recordingMailer(send: (mail: Mail) => Promise<void>): Mailer & { mails: Mail[]; isClosed: boolean } {
   const mailer = {
+    connections: 16,
     mails: [] as Mail[],
     isClosed: false,
     async send(mail: Mail) {

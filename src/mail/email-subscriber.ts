@@ -4,7 +4,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
 import { groupCalls } from '../jobs/group-calls.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { Job, JobOutcome, JobWorker, ReportHealth } from '../jobs/job-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
 import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
@@ -19,15 +19,12 @@ import {
   type MailToSend,
   readMailsToSend,
 } from './email-deliveries.ts'
+import { orderMailWork } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './render-mail.ts'
 
 const MAX_ATTEMPTS = 16
-// More than the mailer has connections, so that none of these waits while other mails are recorded. See decision 0254.
-// Fetching a batch counts an attempt of each of its mails, so all of them are tried at once. See decision 0264.
-const WORK = { batchSize: 32, concurrency: 32, fetchers: 2 }
-const MAX_GROUP = WORK.concurrency * WORK.fetchers
 
 export interface EmailSubscriberOptions {
   pool: Pool
@@ -54,17 +51,18 @@ export interface EmailSubscriberOptions {
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
   let worker: JobWorker | undefined
+  const work = orderMailWork(mailer.connections)
   // A commit for each step of each mail would take longer than the mail. See decision 0249.
-  const read = groupCalls((group: readonly MailJob[]) => readMailsToSend(pool, group), MAX_GROUP)
-  const record = createOutcomeRecorder(MAIL_DELIVERIES, { pool, jobs, now, maxGroup: MAX_GROUP })
+  const read = groupCalls((group: readonly MailJob[]) => readMailsToSend(pool, group), work.places)
+  const record = createOutcomeRecorder(MAIL_DELIVERIES, { pool, jobs, now, maxGroup: work.places })
 
-  async function deliver({ data: job, retryCount }: Job<MailJob>): Promise<JobOutcome> {
+  async function deliver({ data: job, retryCount }: Job<MailJob>, reportHealth: ReportHealth): Promise<JobOutcome> {
     const mail = await read(job)
     // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
     if (mail === null) return 'done'
     const attempts = retryCount + 1
     const span = tracing?.start('mail', mail.content.traceparent, { 'messaging.message.id': job.event_id })
-    const outcome = await send(job.event_id, mail, attempts, span?.traceparent)
+    const outcome = await send(job.event_id, mail, attempts, reportHealth, span?.traceparent)
     const result = await record({ ...job, attempts }, outcome)
     report(job.event_id, mail, attempts, outcome)
     span?.end(outcome.to === 'delivered' ? null : outcome.to)
@@ -75,6 +73,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     eventId: string,
     { address, name, language, content }: MailToSend,
     attempts: number,
+    reportHealth: ReportHealth,
     traceparent: string | undefined,
   ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
@@ -83,9 +82,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     try {
       await mailer.send({ ...render(content, name, language), eventId, to: { address, name }, date: new Date(content.time) })
       span?.end()
+      reportHealth('well')
       return { to: 'delivered' }
     } catch (error) {
       span?.end(error)
+      reportHealth(error instanceof MailRefused ? 'well' : 'failing')
       const isLast = error instanceof MailRefused || attempts === maxAttempts
       return { to: isLast ? 'failed' : 'retry', reason: describeError(error) }
     }
@@ -118,7 +119,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   return {
     handle,
     async start(): Promise<void> {
-      worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, WORK, deliver)
+      worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, work, deliver)
+    },
+    /** The mail server was unavailable and is back. */
+    endPauses(): void {
+      worker?.endPauses()
     },
     /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -6,6 +6,8 @@ import { hostOf, type Mail, type Mailer, type Sender, toMessage } from './mailer
 // RFC 5322, 2.1.1.
 const MAX_LINE_BYTES = 998
 
+const FILES_AT_ONCE = 16
+
 /**
  * Writes each mail to `<event id>.eml` (RFC 5322) instead of sending it. A file is complete when it becomes visible,
  * and on disk when `send` returns. The same mail again replaces its file. Creates `directory` when missing.
@@ -13,6 +15,7 @@ const MAX_LINE_BYTES = 998
 export function createFileMailer({ directory, ...sender }: { directory: string } & Sender): Mailer {
   hostOf(sender.from)
   return {
+    connections: FILES_AT_ONCE,
     async send(mail) {
       // Loaded for the first mail: a start does not wait for it.
       const { createTransport } = await import('nodemailer')

@@ -16,6 +16,8 @@ export interface Mail {
 
 /** Sends mails to a mail server, or stores them. */
 export interface Mailer {
+  /** Mails that it sends at once; others wait for these. */
+  readonly connections: number
   /**
    * Returns when the receiving side has accepted the mail. Throws MailRefused when it never will. After any other error
    * the same mail may be sent again, with the same Message-ID.

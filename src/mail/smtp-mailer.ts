@@ -39,6 +39,7 @@ export function createSmtpMailer({ url, caFile = null, ...sender }: SmtpMailerOp
   })
 
   return {
+    connections: Number(new URL(url).searchParams.get('maxConnections')) || CONNECTIONS,
     async send(mail) {
       try {
         await transport.sendMail(toMessage(mail, sender))

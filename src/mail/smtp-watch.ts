@@ -11,6 +11,8 @@ export interface SmtpWatchOptions {
   probe: () => Promise<unknown>
   logger: Logger
   now: () => Date
+  /** Called when a server that failed a probe is available again. */
+  onRecovered?: () => void
   pauses?: typeof PAUSES
 }
 
@@ -45,6 +47,7 @@ export class SmtpWatch {
   get mailer(): Mailer {
     const { mailer } = this.#options
     return {
+      connections: mailer.connections,
       send: async (mail) => {
         try {
           await mailer.send(mail)
@@ -116,6 +119,7 @@ export class SmtpWatch {
     const { isReported } = this.#failing
     const awaySeconds = Math.round(this.#failingMs() / 1_000)
     this.#failing = null
+    this.#options.onRecovered?.()
     if (isReported) this.#options.logger.info({ awaySeconds }, 'the mail server is back')
   }
 

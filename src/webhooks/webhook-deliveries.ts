@@ -22,7 +22,7 @@ export const WEBHOOK_DELIVERIES: DeliveryKind<'endpoint_id' | 'event_id'> = {
   queueName: WEBHOOK_QUEUE.name,
   table: sql`webhook_deliveries`,
   key: ['endpoint_id', 'event_id'],
-  group: 'endpoint_id',
+  receiversOf: async () => (delivery) => delivery.endpoint_id,
   onDelivered: (now) => sql`status = 'delivered', delivered_at = ${now}`,
   onFailed: [],
   onRequeued: [sql`first_tried_at = null`, sql`delivered_at = null`, sql`last_error = null`],
@@ -94,12 +94,12 @@ export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Prom
   return rows[0] ?? null
 }
 
-/** The number of queued deliveries, and the age of the oldest one that was never attempted. */
+/** The number of queued deliveries, and the age of the oldest one that was never attempted, to an endpoint that is not failing. */
 export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
        coalesce(sum(waiting.queued), 0)::float8 as queued,
-       coalesce(extract(epoch from now() - min(waiting.oldest)), 0)::float8 as "oldestUntriedSeconds"
+       coalesce(extract(epoch from now() - min(waiting.oldest) filter (where endpoint.failing_since is null)), 0)::float8 as "oldestUntriedSeconds"
      from webhook_endpoints as endpoint,
        lateral (
          select count(*) as queued, min(queued_at) filter (where attempts = 0) as oldest

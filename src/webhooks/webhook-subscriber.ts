@@ -5,7 +5,7 @@ import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker } from '../jobs/job-worker.ts'
+import type { Job, JobOutcome, JobWorker, ReportHealth, WorkOptions } from '../jobs/job-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
 import { isImported } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
@@ -25,9 +25,8 @@ import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
-// An endpoint gets one fetcher's batch at most, so one that hangs until the timeout leaves the other fetchers to other
-// endpoints. New deliveries wake the first fetcher; the others help from their next poll on.
-const WORK = { batchSize: 4, concurrency: 4, fetchers: 6, perGroup: 4, pollSeconds: 2 }
+// A post that waits for its answer costs a socket. Half of the places is left to endpoints that are known to be well.
+const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 }, pollSeconds: 2 }
 const PATIENCE_MS = 3 * 86_400_000
 const GONE = 410
 // The statuses whose `Retry-After` counts: too many requests, and unavailable.
@@ -60,9 +59,9 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   let worker: JobWorker | undefined
   /** Endpoints for which the warning was logged. */
   const undecryptable = new Set<string>()
-  const record = createOutcomeRecorder(WEBHOOK_DELIVERIES, { pool, jobs, now, maxGroup: WORK.concurrency * WORK.fetchers })
+  const record = createOutcomeRecorder(WEBHOOK_DELIVERIES, { pool, jobs, now, maxGroup: WORK.places })
 
-  async function deliver({ data: job }: Job<WebhookJob>): Promise<JobOutcome> {
+  async function deliver({ data: job }: Job<WebhookJob>, report: ReportHealth): Promise<JobOutcome> {
     const attempt = await beginAttempt(pool, job, now())
     // Delivered before a crash, failed, left to a newer job, or its endpoint is disabled or removed.
     if (attempt === null) return 'done'
@@ -74,6 +73,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const traceparent = traceparentOfBody(attempt)
     const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': job.event_id })
     const refusal = await post(job, attempt, known, span?.traceparent ?? traceparent)
+    report(refusal === null ? 'well' : 'failing')
     const result = await (refusal === null ? succeed(job) : fail(job, attempt, refusal))
     span?.end(refusal === null ? null : 'refused')
     return result

@@ -4,15 +4,15 @@ import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { Connect } from '../../db/with-reconnect.ts'
-import type { JobQueue, QueueDefinition } from '../../jobs/job-queue.ts'
-import type { JobOutcome, JobWorker } from '../../jobs/job-worker.ts'
+import type { JobQueue, NewJob, QueueDefinition } from '../../jobs/job-queue.ts'
+import type { Job, JobOutcome, JobWorker, ReportHealth, WorkOptions } from '../../jobs/job-worker.ts'
 import { listenToCatalogue, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
 /** For `installJobQueues`. A purge is retried until it succeeds. */
 export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySeconds: 1, retryDelayMaxSeconds: 300, keepSeconds: 86_400 }
 
-const WORK = { batchSize: 10, concurrency: 4, fetchers: 1 }
+const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
 const POLL_MS = 1_000
 /** Without a cache the outbox is only cleared. */
 const CLEAR_MS = 30_000
@@ -24,6 +24,12 @@ const RETRY_MS = 1_000
  * the first purge. The second purge removes it.
  */
 const SECOND_PURGE_AFTER_SECONDS = 2
+
+interface PurgeJob {
+  tags: readonly string[]
+  /** The name of the cache; undefined in jobs of earlier releases, which are for all. */
+  cache?: string
+}
 
 export interface CataloguePurgeOptions {
   pool: Pool
@@ -44,27 +50,37 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
   let worker: JobWorker | undefined
   let running: Promise<void> | undefined
 
-  async function purge(tags: readonly string[]): Promise<JobOutcome> {
-    const results = await Promise.allSettled(purgers.map((purger) => purger.purge(tags)))
-    const failed = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [{ cache: purgers[index]?.name, reason: (result.reason as Error).message }] : [],
-    )
-    if (failed.length === 0) return 'done'
-    logger.warn({ failed, tags: tags.length }, 'a cache could not be purged, will retry')
-    return 'retry'
+  async function purge({ data: { tags, cache } }: Job<PurgeJob>, report: ReportHealth): Promise<JobOutcome> {
+    // None when the setting no longer names this cache.
+    const asked = purgers.filter(({ name }) => cache === undefined || name === cache)
+    try {
+      await Promise.all(asked.map((purger) => purger.purge(tags)))
+      report('well')
+      return 'done'
+    } catch (error) {
+      report('failing')
+      logger.warn({ cache, reason: (error as Error).message, tags: tags.length }, 'a cache could not be purged, will retry')
+      return 'retry'
+    }
+  }
+
+  /** Each cache has jobs of its own, so that one that hangs holds up no other. */
+  function jobsOf(tags: readonly string[]): NewJob[] {
+    return [...new Set(purgers.map(({ name }) => name))].flatMap((cache) => {
+      const job = { data: { tags, cache } satisfies PurgeJob, group: cache }
+      return [
+        { id: randomUUID(), ...job },
+        { id: randomUUID(), ...job, startAfterSeconds: SECOND_PURGE_AFTER_SECONDS },
+      ]
+    })
   }
 
   /** Returns whether there were changes. */
   async function takeChanges(): Promise<boolean> {
     const found = await inTransaction(pool, async (tx) => {
-      const data = { tags: await takeChangedTags(tx) }
-      if (data.tags.length === 0) return false
-      if (purgers.length > 0) {
-        await jobs.send(tx, PURGE_QUEUE.name, [
-          { id: randomUUID(), data },
-          { id: randomUUID(), data, startAfterSeconds: SECOND_PURGE_AFTER_SECONDS },
-        ])
-      }
+      const tags = await takeChangedTags(tx)
+      if (tags.length === 0) return false
+      await jobs.send(tx, PURGE_QUEUE.name, jobsOf(tags))
       return true
     })
     if (found) worker?.wake()
@@ -88,7 +104,7 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
 
   return {
     async start(): Promise<void> {
-      if (purgers.length > 0) worker ??= await jobs.work<{ tags: string[] }>(PURGE_QUEUE.name, WORK, ({ data }) => purge(data.tags))
+      if (purgers.length > 0) worker ??= await jobs.work<PurgeJob>(PURGE_QUEUE.name, WORK, purge)
       running ??= readChanges()
     },
     /** Idempotent, safe before start. */

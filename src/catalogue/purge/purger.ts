@@ -2,7 +2,7 @@ import type { TagHeader } from '../../http/cacheable.ts'
 
 /** A cache in front of the store that can remove answers by their tags. */
 export interface Purger {
-  /** For logs, without a secret. */
+  /** The cache's address without a secret, for logs and for its jobs. */
   name: string
   /** Returns when the cache has accepted the purge, else throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>
@@ -25,7 +25,7 @@ export function createPurgers(urls: readonly string[]): Purger[] {
     const token = decodeURIComponent(password)
     switch (protocol) {
       case 'varnish:':
-        return createVarnishPurger(`http://${host}/`)
+        return createVarnishPurger(host)
       case 'fastly:':
         return createFastlyPurger(searchParams.get('api') ?? 'https://api.fastly.com', hostname, token)
       case 'cloudflare:':
@@ -37,15 +37,15 @@ export function createPurgers(urls: readonly string[]): Purger[] {
 }
 
 /** `PURGE` with the tags in `Surrogate-Key`, as deploy/varnish/default.vcl expects it: no module of Varnish is needed. */
-function createVarnishPurger(address: string): Purger {
-  return inChunks('varnish', async (tags) => {
-    await call(address, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
+function createVarnishPurger(host: string): Purger {
+  return inChunks(`varnish://${host}`, async (tags) => {
+    await call(`http://${host}/`, { method: 'PURGE', headers: { 'surrogate-key': tags.join(' ') } })
   })
 }
 
 /** https://www.fastly.com/documentation/reference/api/purging/#bulk-purge-tag; soft, so that Fastly can serve a stale answer while the store is down. */
 function createFastlyPurger(api: string, serviceId: string, token: string): Purger {
-  return inChunks('fastly', async (tags) => {
+  return inChunks(`fastly://${serviceId}`, async (tags) => {
     await call(`${api}/service/${serviceId}/purge`, {
       method: 'POST',
       headers: { 'fastly-key': token, 'fastly-soft-purge': '1', accept: 'application/json', 'content-type': 'application/json' },
@@ -56,7 +56,7 @@ function createFastlyPurger(api: string, serviceId: string, token: string): Purg
 
 /** https://developers.cloudflare.com/api/resources/cache/methods/purge/ */
 function createCloudflarePurger(api: string, zoneId: string, token: string): Purger {
-  return inChunks('cloudflare', async (tags) => {
+  return inChunks(`cloudflare://${zoneId}`, async (tags) => {
     const answer = await call(`${api}/client/v4/zones/${zoneId}/purge_cache`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

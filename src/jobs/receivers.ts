@@ -1,0 +1,150 @@
+/** How the places of a worker are shared among receivers, such as endpoints, caches or the domains of recipients. */
+export interface ReceiverShare {
+  /** Jobs of one receiver that run at once. */
+  perReceiver: number
+  /** Jobs that run at once for all receivers that are new, slow or failing. */
+  suspects: number
+  /** A receiver that takes longer for a job is slow. */
+  slowMs: number
+}
+
+/** The pauses of a failing receiver: the first, and the longest. */
+export interface ReceiverPauses {
+  firstMs: number
+  longestMs: number
+}
+
+interface Receiver {
+  running: number
+  /** It has done a job. */
+  isProven: boolean
+  isSlow: boolean
+  isFailing: boolean
+  /** Its newest job ended without asking it, because nothing was to be sent. */
+  isUnasked: boolean
+  /** In a row. */
+  failures: number
+  /** Pauses since it began to fail. */
+  pauses: number
+  /** By the clock of `performance.now()`. */
+  pausedUntil: number
+}
+
+// Fewer may be about single jobs that the receiver cannot take, unless each of them takes long.
+const FAILURES_OF_AN_OUTAGE = 3
+const REMEMBERED = 10_000
+/** Times its share of fetched jobs may wait for a healthy receiver: enough to keep it busy until the next fetch. */
+const WAITING_PER_SHARE = 4
+
+/**
+ * What this process knows about the receivers of a queue. A new receiver gets one job at a time until it has done one, a slow one a quarter of
+ * its share. One that fails is asked again after a pause, by one job. In memory only: each process learns it again.
+ */
+export class Receivers {
+  readonly #share: ReceiverShare
+  readonly #pauses: ReceiverPauses
+  readonly #receivers = new Map<string, Receiver>()
+  /** Those that run jobs: no more than there are places. */
+  readonly #busy = new Set<Receiver>()
+
+  constructor(share: ReceiverShare, pauses: ReceiverPauses) {
+    this.#share = share
+    this.#pauses = pauses
+  }
+
+  #get(name: string): Receiver {
+    const known = this.#receivers.get(name)
+    if (known !== undefined) return known
+    const fresh = { running: 0, isProven: false, isSlow: false, isFailing: false, isUnasked: false, failures: 0, pauses: 0, pausedUntil: 0 }
+    this.#receivers.set(name, fresh)
+    if (this.#receivers.size > REMEMBERED) this.#forgetOne()
+    return fresh
+  }
+
+  #forgetOne(): void {
+    const isIdle = ([, { running, pausedUntil }]: [string, Receiver]) => running === 0 && pausedUntil < performance.now()
+    const idle = this.#receivers.entries().find(isIdle)
+    if (idle !== undefined) this.#receivers.delete(idle[0])
+  }
+
+  /** How many more jobs of this receiver may begin now. */
+  room(name: string): number {
+    const receiver = this.#get(name)
+    if (receiver.pausedUntil > performance.now()) return 0
+    const { perReceiver } = this.#share
+    if (!isSuspect(receiver)) return perReceiver - receiver.running
+    return Math.max(0, Math.min(this.#limitOf(receiver) - receiver.running, this.suspectRoom))
+  }
+
+  #limitOf({ isProven, isFailing, isUnasked }: Receiver): number {
+    const { perReceiver } = this.#share
+    if (isUnasked) return perReceiver
+    return !isProven || isFailing ? 1 : Math.ceil(perReceiver / 4)
+  }
+
+  /** How many more jobs of suspects may begin now. */
+  get suspectRoom(): number {
+    const running = this.#busy.values().reduce((sum, each) => sum + (isSuspect(each) ? each.running : 0), 0)
+    return Math.max(0, this.#share.suspects - running)
+  }
+
+  /** New, slow or failing. */
+  isSuspect(name: string): boolean {
+    return isSuspect(this.#get(name))
+  }
+
+  /** How many fetched jobs may wait for this receiver in this process; the others wait in the queue. */
+  maxWaiting(name: string): number {
+    return this.isSuspect(name) ? 0 : this.#share.perReceiver * WAITING_PER_SHARE
+  }
+
+  began(name: string): void {
+    const receiver = this.#get(name)
+    receiver.running++
+    this.#busy.add(receiver)
+  }
+
+  /** A job has run for longer than `slowMs`. */
+  slow(name: string): void {
+    this.#get(name).isSlow = true
+  }
+
+  /** A job ended. `health` is null when the receiver was not asked. Returns whether an outage of it has ended. */
+  ended(name: string, health: 'well' | 'failing' | null, tookMs: number): boolean {
+    const receiver = this.#get(name)
+    receiver.running--
+    if (receiver.running === 0) this.#busy.delete(receiver)
+    receiver.isUnasked = health === null
+    if (health === null) return false
+    receiver.isSlow = tookMs >= this.#share.slowMs
+    if (health === 'failing') {
+      this.#fail(receiver)
+      return false
+    }
+    const isBack = receiver.isFailing && receiver.failures >= FAILURES_OF_AN_OUTAGE
+    Object.assign(receiver, { isProven: true, isFailing: false, failures: 0, pauses: 0, pausedUntil: 0 })
+    return isBack
+  }
+
+  #fail(receiver: Receiver): void {
+    receiver.failures++
+    receiver.isFailing ||= receiver.isSlow || receiver.failures >= FAILURES_OF_AN_OUTAGE
+    // Jobs that ran together fail together: one pause.
+    if (!receiver.isFailing || receiver.pausedUntil > performance.now()) return
+    const { firstMs, longestMs } = this.#pauses
+    const pause = Math.min(firstMs * 2 ** receiver.pauses, longestMs)
+    receiver.pauses = Math.min(receiver.pauses + 1, 20)
+    // Up to a quarter more at random, so that receivers that failed together are not all asked together.
+    receiver.pausedUntil = performance.now() + pause * (1 + Math.random() / 4)
+  }
+
+  /** What all receivers share was unavailable and is back: their failures say nothing about them. */
+  forgive(): void {
+    for (const receiver of this.#receivers.values())
+      Object.assign(receiver, { isSlow: false, isFailing: false, failures: 0, pauses: 0, pausedUntil: 0 })
+  }
+}
+
+function isSuspect({ isProven, isSlow, isFailing }: Receiver): boolean {
+  return !isProven || isSlow || isFailing
+}

@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto'
+import type { ReceiverShare, WorkOptions } from '../jobs/job-worker.ts'
+
+/**
+ * The receiver of a mail for the job queue: its recipient's domain, whose server may be slow. Shortened until many domains share a name, because
+ * jobs are kept for a while and a domain can belong to one person.
+ */
+export function receiverOfAddress(address: string): string {
+  const domain = address.slice(address.lastIndexOf('@') + 1).toLowerCase()
+  return createHash('sha256').update(domain).digest('hex').slice(0, 4)
+}
+
+const SLOW_MS = 5_000
+
+/** Domains that are new, slow or failing together occupy at most half of the connections to the mail server. */
+function shareOf(perReceiver: number, connections: number): ReceiverShare {
+  return { perReceiver: Math.max(1, Math.floor(perReceiver)), suspects: Math.max(1, Math.floor(connections / 4)), slowMs: SLOW_MS }
+}
+
+/**
+ * More places than connections, so that none of these waits while other mails are recorded: decision 0254. One domain gets ten of sixteen
+ * connections.
+ */
+export function orderMailWork(connections: number): WorkOptions {
+  return { places: 64, share: shareOf((connections * 5) / 8, connections) }
+}
+
+/** With those of order mails one domain gets no more than twelve of sixteen connections. */
+export function accountMailWork(connections: number): WorkOptions {
+  return { places: 20, share: shareOf(connections / 8, connections) }
+}
