@@ -15,7 +15,7 @@ import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
 import { RESTORE_FAULTS } from './restore.ts'
 import { TABLE_FAULTS } from './table.ts'
-import { WEBHOOK_FAULT } from './webhooks.ts'
+import { HANGING_RECEIVER_FAULTS, WEBHOOK_FAULT } from './webhooks.ts'
 
 export const FAULTS: Fault[] = [
   ...HANDLER_FAULTS,
@@ -30,6 +30,7 @@ export const FAULTS: Fault[] = [
   ...BUCKET_FAULTS,
   ...MAIL_FAULTS,
   WEBHOOK_FAULT,
+  ...HANGING_RECEIVER_FAULTS,
   ...CLOCK_FAULTS,
   ...LOAD_FAULTS,
   ...LOCK_FAULTS,

@@ -7,6 +7,7 @@ import { WEBHOOK_QUEUE } from '../src/webhooks/webhook-deliveries.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
+import { startHangingServer } from '../test/hanging-server.ts'
 import { TEST_SECRET } from '../test/store.ts'
 import { silent } from '../test/stream-harness.ts'
 import type { Fault } from './fault.ts'
@@ -18,8 +19,11 @@ const FAILURES = ['500', '503', 'cut before', 'cut after'] as const
 /** Posts that were answered 2xx, or whose answer was lost on the way, by endpoint and event id. */
 type Received = Map<string, number>
 
-/** A receiver that fails every third post in one of four ways. `cut after` has processed the post. */
-export async function startReceiver(cleanup: Cleanup): Promise<{ url: string; received: Received }> {
+/** A receiver that fails every third post in one of these ways. `cut after` has processed the post. */
+export async function startReceiver(
+  cleanup: Cleanup,
+  failures: readonly (typeof FAILURES)[number][] = FAILURES,
+): Promise<{ url: string; received: Received }> {
   const received: Received = new Map()
   const receiver = { url: '', received }
   let posts = 0
@@ -28,7 +32,7 @@ export async function startReceiver(cleanup: Cleanup): Promise<{ url: string; re
       // Read to its end.
     }
     const turn = posts++
-    const failure = turn % 3 === 0 ? FAILURES[(turn / 3) % FAILURES.length] : null
+    const failure = turn % 3 === 0 ? failures[(turn / 3) % failures.length] : null
     if (failure === 'cut before') return void request.socket.destroy()
     if (failure === '500' || failure === '503') return void response.writeHead(Number(failure)).end()
     const id = `${request.url} ${request.headers['webhook-id']}`
@@ -66,6 +70,20 @@ export function retryQuickly({ url }: Round): Promise<void> {
   return installJobQueues({ url, logger: silent, queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }] })
 }
 
+const SETTINGS = { WEBHOOK_ALLOW_PRIVATE: 'on' }
+
+/** Kills the worker while orders change, and starts it again. */
+async function killWorkerWhileTrading(round: Round, orders: number): Promise<void> {
+  await round.survive('stream,email,lake')
+  const worker = await round.start('webhook', SETTINGS)
+  const trading = round.shop.trade(orders)
+  await pause(200 + round.random() * 600)
+  await worker.kill()
+  await trading
+  await round.start('webhook', SETTINGS)
+  await round.shop.trade(3)
+}
+
 /** Receivers that refuse, hang up before or after they processed a post, and a worker that dies. */
 export const WEBHOOK_FAULT: Fault = {
   name: 'webhooks-failing',
@@ -76,15 +94,25 @@ export const WEBHOOK_FAULT: Fault = {
     const encryption = createEncryption(TEST_SECRET, 'webhook secret')
     for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++)
       await addEndpoint(round.pool, encryption, { url: `${receiver.url}/${endpoint}`, eventTypes: null, isPrivateAllowed: true })
-    await round.survive('stream,email,lake')
-    const settings = { WEBHOOK_ALLOW_PRIVATE: 'on' }
-    const worker = await round.start('webhook', settings)
-    const trading = round.shop.trade(orders)
-    await pause(200 + round.random() * 600)
-    await worker.kill()
-    await trading
-    await round.start('webhook', settings)
-    await round.shop.trade(3)
+    await killWorkerWhileTrading(round, orders)
     await awaitWebhooks(round, receiver.received, (await round.countVersions()) * ENDPOINTS)
   },
 }
+
+/** Endpoints that accept and never answer, beside a good one, which must get everything. */
+export const HANGING_RECEIVER_FAULTS: Fault[] = [1, 4, 50].map((hanging) => ({
+  name: `webhooks-hanging-${hanging}`,
+  title: `${hanging} of ${hanging + 1} receivers of webhooks accept and never answer, and kill -9 of their worker`,
+  async run(round, orders) {
+    const receiver = await startReceiver(round.cleanup, [])
+    const url = `http://127.0.0.1:${await startHangingServer(round.cleanup)}`
+    const encryption = createEncryption(TEST_SECRET, 'webhook secret')
+    const add = (to: string) => addEndpoint(round.pool, encryption, { url: to, eventTypes: null, isPrivateAllowed: true })
+    for (let endpoint = 0; endpoint < hanging; endpoint++) await add(`${url}/${endpoint}`)
+    await add(`${receiver.url}/good`)
+    await killWorkerWhileTrading(round, orders)
+    const wanted = await round.countVersions()
+    await eventually(async () => receiver.received.size >= wanted, { what: `${wanted} webhooks`, timeoutMs: 120_000, pauseMs: 200 })
+    if (receiver.received.size !== wanted) throw new Error(`${receiver.received.size} webhooks came, of ${wanted}`)
+  },
+}))

@@ -66,10 +66,13 @@ function readPlan(json: string, during: string): ExplainedStatement {
       .trim(),
     returned: Math.max(rowsOf(plan), ...writesOf(plan)),
     read: readBy(plan),
-    buffers: (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0),
+    // One that reads no table has the pages of the functions that it calls.
+    buffers: scans(plan) ? (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0) : 0,
     during,
   }
 }
+
+const scans = (plan: Plan): boolean => SCAN.test(plan['Node Type']) || (plan.Plans ?? []).some(scans)
 
 const rowsOf = (plan: Plan) => Math.round(plan['Actual Rows'] * plan['Actual Loops'])
 

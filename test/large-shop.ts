@@ -117,7 +117,8 @@ function copiesOfProducts({ products }: ShopSize): string[] {
     `insert into product_slugs (slug, product_id) select seed.slug || '-' || copy, ${COPY} from product_slugs as seed ${copied}`,
     `insert into product_prices (product_id, currency, amount) select ${COPY}, seed.currency, seed.amount from product_prices as seed ${copied}`,
     `insert into product_events (product_id, stream, version, type, occurred_at, data)
-    select ${COPY}, seed.stream, seed.version, seed.type, seed.occurred_at, seed.data from product_events as seed ${copied}`,
+    select ${COPY}, seed.stream, seed.version, seed.type, seed.occurred_at, replace(seed.data::text, seed.product_id::text, ${COPY}::text)::json
+    from product_events as seed ${copied}`,
   ]
 }
 
@@ -184,6 +185,7 @@ function others({ products, orders }: ShopSize): string[] {
     `insert into stock_adjustments (product_id, version, kind, available_before, available_after, reference, actor_type, created_at)
     select md5('product 11')::uuid, n, 'adjustment', n, n + 1, 'reference-' || n, 'system', now() - make_interval(secs => ${products / 2} - n)
     from generate_series(1, ${products / 2}) as n`,
+    `update inventory set version = ${products / 2 + 1} where product_id = md5('product 11')::uuid`,
     `insert into order_figures select minute, 'EUR', 20, 25000 from generate_series(date_trunc('minute', now()) - interval '7 days', now(), interval '1 minute') as minute`,
     `insert into product_figures
     select slice, md5('product ' || n)::uuid, 'EUR', n, n * 1250

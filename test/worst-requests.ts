@@ -45,6 +45,10 @@ export interface WorstIds {
   orders: readonly string[]
   mails: readonly string[]
   webhooks: readonly string[]
+  sessions: readonly string[]
+  addresses: readonly string[]
+  operators: readonly string[]
+  'api-keys': readonly string[]
 }
 
 /** Values of a parameter beside those of another one: the first ones. */
@@ -82,9 +86,9 @@ function worstOf({ name, schema }: Parameter, ids: WorstIds): readonly string[] 
   return worst
 }
 
-function pathsOf({ path }: Operation, ids: WorstIds): string[] {
+export function pathsOf({ path }: Operation, ids: WorstIds): string[] {
   const [, kind = '', , parameter] = /\/([\w-]+)\/(by-slug\/)?\{(\w+)\}/.exec(path) ?? []
   if (parameter === undefined) return [path]
   const known = parameter === 'slug' ? ids.slugs : kind === 'customers' ? Object.values(customers_with) : ids[kind as keyof WorstIds]
-  return (known ?? ['00000000-0000-4000-8000-0000000fffff']).map((id) => path.replace(/\{\w+\}/, id))
+  return (known ?? ['00000000-0000-4000-8000-0000000fffff']).map((id) => path.replace(/\{\w+\}/, id).replace(/\{\w+\}/, '1'))
 }

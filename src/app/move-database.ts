@@ -94,9 +94,8 @@ async function assertMovable({ db, name }: MoveSource, secret: string | null): P
 
 async function assertTarget(url: string, source: MoveSource): Promise<void> {
   await using owner = await connectClient(url, MOVER)
-  const { rows } = await owner.query<{ is_standby: boolean; encoding: string; foreign_table: string | null }>(
+  const { rows } = await owner.query<{ encoding: string; foreign_table: string | null }>(
     `select
-      pg_is_in_recovery() as is_standby,
       current_setting('server_encoding') as encoding,
       case when to_regclass('migrations') is null then (
         select relname
@@ -106,8 +105,7 @@ async function assertTarget(url: string, source: MoveSource): Promise<void> {
         limit 1
       ) end as foreign_table`,
   )
-  const [{ is_standby: isStandby = false, encoding = '', foreign_table: foreignTable = null } = {}] = rows
-  if (isStandby) throw new OperatorError('the database in DATABASE_URL is a standby: set the address of its primary')
+  const [{ encoding = '', foreign_table: foreignTable = null } = {}] = rows
   await assertServer(owner)
   if (encoding !== 'UTF8')
     throw new OperatorError(`the database in DATABASE_URL has the encoding ${encoding}; create one with the encoding UTF8`)

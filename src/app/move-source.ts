@@ -4,7 +4,7 @@ import { explainConnection, quote } from '../db/connection-refusal.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
 import { assertNotMoved, startEmbeddedPostgres } from '../db/embedded/embedded-postgres.ts'
 import { isRestoreUnfinished } from '../db/embedded/unfinished-restore.ts'
-import { connectClient, type Queryable } from '../db/pool.ts'
+import { connectClient, connectToAny, type Queryable } from '../db/pool.ts'
 import { INSUFFICIENT_PRIVILEGE, sqlState, TOO_MANY_CONNECTIONS } from '../db/sql-state.ts'
 import { OperatorError } from '../errors.ts'
 
@@ -58,7 +58,7 @@ export async function openEmbeddedSource({ dataDir }: Pick<Config, 'dataDir'>): 
 
 /** A store on a server of one's own, at the address of the tables' owner. Throws OperatorError while another session uses it. */
 export async function openExternalSource(url: string): Promise<MoveSource> {
-  const db = await connectClient(url, MOVER).catch((error: unknown) => {
+  const db = await connectToAny(url, MOVER).catch((error: unknown) => {
     const message = sqlState(error) === TOO_MANY_CONNECTIONS ? explainLimit(error) : explainConnection(error, 'the address in --from')
     throw message === null ? error : new OperatorError(message, { cause: error })
   })

@@ -5,6 +5,7 @@ import {
   INVALID_AUTHORIZATION,
   INVALID_PASSWORD,
   PROTOCOL_VIOLATION,
+  READ_ONLY_TRANSACTION,
   sqlState,
   TOO_MANY_CONNECTIONS,
   UNKNOWN_DATABASE,
@@ -27,8 +28,8 @@ export function explainConnection(error: unknown, name: string): string | null {
   const reason = explainRefusal(error, name)
   if (reason !== null) return reason
   if (sqlState(error) === DISK_FULL) return `the database cannot be used: ${(error as Error).message}; make room on the disk of its server`
-  if (sqlState(error) === TOO_MANY_CONNECTIONS)
-    return `the database cannot be used: ${(error as Error).message}; raise max_connections, or the role's limit, or lower DATABASE_POOL_SIZE in every process`
+  if (sqlState(error) === TOO_MANY_CONNECTIONS) return explainLimit(error)
+  if (sqlState(error) === READ_ONLY_TRANSACTION) return `the database in ${name} is a standby: set the address of its primary`
   const { code = '', message } = error as { code?: string; message?: string }
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }
@@ -38,9 +39,15 @@ export function explainRefusal(error: unknown, name: string): string | null {
   const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`
   if (REFUSALS.has(sqlState(error)) || isPoolerRefusal(error)) return `the database cannot be used: ${message}; check ${name}`
+  // A limit that somebody has set, as `storefront database move` does.
+  if (sqlState(error) === TOO_MANY_CONNECTIONS && message.includes('for database')) return explainLimit(error)
   if (sqlState(error) !== INSUFFICIENT_PRIVILEGE || severity !== 'FATAL') return null
   const statement = role && database ? `"grant connect on database ${quote(database)} to ${quote(role)}"` : '"grant connect"'
   return `the database cannot be used: ${message}; run ${statement} as the database's administrator`
+}
+
+function explainLimit(error: unknown): string {
+  return `the database cannot be used: ${(error as Error).message}; raise max_connections, or that limit, or lower DATABASE_POOL_SIZE in every process`
 }
 
 /** Quotes the name of a role or a database for a statement, where it needs quotes. */

@@ -77,9 +77,6 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   figure_checkpoints: ['select', 'insert', 'delete'],
 }
 
-/** A function that runs with the owner's rights, also for another role. A trigger needs no right to run. */
-const OWNERS_FUNCTION = `prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype`
-
 /** The rights that the role of this connection lacks, as `right on table`. */
 export async function findMissingRights(db: Queryable): Promise<string[]> {
   const wanted = Object.entries(API_RIGHTS).flatMap(([name, rights]) => rights.map((right) => ({ name, right })))
@@ -90,7 +87,11 @@ export async function findMissingRights(db: Queryable): Promise<string[]> {
     where case relkind when 'S' then not has_sequence_privilege(oid, wanted.right)
       else oid is null or not has_table_privilege(oid, wanted.right) end
     union all
-    select format('execute on %s', oid::regprocedure) from pg_proc where ${OWNERS_FUNCTION} and not has_function_privilege(oid, 'execute')
+    select format('execute on %s', oid::regprocedure)
+    from pg_proc
+    -- A trigger needs no right to run.
+    where prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype
+      and not has_function_privilege(oid, 'execute')
     order by missing`,
     [wanted.map(({ name }) => name), wanted.map(({ right }) => right)],
   )
@@ -139,7 +140,7 @@ const STATEMENTS = `
     union all
     select format('grant execute on function %s to %I', oid::regprocedure, $1)
     from pg_proc
-    where ${OWNERS_FUNCTION} and $1 <> current_user
+    where prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype and $1 <> current_user
       and not exists (select from aclexplode(proacl) where grantee = (select oid from pg_roles where rolname = $1))
     union all
     select format('revoke execute on function %s from public', oid::regprocedure)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { pino } from 'pino'
+import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { readWithIcebird } from '../../../test/iceberg-reader.ts'
 import { writeFiles } from '../../../test/lake-harness.ts'
@@ -15,7 +16,7 @@ test('adds new files to the table, reports a damaged one once, and stops before 
   const options = { store: lake.store, seconds: 0.05, logger }
   await new TableWriter(options).stop()
   const writer = new TableWriter(options)
-  t.after(() => writer.stop())
+  onCleanup(t, () => writer.stop())
   await writer.start()
   const rows = () => readWithIcebird(lake, 'order_events').catch(() => [])
   await writeFiles(t, lake.store, [3])
@@ -35,7 +36,7 @@ test('reports a file that is gone, once and also beside a damaged one', async (t
   const lines: { file?: string; reason?: string; msg: string }[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger })
-  t.after(() => writer.stop())
+  onCleanup(t, () => writer.stop())
   await writeFiles(t, lake.store, [3, 2])
   await writer.start()
   const rows = async () => (await readWithIcebird(lake, 'order_events').catch(() => [])).length
@@ -64,7 +65,7 @@ test('reports every ten minutes that the table cannot be written and for how lon
   await writeFiles(t, lake.store, [3])
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(JSON.parse(line).reason) })
   const writer = new TableWriter({ store: lake.store, seconds: 0.05, logger, now: () => at })
-  t.after(() => writer.stop())
+  onCleanup(t, () => writer.stop())
   assert.equal(writer.overdueSeconds, 0)
   await writer.start()
   await eventually(async () => failures > 3)
