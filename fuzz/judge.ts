@@ -107,7 +107,8 @@ export class Judge {
     if (bodyBytes !== null && !isUtf8(bodyBytes)) return 'body: is not UTF-8'
     let value: unknown
     try {
-      value = JSON.parse(bodyText)
+      // A parser may ignore a byte order mark (RFC 8259, 8.1), and this one does.
+      value = JSON.parse(bodyText.replace(/^\uFEFF/, ''))
     } catch {
       return 'body: is not JSON'
     }

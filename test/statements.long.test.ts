@@ -47,6 +47,7 @@ test('no statement of a route or a loop reads more than it returns, in a shop of
   let recorder = { during: '' }
   const store = await startFuzzedStore(t, {
     pageCacheBytes: 0,
+    leavesWork: true,
     fill: async (database) => {
       await fillLargeShop(database.pool)
       recorder = await explainStatements(t, database, note)
