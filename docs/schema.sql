@@ -110,23 +110,51 @@ CREATE FUNCTION public.backfill_product_events(most integer) RETURNS boolean
     SET enable_seqscan TO 'off'
     AS $$
 declare
+  ends_at constant timestamptz := clock_timestamp() + interval '200 milliseconds';
   previous_id uuid;
-  ids uuid[];
+  next_id uuid;
+  product record;
+  ids uuid[] := '{}';
+  -- The products that have other words than the functions give them, and what was read of each.
+  changed uuid[] := '{}';
+  versions xid[] := '{}';
+  words tsvector[] := '{}';
+  translated tsvector[] := '{}';
 begin
   -- Of several processes each takes its turn, so that one continues when another dies.
   select last_id into previous_id from product_event_backfill for update;
   if not found then
     return false;
   end if;
-  select array_agg(id order by id) into ids
-  from (select id from products where id > previous_id order by id limit most) as next;
-  if ids is null then
+  for next_id in select id from products where id > previous_id order by id limit most loop
+    ids := ids || next_id;
+    select xmin as version, search, product_words(name, category, options, brand, sku, description) as words, translated_search,
+      case when translations <> '{}' then translated_words(name, concat_ws(' ', category, brand), options, sku, description, translations) end as translated
+    into product
+    from products
+    where id = next_id;
+    if (product.search, product.translated_search) is distinct from (product.words, product.translated) then
+      changed := changed || next_id;
+      versions := versions || product.version;
+      words := words || product.words;
+      translated := array_append(translated, product.translated);
+    end if;
+    exit when clock_timestamp() > ends_at;
+  end loop;
+  if ids = '{}' then
     delete from product_event_backfill;
     return false;
   end if;
   -- Stock before products, as everywhere, so that nobody waits in a circle. Of stock only what becomes an event: orders need these rows.
   perform from inventory where product_id = any(ids) and available = 0 order by product_id for update;
   perform from products where id = any(ids) order by id for no key update;
+  -- The triggers of the columns write the words of those that have changed since they were read.
+  update products set name = products.name
+  from unnest(changed, versions) as found (id, version)
+  where products.id = found.id and products.xmin <> found.version;
+  update products set search = found.words, translated_search = found.translated
+  from unnest(changed, versions, words, translated) as found (id, version, words, translated)
+  where products.id = found.id and products.xmin = found.version;
   perform record_product_events(ids, null);
   insert into product_events (product_id, stream, version, type, occurred_at, data)
   select inventory.product_id, 'stock', inventory.version, 'stock.depleted', clock_timestamp(),
@@ -136,9 +164,6 @@ begin
   where inventory.product_id = any(ids) and inventory.available = 0
     and not exists (select from product_events where product_id = inventory.product_id and stream = 'stock')
   on conflict do nothing;
-  -- The triggers of the columns write the words.
-  update products set name = name
-  where id = any(ids) and search is distinct from product_words(name, category, options, brand, sku, description);
   update product_event_backfill set last_id = ids[cardinality(ids)];
   return true;
 end
@@ -160,8 +185,10 @@ declare
   behind bigint;
 begin
   if newest is not null then
-    -- Lost orders that nothing else knows have numbers, too, and customers know them: a hundred for each second since the newest order here.
-    select greatest(0, extract(epoch from now() - placed.created_at)) into behind from orders as placed order by placed.number desc limit 1;
+    -- Lost orders that nothing else knows have numbers, too, and customers know them: a hundred for each second since the newest order here, for a
+    -- day at most.
+    select least(86400, greatest(0, extract(epoch from now() - placed.created_at))) into behind
+    from orders as placed order by placed.number desc limit 1;
     -- Two restores of one backup get different ranges: the first may have left no trace.
     numbered := setval('order_numbers', greatest(numbered, known_order_number) + 10000 + 100 * (seconds % 100000) + 100 * coalesce(behind, 0));
   end if;
