@@ -46,7 +46,7 @@ test('the pictures of the README show the store as it is after a demo', { skip: 
     const view = await browser.open({ isDark })
     await view.page.goto(`${origin}/console#overview?range=week`)
     await signIn(view.page, { email, password })
-    await view.page.locator('canvas').nth(2).waitFor()
+    await view.page.locator('canvas').nth(1).waitFor()
     await take(view, isDark ? 'console-dark' : 'console-light')
     if (isDark) continue
     await openOrder(view.page)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { assertSession } from '../src/db/assert-suitable.ts'
-import { connectClient } from '../src/db/pool.ts'
+import { connectClient, connectToAny } from '../src/db/pool.ts'
 import { onCleanup } from './cleanup.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { createTestDatabase } from './database.ts'
@@ -40,7 +40,7 @@ for (const mode of ['transaction', 'statement'] as const) {
 test('PgBouncer in the mode transaction is recognised while others use it', { skip: pgbouncerMissing }, async (t) => {
   const db = await createTestDatabase(t)
   const pooled = await startPgbouncer(t, db.addresses.api, 'transaction')
-  const open = () => connectClient(pooled, 'test')
+  const open = () => connectToAny(pooled, 'test')
   const stopping = new AbortController()
   const others = Array.from({ length: 4 }, async () => {
     await using other = await open()

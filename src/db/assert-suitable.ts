@@ -5,7 +5,7 @@ import { OperatorError } from '../errors.ts'
 import type { DatabaseAddresses } from './addresses.ts'
 import { explainConnection, explainRefusal, quote } from './connection-refusal.ts'
 import { isDatabaseOutage } from './failures.ts'
-import { connectClient, type Queryable, socketOf } from './pool.ts'
+import { connectClient, connectToAny, type Queryable, socketOf } from './pool.ts'
 import { CONFIGURATION_LIMIT_EXCEEDED, INSUFFICIENT_PRIVILEGE, OBJECT_IN_USE, PROTOCOL_VIOLATION, sqlState } from './sql-state.ts'
 
 const MIN_VERSION = 150_000
@@ -40,9 +40,8 @@ export async function assertReachable(
     const role = addresses.api === url ? 'api' : roles.find((each) => addresses[each] === url)
     const setting = SETTINGS[role ?? 'api']
     try {
-      const open = () => connectClient(url, 'storefront-check')
-      await using client = await open()
-      await assertSession(client, setting, open)
+      await using client = await connectClient(url, 'storefront-check')
+      await assertSession(client, setting, () => connectToAny(url, 'storefront-check'))
     } catch (error) {
       if (error instanceof OperatorError) throw error
       const message = (isNeeded ? explainConnection : explainRefusal)(error, setting)
