@@ -78,6 +78,7 @@ export async function onceAvailable(
 
 /** As many of a pooler's connections are taken away from the session before it counts as having one of its own. */
 const ROUNDS = 5
+const ATTEMPTS = 3
 
 /**
  * Throws OperatorError when a pooler lends this session a connection of the server for each transaction, or no trigger of the store would run
@@ -95,16 +96,24 @@ export async function assertSession(session: pg.Client, setting: string, open: (
     )
   // The server sees this very socket: nothing is between that could lend connections.
   if (port !== null && port === socketOf(session).localPort) return
+  // Of a busy pooler others may take and return the connection at the wrong moment, all rounds through.
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++)
+    if (await isLent(session, pid, open))
+      throw new OperatorError(
+        `a pooler lends the store a connection of the server for each transaction, but the store needs sessions of its own: set pool_mode = session in the pooler, or set ${setting} to the address of PostgreSQL itself`,
+      )
+}
+
+/** Whether other sessions get the connection of `session`, or it gets another one than that of `pid`. */
+async function isLent(session: pg.Client, pid: number | undefined, open: () => Promise<pg.Client & AsyncDisposable>): Promise<boolean> {
   await using held = new AsyncDisposableStack()
   for (let round = 1; round <= ROUNDS; round++) {
     const other = held.use(await open())
     // Its open transaction keeps the connection that a pooler would lend to `session` next.
     const isRefused = await other.query('begin').then(() => false, refusesTransactions)
-    if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid)
-      throw new OperatorError(
-        `a pooler lends the store a connection of the server for each transaction, but the store needs sessions of its own: set pool_mode = session in the pooler, or set ${setting} to the address of PostgreSQL itself`,
-      )
+    if (isRefused || (await readPid(other)) === pid || (await readPid(session)) !== pid) return true
   }
+  return false
 }
 
 /** PgBouncer's mode `statement`. */
