@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { examineStore } from '../src/app/doctor/examine-store.ts'
 import type { Finding } from '../src/app/doctor/finding.ts'
 import { readConfig } from '../src/config.ts'
-import { type Cleanup, onCleanup } from './cleanup.ts'
 import { TEST_SECRET } from './store.ts'
 
 /** What doctor finds with these settings; no process is asked. */
@@ -31,16 +28,4 @@ export function assertFinding(
   assert.match(one.found, found)
   assert.equal(one.remedy === null, status === 'ok')
   if (remedy !== undefined) assert.match(one.remedy ?? '', remedy)
-}
-
-/** A port that accepts connections and never answers. */
-export async function openHungPort(t: Cleanup, port = 0): Promise<number> {
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => void sockets.add(socket.on('error', () => {}))).listen(port, '127.0.0.1')
-  await once(server, 'listening')
-  onCleanup(t, () => {
-    server.close()
-    for (const socket of sockets) socket.destroy()
-  })
-  return (server.address() as AddressInfo).port
 }

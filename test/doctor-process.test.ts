@@ -5,12 +5,13 @@ import { test } from 'node:test'
 import { readDatabaseId } from '../src/db/database-id.ts'
 import { onCleanup } from './cleanup.ts'
 import { createTestDatabase } from './database.ts'
-import { assertFinding, examine, openHungPort } from './doctor-harness.ts'
+import { assertFinding, examine } from './doctor-harness.ts'
 import { freePorts } from './free-port.ts'
+import { startHangingServer } from './hanging-server.ts'
 
 test('each process of the API is asked at its own port, and one that hangs is named', async (t) => {
   const [ready = 0, hung = 0] = await freePorts(2)
-  await openHungPort(t, hung)
+  await startHangingServer(t, hung)
   const first = createServer(({ url }, response) =>
     response.end(url === '/metrics' ? 'storefront_clock_difference_seconds -18000\n' : '{"status":"ok"}'),
   ).listen(ready, '127.0.0.1')

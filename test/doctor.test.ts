@@ -12,9 +12,10 @@ import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { makeDataFolder } from './data-folders.ts'
 import { createTestDatabase, databaseUrl } from './database.ts'
-import { assertFinding, examine, openHungPort } from './doctor-harness.ts'
+import { assertFinding, examine } from './doctor-harness.ts'
 import { Stopwatch } from './eventually.ts'
 import { freePort } from './free-port.ts'
+import { startHangingServer } from './hanging-server.ts'
 import { writeFiles } from './lake-harness.ts'
 import { type Conditions, startS3Server } from './s3-server.ts'
 import { startSmtpServer } from './smtp-server.ts'
@@ -106,7 +107,7 @@ test('a database that refuses, does not exist or does not run is one problem wit
 })
 
 test('servers that hang are problems after a bounded time, all at once', async (t) => {
-  const port = await openHungPort(t)
+  const port = await startHangingServer(t)
   const env = {
     ...{ DATABASE_URL: `postgres://me@127.0.0.1:${port}/shop`, NATS_URL: `nats://127.0.0.1:${port}`, SMTP_URL: `smtp://127.0.0.1:${port}` },
     ...{ LAKE_URL: 's3://bucket/lake', S3_ENDPOINT: `http://127.0.0.1:${port}`, OPS_PORT: String(port) },

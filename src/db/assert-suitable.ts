@@ -96,7 +96,7 @@ export async function assertSession(session: pg.Client, setting: string, open: (
     )
   // The server sees this very socket: nothing is between that could lend connections.
   if (port !== null && port === socketOf(session).localPort) return
-  // Of a busy pooler others may take and return the connection at the wrong moment, all rounds through.
+  // Other clients of a busy pooler may take and return the connection at the wrong moment in every round.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++)
     if (await isLent(session, pid, open))
       throw new OperatorError(

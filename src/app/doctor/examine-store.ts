@@ -50,8 +50,9 @@ export async function examineStore(
 }
 
 async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
-  const isOn = (dead: string | null) => dead !== null && config.lakeBucket === null
-  const [files, dead] = await Promise.all([hanging.then((dead) => (isOn(dead) ? [] : examineLake(config, timeoutMs))), hanging])
+  // A folder on a dead disk is not touched; a bucket need not wait for the disk.
+  const isTouched = config.lakeBucket !== null || (await hanging) === null
+  const [files, dead] = await Promise.all([isTouched ? examineLake(config, timeoutMs) : [], hanging])
   if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
   // An unreachable bucket needs one line only.
   return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
