@@ -51,9 +51,9 @@ export class Judge {
 
   judge(request: FuzzRequest): Verdict {
     const asSent = this.#findFault(request)
-    const asRead = this.#findFault(withTidyTexts(request))
-    if (asSent !== null && asRead !== null) return { kind: 'invalid', because: asSent }
-    const isUnsure = asSent !== asRead || request.isOdd || hasDoubtfulAddress(request) || hasOwnAddress(request) || hasMore(request)
+    const readings = [asSent, this.#findFault(withTidyTexts(request, '')), this.#findFault(withTidyTexts(request, undefined))]
+    if (asSent !== null && !readings.includes(null)) return { kind: 'invalid', because: asSent }
+    const isUnsure = readings.some((fault) => fault !== null) || request.isOdd || hasDoubtfulAddress(request) || hasOwnAddress(request) || hasMore(request)
     return isUnsure ? { kind: 'unsure' } : { kind: 'valid' }
   }
 
@@ -117,15 +117,15 @@ export class Judge {
   }
 }
 
-/** The request without blanks around its texts and without fields that were left empty: the store may read it so, or as it was sent. */
-function withTidyTexts(request: FuzzRequest): FuzzRequest {
+/** The request without blanks around its texts, `empty` for a field that was left empty: the store may read it so, or as it was sent. */
+function withTidyTexts(request: FuzzRequest, empty: '' | undefined): FuzzRequest {
   const query = request.query.map((pair) => (pair.value === null ? pair : { ...pair, value: tidyText(pair.value) }))
-  return { ...request, query, bodyText: request.bodyText === null ? null : tidyJson(request.bodyText) }
+  return { ...request, query, bodyText: request.bodyText === null ? null : tidyJson(request.bodyText, empty) }
 }
 
-function tidyJson(text: string): string {
+function tidyJson(text: string, empty: '' | undefined): string {
   try {
-    const tidy = (_: string, value: unknown) => (typeof value === 'string' ? tidyText(value) || undefined : value)
+    const tidy = (_: string, value: unknown) => (typeof value === 'string' ? tidyText(value) || empty : value)
     return JSON.stringify(JSON.parse(text.replace(/^\ufeff/, ''), tidy)) ?? text
   } catch {
     return text
