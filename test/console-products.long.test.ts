@@ -74,7 +74,8 @@ test('an operator adds, finds, changes, counts and archives a product', { skip: 
   await page.getByLabel('Stock').selectOption('true')
   await page.getByRole('button', { name: 'Search' }).click()
   await page.getByText('No product matches.').waitFor()
-  assert.deepEqual(without(complaints, 0), [])
+  // The page asks for the stock every three seconds: also between the archiving and its answer.
+  assert.deepEqual(without(complaints, 404), [])
 })
 
 test('a change by another operator meanwhile is explained, and what was entered is kept', { skip: NO_CHROMIUM }, async (t) => {
