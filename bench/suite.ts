@@ -33,5 +33,4 @@ export const OTHERS: readonly string[] = [
   'paused-api',
   'size',
   'stalls',
-  'upgrade',
 ]

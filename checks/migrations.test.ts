@@ -1,10 +1,19 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { contractionsOf, findContractions } from './migrations.ts'
+import { hashFunctions } from '../src/db/sql-functions.ts'
+import { contractionsOf, findContractions, findMisplacedFunctions } from './migrations.ts'
+
+const ROOT = join(import.meta.dirname, '..')
 
 test('the previous release runs on the schema of every new migration', () => {
-  assert.deepEqual(findContractions(join(import.meta.dirname, '..')), [])
+  assert.deepEqual(findContractions(ROOT), [])
+})
+
+test('functions are in src/<room>/sql, and the newest migration brings their present form', async () => {
+  assert.deepEqual(findMisplacedFunctions(ROOT, await hashFunctions()), [])
+  const [changed] = findMisplacedFunctions(ROOT, '0123456789abcdef')
+  assert.match(changed ?? '', /needs the line "-- functions: 0123456789abcdef"$/)
 })
 
 test('finds each statement that takes away what the previous release uses', () => {

@@ -1,8 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The newest migration of release 0.1.0: no earlier release can run on the schema before it. */
-const FIRST_RELEASE = '0028'
+/** The newest migration of the first schema. What follows is for databases that sell. */
+const FIRST_SCHEMA = '0013'
+
+const FUNCTIONS = /^-- functions: ([0-9a-f]{16})$/m
 
 /** Statements after which the previous release could not continue, with what to do instead. */
 const CONTRACTIONS: readonly { pattern: RegExp; instead: string }[] = [
@@ -36,12 +38,35 @@ const CONTRACTIONS: readonly { pattern: RegExp; instead: string }[] = [
 
 const REASON = /^-- contract: \S.*$/m
 
+/** The files in `migrations/` in order, with their texts. */
+export function readMigrations(root: string): { name: string; text: string; isLater: boolean }[] {
+  const names = readdirSync(join(root, 'migrations')).filter((name) => name.endsWith('.sql'))
+  return names.toSorted().map((name) => ({
+    name,
+    text: readFileSync(join(root, 'migrations', name), 'utf8'),
+    isLater: name.slice(0, 4) > FIRST_SCHEMA,
+  }))
+}
+
 /** Statements of later migrations on which the previous release cannot run, as `file: statement: what to do instead`. */
 export function findContractions(root: string): string[] {
-  const files = readdirSync(join(root, 'migrations')).filter((name) => name.endsWith('.sql') && name.slice(0, 4) > FIRST_RELEASE)
-  return files
-    .toSorted()
-    .flatMap((name) => contractionsOf(readFileSync(join(root, 'migrations', name), 'utf8')).map((line) => `${name}: ${line}`))
+  const later = readMigrations(root).filter(({ isLater }) => isLater)
+  return later.flatMap(({ name, text }) => contractionsOf(text).map((line) => `${name}: ${line}`))
+}
+
+/** What is wrong with where functions stand: a migration creates one, or the newest one is not of their present form (`hash`). */
+export function findMisplacedFunctions(root: string, hash: string): string[] {
+  const migrations = readMigrations(root)
+  const newest = migrations.at(-1)
+  const [, applied] = FUNCTIONS.exec(newest?.text ?? '') ?? []
+  return [
+    ...migrations.flatMap(({ name, text }) =>
+      /\bcreate (or replace )?function\b/i.test(text) ? [`${name} creates a function: put it into src/<room>/sql/`] : [],
+    ),
+    ...(applied === hash
+      ? []
+      : [`${newest?.name}: the functions have changed: a migration that is not released yet needs the line "-- functions: ${hash}"`]),
+  ]
 }
 
 /** A file with the line `-- contract: REASON` may contain them: the previous release uses none of it any more. */

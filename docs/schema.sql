@@ -176,7 +176,7 @@ $$;
 
 CREATE FUNCTION public.begin_incarnation(newest integer, identity text, reason text, known_order_number bigint) RETURNS integer
     LANGUAGE plpgsql
-    SET search_path TO 'public'
+    SET search_path TO 'public', 'pg_temp'
     AS $$
 declare
   seconds constant integer := extract(epoch from now() - timestamptz '2026-01-01 00:00:00+00');
@@ -1088,7 +1088,7 @@ CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uu
       'images', case
         when product.image_url is null then '[]'
         when page.images -> 0 ->> 'url' = product.image_url then page.images
-        -- image_url is the first image, also where the release before has changed it since.
+        -- image_url is the first image, also where a statement has changed it alone.
         else jsonb_build_array(jsonb_build_object('url', product.image_url, 'alt', '', 'width', null, 'height', null))
           || coalesce(page.images - 0, '[]')
       end,
@@ -1444,7 +1444,7 @@ begin
     join before using (id)
     cross join jsonb_each(changed.prices) as price (currency, value)
     where changed.archived_at is null
-      -- The release before may have given the own price this currency. The own price counts.
+      -- The own price counts where another one has its currency.
       and price.currency <> changed.price_currency
       and (before.prices, before.price_currency, before.archived_at is null)
         is distinct from (changed.prices, changed.price_currency, changed.archived_at is null);
@@ -2371,6 +2371,7 @@ CREATE TABLE public.database_incarnations (
     catalogue_lost_up_to bigint,
     lake_left_out_at timestamp(3) with time zone,
     compared_at timestamp(3) with time zone,
+    CONSTRAINT database_incarnations_catalogue_lost_range CHECK ((((catalogue_lost_after IS NULL) = (catalogue_lost_up_to IS NULL)) AND (catalogue_lost_up_to >= catalogue_lost_after))),
     CONSTRAINT database_incarnations_lost_range CHECK ((((lost_after IS NULL) = (lost_up_to IS NULL)) AND (lost_up_to >= lost_after)))
 );
 
@@ -2450,7 +2451,7 @@ CREATE TABLE public.email_deliveries (
     send_after timestamp(3) with time zone,
     sent_at timestamp(3) with time zone,
     failed_at timestamp(3) with time zone,
-    CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text, 'skipped'::text])))
+    CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
 );
 
 
@@ -2551,7 +2552,8 @@ CREATE TABLE public.inventory (
     version bigint DEFAULT 1 NOT NULL,
     event_level bigint,
     event_step bigint,
-    CONSTRAINT inventory_available_not_negative CHECK ((available >= 0))
+    CONSTRAINT inventory_available_not_negative CHECK ((available >= 0)),
+    CONSTRAINT inventory_event_step_positive CHECK ((event_step > 0))
 )
 WITH (fillfactor='70');
 
@@ -2902,9 +2904,14 @@ CREATE TABLE public.products (
     prices jsonb DEFAULT '{}'::jsonb NOT NULL,
     lowest_prior_amounts jsonb,
     CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
+    CONSTRAINT products_brand_not_empty CHECK ((brand <> ''::text)),
+    CONSTRAINT products_compare_at_in_range CHECK (((compare_at_amount >= 1) AND (compare_at_amount <= '9007199254740991'::bigint))),
     CONSTRAINT products_currency_iso CHECK ((price_currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT products_lowest_prior_object CHECK ((jsonb_typeof(lowest_prior_amounts) = 'object'::text)),
     CONSTRAINT products_options_object CHECK ((jsonb_typeof(options) = 'object'::text)),
     CONSTRAINT products_price_in_range CHECK (((price_amount >= 0) AND (price_amount <= '9007199254740991'::bigint))),
+    CONSTRAINT products_prices_object CHECK ((jsonb_typeof(prices) = 'object'::text)),
+    CONSTRAINT products_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text)),
     CONSTRAINT products_variant_group_not_empty CHECK ((variant_group <> ''::text))
 );
 ALTER TABLE ONLY public.products ALTER COLUMN search SET STATISTICS 400;
@@ -3355,14 +3362,6 @@ ALTER TABLE ONLY public.customer_addresses
 
 
 --
--- Name: database_incarnations database_incarnations_catalogue_lost_range; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.database_incarnations
-    ADD CONSTRAINT database_incarnations_catalogue_lost_range CHECK ((((catalogue_lost_after IS NULL) = (catalogue_lost_up_to IS NULL)) AND (catalogue_lost_up_to >= catalogue_lost_after))) NOT VALID;
-
-
---
 -- Name: database_incarnations database_incarnations_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3480,14 +3479,6 @@ ALTER TABLE ONLY public.imported_customers
 
 ALTER TABLE ONLY public.imported_orders
     ADD CONSTRAINT imported_orders_pkey PRIMARY KEY (order_id);
-
-
---
--- Name: inventory inventory_event_step_positive; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.inventory
-    ADD CONSTRAINT inventory_event_step_positive CHECK ((event_step > 0)) NOT VALID;
 
 
 --
@@ -3675,30 +3666,6 @@ ALTER TABLE ONLY public.product_slugs
 
 
 --
--- Name: products products_brand_not_empty; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.products
-    ADD CONSTRAINT products_brand_not_empty CHECK ((brand <> ''::text)) NOT VALID;
-
-
---
--- Name: products products_compare_at_in_range; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.products
-    ADD CONSTRAINT products_compare_at_in_range CHECK (((compare_at_amount >= 1) AND (compare_at_amount <= '9007199254740991'::bigint))) NOT VALID;
-
-
---
--- Name: products products_lowest_prior_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.products
-    ADD CONSTRAINT products_lowest_prior_object CHECK ((jsonb_typeof(lowest_prior_amounts) = 'object'::text)) NOT VALID;
-
-
---
 -- Name: products products_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3707,27 +3674,11 @@ ALTER TABLE ONLY public.products
 
 
 --
--- Name: products products_prices_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.products
-    ADD CONSTRAINT products_prices_object CHECK ((jsonb_typeof(prices) = 'object'::text)) NOT VALID;
-
-
---
 -- Name: products products_sku_unique; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
 ALTER TABLE ONLY public.products
     ADD CONSTRAINT products_sku_unique UNIQUE (sku);
-
-
---
--- Name: products products_translations_object; Type: CHECK CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE public.products
-    ADD CONSTRAINT products_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text)) NOT VALID;
 
 
 --

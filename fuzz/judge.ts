@@ -53,7 +53,8 @@ export class Judge {
     const asSent = this.#findFault(request)
     const readings = [asSent, this.#findFault(withTidyTexts(request, '')), this.#findFault(withTidyTexts(request, undefined))]
     if (asSent !== null && !readings.includes(null)) return { kind: 'invalid', because: asSent }
-    const isUnsure = readings.some((fault) => fault !== null) || request.isOdd || hasDoubtfulAddress(request) || hasOwnAddress(request) || hasMore(request)
+    const isUnsure =
+      readings.some((fault) => fault !== null) || request.isOdd || hasDoubtfulAddress(request) || hasOwnAddress(request) || hasMore(request)
     return isUnsure ? { kind: 'unsure' } : { kind: 'valid' }
   }
 

@@ -12,6 +12,7 @@ const EXCEPTIONS: Record<string, string> = {
     'its callers are checked: FUNCTION_SINKS',
   'src/db/migrate.ts query(text)': 'a file of migrations/',
   'src/db/migrate.ts query(statement)': 'a file of migrations/',
+  'src/db/sql-functions.ts query(statements)': 'files of src/<room>/sql/',
   'src/db/rights.ts query(statements)': 'PostgreSQL makes it, with format(), of names and constants',
   'src/db/copy-rows.ts query(this.#statement)': 'its callers are checked: FUNCTION_SINKS',
   'src/app/move-source.ts query(wayBack)': 'PostgreSQL makes it, with format()',

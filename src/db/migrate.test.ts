@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertMigrated, DevelopmentSchema, MigrationsPending, migrate } from './migrate.ts'
+import { readFunctions } from './sql-functions.ts'
 
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
@@ -70,9 +71,17 @@ test('accepts a database that a later version has migrated', async (t) => {
   assert.deepEqual(await migrate(db.url), [])
 })
 
+test('a database has the functions of src/<room>/sql, and no others', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const { rows } = await pool.query<{ name: string }>(`select proname::text as name from pg_proc
+    where pronamespace = current_schema()::regnamespace
+      and not exists (select from pg_depend where objid = pg_proc.oid and deptype = 'e')`)
+  assert.deepEqual(rows.map(({ name }) => name).toSorted(), (await readFunctions()).map(({ name }) => name).toSorted())
+})
+
 test('rolls back a whole migration that fails, and continues from there', async (t) => {
   const { url, pool } = await createEmptyDatabase(t)
-  // Blocks the second table of 0006_topic.sql.
+  // Blocks the second table of its file.
   await pool.query('create table topic_subscribers (taken boolean)')
   await assert.rejects(migrate(url))
   const { rows } = await pool.query(`select to_regclass('topic_messages') as messages`)

@@ -8,6 +8,7 @@ import { LockRetries } from './lock-retries.ts'
 import { connectClient, type Queryable } from './pool.ts'
 import { MIGRATION_BOUNDS, setUpSession } from './session-settings.ts'
 import { identifier, sql } from './sql.ts'
+import { createFunctions } from './sql-functions.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
 /** The one that node-pg-migrate takes for earlier releases, so that no two versions migrate at once. */
@@ -51,11 +52,19 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
+  // Before the tables whose triggers and indexes call them. The others are still of the schema before this.
+  await inTransaction(client, () => createFunctions(client, { missingOnly: true }))
   for (const name of pending) {
     const text = await readFile(fileOf(name), 'utf8')
     await retries.run(async (watch) => {
       await watch(client)
-      await (isWithoutTransaction(text) ? applyStatements(client, name, text, retries) : applyInTransaction(client, name, text))
+      const isStatements = isWithoutTransaction(text)
+      if (isStatements) await applyStatements(client, text, retries)
+      await inTransaction(client, async () => {
+        if (!isStatements) await client.query(text)
+        if (name === pending.at(-1)) await createFunctions(client, { missingOnly: false })
+        await client.query(sql`insert into migrations (name, run_on) values (${name}, now())`)
+      })
     })
   }
   return pending
@@ -68,11 +77,10 @@ async function endWithClient(client: pg.Client): Promise<void> {
   })
 }
 
-async function applyInTransaction(client: pg.Client, name: string, text: string): Promise<void> {
+async function inTransaction(client: pg.Client, work: () => Promise<unknown>): Promise<void> {
   try {
     await client.query('begin')
-    await client.query(text)
-    await record(client, name)
+    await work()
     await client.query('commit')
   } catch (error) {
     // The first error is the reason, also when the connection has broken.
@@ -82,7 +90,7 @@ async function applyInTransaction(client: pg.Client, name: string, text: string)
 }
 
 /** Each statement commits for itself. After a kill, or without a lock, all of them run again. */
-async function applyStatements(client: pg.Client, name: string, text: string, retries: LockRetries): Promise<void> {
+async function applyStatements(client: pg.Client, text: string, retries: LockRetries): Promise<void> {
   try {
     for (const statement of statementsOf(text)) {
       await setLockTimeout(client, lockTimeoutOf(statement, retries))
@@ -93,7 +101,6 @@ async function applyStatements(client: pg.Client, name: string, text: string, re
   } finally {
     await setLockTimeout(client, MIGRATION_BOUNDS.lock).catch(() => {})
   }
-  await record(client, name)
 }
 
 function lockTimeoutOf(statement: string, retries: LockRetries): number {
@@ -135,10 +142,6 @@ export async function ensureIndex(url: string, { schema, name, create }: OwnInde
 
 async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
   await client.query(sql`select set_config('lock_timeout', ${String(Math.max(1, Math.round(ms)))}, false)`)
-}
-
-async function record(client: pg.Client, name: string): Promise<void> {
-  await client.query(sql`insert into migrations (name, run_on) values (${name}, now())`)
 }
 
 /** Whether the file's statements run one by one, without a transaction around them: see migrations/README.md. */

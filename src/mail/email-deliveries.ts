@@ -207,7 +207,6 @@ export async function listDeliveries(db: Queryable, filter: DeliveryFilter): Pro
      from email_deliveries as mail
      left join orders on orders.id = mail.order_id
      where ($1::text is null or mail.status = $1)
-       and mail.status <> 'skipped'
        and ($2::text is null or mail.order_id = case when $2 ~ '-' then $2::uuid else (select id from orders where number = $2::bigint) end)
        and ($3::text is null or mail.event_id = $3)
      order by mail.queued_at desc, mail.event_id desc

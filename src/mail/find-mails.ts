@@ -74,7 +74,7 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
   const content = sql`, mail.content, case when users.email_verified_at is not null then users.name end as customer_name, users.language`
   const { rows } = await db.query<FoundRow & Pick<MailWithContent, 'content' | 'customer_name' | 'language'>>(
-    sql`${selectMails(content)} from email_deliveries as mail ${JOINED} where mail.event_id = ${eventId} and mail.status <> 'skipped'`,
+    sql`${selectMails(content)} from email_deliveries as mail ${JOINED} where mail.event_id = ${eventId}`,
   )
   const [mail] = await withNextAttempts(db, rows)
   return mail ?? null
@@ -115,7 +115,7 @@ function pageOfAll(search: MailSearch): Sql {
 function pageOfOrder(search: MailSearch, order: string): Sql {
   const { userIds, status } = search
   const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`
-  const conditions = [sql`mail.status <> 'skipped'`, sql`mail.order_id = ${id}`, ...conditionsOf(search)]
+  const conditions = [sql`mail.order_id = ${id}`, ...conditionsOf(search)]
   if (userIds !== undefined) conditions.push(sql`mail.user_id = any(${userIds}::uuid[])`)
   const ofStatus = status === undefined ? noSql : sql`where status = ${status}`
   return sql`select event_id, queued_at from (

@@ -167,7 +167,7 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
     full join (
       select split_part(event_id, '.', 2)::integer as version, status, queued_at, sent_at, failed_at, attempts
       from email_deliveries
-      where order_id = $1 and status <> 'skipped'
+      where order_id = $1
     ) as mail using (version)`,
     [id, version],
   )

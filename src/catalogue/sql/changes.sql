@@ -1,0 +1,57 @@
+-- Counts a change in the row of this connection, or in one that no other transaction has. A transaction that waited for a row here while it has
+-- locked products or categories could deadlock with the one that has the row and needs those.
+create or replace function catalogue_count_change() returns void
+  language plpgsql as $$
+declare
+  own constant smallint := pg_backend_pid() % 32;
+  free smallint;
+begin
+  select shard into free from catalogue_versions where shard = own for no key update skip locked;
+  if not found then
+    select shard into free from catalogue_versions order by shard limit 1 for no key update skip locked;
+  end if;
+  update catalogue_versions set changes = changes + 1, changed_at = clock_timestamp() where shard = coalesce(free, own);
+end
+$$;
+
+create or replace function products_note_change() returns trigger
+  language plpgsql as $$
+declare
+  most constant integer := 200;
+  ids uuid[];
+begin
+  select array_agg(id) into ids from (select id from changed limit most + 1) as named;
+  if ids is null then
+    return null;
+  end if;
+  perform catalogue_count_change();
+  insert into catalogue_changes (product_ids) values (case when cardinality(ids) <= most then ids end);
+  perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;
+
+-- A change of the tree is one of the catalogue. Pages of products show the names and addresses above them; all else is in lists only.
+create or replace function categories_note_change() returns trigger
+  language plpgsql as $$
+declare
+  ids uuid[] := '{}';
+begin
+  if not exists (select from changed) then
+    return null;
+  end if;
+  if tg_op = 'UPDATE' then
+    if exists (
+      select from changed
+      join before on before.id = changed.id
+      where (before.parent_id, before.slug, before.name) is distinct from (changed.parent_id, changed.slug, changed.name)
+    ) then
+      ids := null;
+    end if;
+  end if;
+  perform catalogue_count_change();
+  insert into catalogue_changes (product_ids) values (ids);
+  perform pg_notify('storefront_catalogue', '');
+  return null;
+end
+$$;

@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto'
+import { glob, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Queryable } from './pool.ts'
+import { sql } from './sql.ts'
+
+const ROOMS = fileURLToPath(new URL('..', import.meta.url))
+const BEGINNING = /^(?=create or replace function )/m
+const NAME = /^create or replace function (\w+)/
+
+/** The functions of the schema in their present form, from `src/<room>/sql/*.sql`. `text`: the statement that creates it. */
+export async function readFunctions(): Promise<{ name: string; text: string }[]> {
+  const files = await Array.fromAsync(glob('*/sql/*.sql', { cwd: ROOMS }))
+  const texts = await Promise.all(files.toSorted().map((file) => readFile(join(ROOMS, file), 'utf8')))
+  return texts
+    .flatMap((text) => text.split(BEGINNING))
+    .flatMap((text) => {
+      const [, name] = NAME.exec(text) ?? []
+      return name === undefined ? [] : [{ name, text }]
+    })
+}
+
+/** Identifies the present form of all functions: 16 hexadecimal digits. */
+export async function hashFunctions(): Promise<string> {
+  const texts = (await readFunctions()).map(({ text }) => text)
+  return createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16)
+}
+
+/** Creates the functions, or with `missingOnly` those that are missing and leaves the others as they are. For use within a transaction. */
+export async function createFunctions(db: Queryable, { missingOnly }: { missingOnly: boolean }): Promise<void> {
+  // Bodies may use tables that later migrations create. `pg_temp` last, or a table in the caller's temporary schema would replace one of the store in
+  // a function with the owner's rights.
+  const { rows } = await db.query<{ names: string[] }>(
+    sql`select set_config('check_function_bodies', 'off', true),
+      set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true),
+      array(select proname::text from pg_proc where pronamespace = current_schema()::regnamespace) as names`,
+  )
+  const existing = new Set(missingOnly ? rows[0]?.names : [])
+  const statements = (await readFunctions()).flatMap(({ name, text }) => (existing.has(name) ? [] : [text])).join('')
+  if (statements !== '') await db.query(statements)
+}
