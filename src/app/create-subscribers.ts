@@ -176,9 +176,9 @@ export async function createEmail(
     config.smtpUrl === null
       ? null
       : (await import('../mail/smtp-mailer.ts')).createSmtpMailer({ url: config.smtpUrl, from, replyTo, caFile, idempotencyHeader })
-  const onRecovered = () => {
-    subscriber.endPauses()
-    accountMails.endPauses()
+  const onRecovered = (awayMs: number) => {
+    subscriber.endPauses(awayMs)
+    accountMails.endPauses(awayMs)
   }
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now, onRecovered })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from, replyTo })

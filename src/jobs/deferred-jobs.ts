@@ -23,6 +23,7 @@ export const DEFERRED_INDEX = {
 const DEFERRED = -1
 const BATCH = 1_000
 const FIND_MS = 15_000
+const PAUSES_PER_OUTAGE = 3
 
 /**
  * Jobs of a queue that wait for their receiver, and not for a place: they have a priority that the worker does not fetch. Every process
@@ -118,44 +119,55 @@ export class DeferredJobs {
     )`
   }
 
-  /** Lets this number of jobs of each receiver be fetched: those that were tried least, of these the oldest. */
+  /**
+   * Lets this number of jobs of each receiver be fetched: half are those that were tried least, of these the oldest, and half the newest, so that what
+   * happens now does not wait for all that has come together.
+   */
   async release(wanted: ReadonlyMap<string, number>): Promise<void> {
     if (wanted.size === 0) return
+    const deferredOf = sql`name = ${this.#queue} and priority < 0 and state < 'active' and not blocked and group_id = wanted.receiver`
     const { rows } = await this.#execute(
-      sql`with chosen as (
+      // An array of the ids: joined, the planner expects thousands of them and reads the whole table.
+      sql`update pgboss.job
+      set priority = 0
+      where name = ${this.#queue} and priority < 0 and id = any(array(
         select deferred.id
         from unnest(${[...wanted.keys()]}::text[], ${[...wanted.values()]}::integer[]) as wanted (receiver, jobs)
         cross join lateral (
-          select id
-          from pgboss.job
-          where name = ${this.#queue} and priority < 0 and state < 'active' and not blocked and group_id = wanted.receiver
-          order by retry_count, created_on
-          limit wanted.jobs
+          (select id from pgboss.job where ${deferredOf} order by retry_count, created_on limit wanted.jobs - wanted.jobs / 2)
+          union all
+          (select id from pgboss.job where ${deferredOf} and retry_count = 0 order by created_on desc limit wanted.jobs / 2)
         ) as deferred
-      )
-      update pgboss.job
-      set priority = 0
-      from chosen
-      where job.name = ${this.#queue} and job.id = chosen.id and job.priority < 0
-      returning job.group_id as receiver`,
+      ))
+      returning group_id as receiver`,
     )
     const released = Map.groupBy(rows, ({ receiver }) => receiver)
     for (const [receiver, jobs] of wanted) {
       this.#receivers.delete(receiver)
       // The others come first next time.
-      if (released.get(receiver)?.length === jobs) this.#receivers.add(receiver)
+      if ((released.get(receiver)?.length ?? 0) >= Math.ceil(jobs / 2)) this.#receivers.add(receiver)
     }
   }
 
-  /** Ends the pauses of jobs that failed, of one receiver or for null of all, 1,000 a call. Returns whether these were the last ones. */
-  async endPauses(receiver: string | null): Promise<boolean> {
+  /**
+   * Ends the pauses of jobs that failed, 1,000 a call. `outages`: by receiver, null for all of them, how long it was unavailable in milliseconds. A pause
+   * that is left and several times as long is of a job that failed before, and would fail again. Returns whether these were the last ones.
+   */
+  async endPauses(outages: ReadonlyMap<string | null, number>): Promise<boolean> {
+    if (outages.size === 0) return true
+    // Pauses double, so that one which began in an outage is about as long as that.
+    const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
     const { rows } = await this.#execute(
       sql`update pgboss.job
       set start_after = now()
       where name = ${this.#queue} and id in (
         select id
         from pgboss.job
-        where name = ${this.#queue} and state = 'retry' and not blocked and start_after > now() and (${receiver}::text is null or group_id = ${receiver})
+        where name = ${this.#queue} and state = 'retry' and not blocked and start_after > now() and exists (
+          select from unnest(${[...outages.keys()]}::text[], ${longest}::float8[]) as outage (receiver, seconds)
+          where (outage.receiver is null or outage.receiver = job.group_id)
+            and (outage.seconds is null or job.start_after <= now() + make_interval(secs => outage.seconds))
+        )
         limit ${BATCH}
       )
       returning group_id as receiver`,

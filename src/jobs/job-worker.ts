@@ -35,8 +35,8 @@ export interface WorkOptions {
 export interface JobWorker {
   /** Fetches jobs now instead of at the next poll. */
   wake(): void
-  /** What all jobs of the queue need was unavailable and is back: those that wait after a failure run now. */
-  endPauses(): void
+  /** What all jobs of the queue need was unavailable for `outageMs` and is back: those that failed meanwhile run now. */
+  endPauses(outageMs: number): void
   /** Fetches no more jobs and waits for the running ones, five seconds at most. Idempotent. */
   stop(): Promise<void>
 }
@@ -45,6 +45,8 @@ const POLL_SECONDS = 1
 const STOP_PATIENCE_MS = 5_000
 /** Half of the queue's heartbeat. */
 const HEARTBEAT_MS = 5_000
+/** Deferred jobs of other receivers wait so long for a place that has become free. */
+const RELEASE_MS = 50
 const FETCH_AT_ONCE = 100
 /** A full process waits until this many of its places are free before it fetches again. */
 const FREE_PLACES = 32
@@ -102,8 +104,9 @@ class Worker<Data extends object> {
   #waiting: Held<Data>[] = []
   /** The queue has more jobs than were fetched. */
   #hasMore = false
-  /** Receivers whose outage has ended; null for what all receivers share. */
-  readonly #back = new Set<string | null>()
+  /** How long the outages of receivers were that have ended; null for what all receivers share. */
+  #back = new Map<string | null, number>()
+  #releasing: NodeJS.Timeout | undefined
   #isBroken = false
   readonly #storeOutcome: (ended: Ended) => Promise<null>
 
@@ -123,10 +126,14 @@ class Worker<Data extends object> {
 
   readonly wake = (): void => this.#signal.notify()
 
-  readonly endPauses = (): void => {
+  readonly endPauses = (outageMs: number): void => {
     this.#receivers.forgive()
-    this.#back.add(null)
+    this.#isBack(null, outageMs)
     this.#signal.notify()
+  }
+
+  #isBack(receiver: string | null, outageMs: number): void {
+    this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
   }
 
   async run(): Promise<void> {
@@ -137,6 +144,7 @@ class Worker<Data extends object> {
       const isFull = await this.#round().catch((error: Error) => this.#report(error))
       if (!isFull) await this.#signal.wait((this.#options.pollSeconds ?? POLL_SECONDS) * 1_000, signal)
     }
+    clearTimeout(this.#releasing)
     await this.#putBack(this.#waiting.splice(0))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends))
     clearInterval(heartbeat)
@@ -192,13 +200,29 @@ class Worker<Data extends object> {
     }
     const outcome = await this.#outcomeOf(job, report)
     clearTimeout(slow)
-    if (receiver !== null && this.#receivers.ended(receiver, health, performance.now() - began)) this.#back.add(receiver)
+    const outageMs = receiver === null ? null : this.#receivers.ended(receiver, health, performance.now() - began)
+    if (outageMs !== null) this.#isBack(receiver, outageMs)
     await this.#storeOutcome({ job, outcome }).catch((error: Error) => this.#report(error))
     this.#running.delete(job)
     if (this.#stopping.signal.aborted) return
     this.#begin()
     const isWorthFetching = this.#freePlaces >= Math.min(FREE_PLACES, this.#options.places / 2)
-    if ((this.#hasMore && isWorthFetching) || this.#back.size > 0 || this.#releasable().size > 0) this.#signal.notify()
+    if ((this.#hasMore && isWorthFetching) || this.#back.size > 0 || this.#isReleasable(receiver)) this.#signal.notify()
+    else if (this.#deferred.receivers().size > 0) this.#releaseSoon()
+  }
+
+  #isReleasable(receiver: string | null): boolean {
+    if (receiver === null || !this.#deferred.receivers().has(receiver)) return false
+    const held = this.#waiting.filter(({ groupId }) => groupId === receiver).length
+    return this.#receivers.releasable(receiver, held, this.#receivers.suspectRoom) > 0
+  }
+
+  /** Looks for jobs of other receivers that the ended one has made room for: it looks at all of them, and so not after each job. */
+  #releaseSoon(): void {
+    this.#releasing ??= setTimeout(() => {
+      this.#releasing = undefined
+      this.#signal.notify()
+    }, RELEASE_MS)
   }
 
   async #outcomeOf(job: Held<Data>, report: ReportHealth): Promise<JobOutcome> {
@@ -234,7 +258,14 @@ class Worker<Data extends object> {
 
   async #releaseDeferred(): Promise<void> {
     await this.#deferred.find()
-    for (const receiver of this.#back) if (await this.#deferred.endPauses(receiver)) this.#back.delete(receiver)
+    const back = this.#back
+    this.#back = new Map()
+    let areLast = false
+    try {
+      areLast = await this.#deferred.endPauses(back)
+    } finally {
+      if (!areLast) for (const [receiver, outageMs] of back) this.#isBack(receiver, outageMs)
+    }
     await this.#deferred.release(this.#releasable())
   }
 
@@ -247,14 +278,9 @@ class Worker<Data extends object> {
     let { suspectRoom } = this.#receivers
     for (const receiver of this.#deferred.receivers()) {
       if (places === 0) break
-      const isSuspect = this.#receivers.isSuspect(receiver)
-      const maxWaiting = this.#receivers.maxWaiting(receiver)
-      const held = waiting.get(receiver)?.length ?? 0
-      // A healthy receiver gets many at once, when half of those that wait for it have begun.
-      const wanted = isSuspect ? Math.min(this.#receivers.room(receiver), suspectRoom) : held <= maxWaiting / 2 ? maxWaiting - held : 0
-      const jobs = Math.min(wanted, places)
+      const jobs = Math.min(this.#receivers.releasable(receiver, waiting.get(receiver)?.length ?? 0, suspectRoom), places)
       if (jobs <= 0) continue
-      if (isSuspect) suspectRoom -= jobs
+      if (this.#receivers.isSuspect(receiver)) suspectRoom -= jobs
       places -= jobs
       releasable.set(receiver, jobs)
     }

@@ -120,6 +120,37 @@ test('a healthy receiver that cannot keep up holds up no other, and gets all tha
   assert.equal(gate.most.get('busy'), 3)
 })
 
+test('a new job of a receiver does not wait for all that had come together for it', async (t) => {
+  const { db, jobs } = await setUp(t)
+  const arrived: string[] = []
+  let isHeld = true
+  const gate = createGate()
+  t.after(gate.open)
+  await jobs.work<Parcel>(QUEUE.name, SHARED, async ({ data: { label } }, report) => {
+    if (label === 'old' && isHeld) await gate.hold(label)
+    arrived.push(label)
+    report('well')
+    return 'done'
+  })
+  const send = (label: string, count: number) =>
+    inTransaction(db.pool, (tx) =>
+      jobs.send(
+        tx,
+        QUEUE.name,
+        times(count, label).map((each) => ({ id: randomUUID(), group: 'shop', data: { label: each } })),
+      ),
+    )
+  await send('old', 2_000)
+  await eventually(async () => (await countDeferred(db)) > 1_900, { what: 'a backlog' })
+  await send('new', 5)
+  await eventually(async () => (await countDeferred(db)) > 1_990, { what: 'the new ones in it' })
+  isHeld = false
+  gate.open()
+  await eventually(async () => arrived.length === 2_005, { what: 'all of them' })
+  const last = arrived.lastIndexOf('new')
+  assert.ok(last < 500, `the last new one came as number ${last}`)
+})
+
 test('receivers are found behind a hundred thousand jobs of another one, which are not read each time', async (t) => {
   const { db, jobs } = await setUp(t)
   const many = 100_000
@@ -302,6 +333,66 @@ test('an outage of what all receivers share ends their pauses', async (t) => {
   await eventually(async () => asked.size === 5)
   await eventually(async () => (await db.pool.query(`select from pgboss.job where state = 'active'`)).rowCount === 0)
   isDown = false
-  worker.endPauses()
+  worker.endPauses(Number.POSITIVE_INFINITY)
   await eventually(async () => taken === 20, { what: 'all jobs' })
+})
+
+test('a job that failed for longer than an outage of its receiver keeps its pause when that ends', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 3_600 }] })
+  let isDown = false
+  let [asked, taken, greylisted] = [0, 0, 0]
+  await jobs.work<Parcel>(QUEUE.name, SHARED, async ({ data: { label } }, report) => {
+    asked++
+    const isTaken = !isDown && label !== 'greylisted'
+    report(isTaken ? 'well' : 'failing')
+    if (label === 'greylisted') greylisted++
+    else if (isTaken) taken++
+    return isTaken ? 'done' : 'retry'
+  })
+  const sendOne = (label: string) =>
+    inTransaction(db.pool, (tx) => jobs.send(tx, QUEUE.name, [{ id: randomUUID(), group: 'shop', data: { label } }]))
+  await sendOne('known')
+  await eventually(async () => taken === 1)
+  await sendOne('greylisted')
+  await eventually(async () => greylisted === 1)
+  // So long it would be after some more failures.
+  const pause = `update pgboss.job set start_after = now() + interval '1 hour', retry_count = 12 where state = 'retry' and data->>'label' = 'greylisted'`
+  await eventually(async () => (await db.pool.query(pause)).rowCount === 1)
+  isDown = true
+  asked = 0
+  for (const label of ['a', 'b', 'c', 'd']) await sendOne(label)
+  await eventually(async () => asked >= 4, { what: 'a probe after three failures' })
+  isDown = false
+  await eventually(async () => taken === 5, { what: 'the jobs that failed in the outage' })
+  assert.equal(greylisted, 1)
+  const { rows } = await db.pool.query<{ waits: boolean }>(
+    `select start_after > now() + interval '30 minutes' as waits from pgboss.job where data->>'label' = 'greylisted'`,
+  )
+  assert.deepEqual(rows, [{ waits: true }])
+})
+
+test('a receiver gets its jobs beside twelve thousand others that fail', async (t) => {
+  const { db, jobs } = await setUp(t)
+  await installJobQueues({ url: db.url, logger, queues: [{ ...QUEUE, retryDelaySeconds: 3_600, retryDelayMaxSeconds: 3_600 }] })
+  let [taken, failed] = [0, 0]
+  const many: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 60_000 } }
+  await jobs.work<Parcel>(QUEUE.name, many, async ({ data: { label } }, report) => {
+    report(label === 'good' ? 'well' : 'failing')
+    if (label === 'good') taken++
+    else failed++
+    return label === 'good' ? 'done' : 'retry'
+  })
+  await sendTo(db, jobs, ['good'])
+  await eventually(async () => taken === 1)
+  const others = Array.from({ length: 12_000 }, (_, index) => `bad ${index}`)
+  // Three failures of one are an outage: the fourth job waits.
+  await sendTo(db, jobs, [...others, ...others, ...others, ...others])
+  await eventually(async () => failed >= 10_000, { what: 'some failures' })
+  const { user, system } = process.cpuUsage()
+  const beganAt = performance.now()
+  await sendTo(db, jobs, times(2_000, 'good'))
+  await eventually(async () => taken === 2_001, { what: 'the jobs of the good one' })
+  const spent = process.cpuUsage({ user, system })
+  t.diagnostic(`${Math.round(performance.now() - beganAt)} ms, ${Math.round((spent.user + spent.system) / 1_000)} ms of the processor`)
 })

@@ -24,6 +24,8 @@ interface Receiver {
   isUnasked: boolean
   /** In a row. */
   failures: number
+  /** When the first of them ended, by the clock of `performance.now()`; when this process has never seen it well, before all of them. */
+  failingSince: number
   /** Pauses since it began to fail. */
   pauses: number
   /** By the clock of `performance.now()`. */
@@ -32,9 +34,22 @@ interface Receiver {
 
 // Fewer may be about single jobs that the receiver cannot take, unless each of them takes long.
 const FAILURES_OF_AN_OUTAGE = 3
-const REMEMBERED = 10_000
+/** The domains of recipients have 65,536 names: mail-share.ts. */
+const REMEMBERED = 100_000
 /** Times its share of fetched jobs may wait for a healthy receiver: enough to keep it busy until the next fetch. */
 const WAITING_PER_SHARE = 4
+
+const NEW: Readonly<Receiver> = {
+  running: 0,
+  isProven: false,
+  isSlow: false,
+  isFailing: false,
+  isUnasked: false,
+  failures: 0,
+  failingSince: Number.NEGATIVE_INFINITY,
+  pauses: 0,
+  pausedUntil: 0,
+}
 
 /**
  * What this process knows about the receivers of a queue. A new receiver gets one job at a time until it has done one, a slow one a quarter of
@@ -52,31 +67,44 @@ export class Receivers {
     this.#pauses = pauses
   }
 
-  #get(name: string): Receiver {
-    const known = this.#receivers.get(name)
-    if (known !== undefined) return known
-    const fresh = { running: 0, isProven: false, isSlow: false, isFailing: false, isUnasked: false, failures: 0, pauses: 0, pausedUntil: 0 }
-    this.#receivers.set(name, fresh)
-    if (this.#receivers.size > REMEMBERED) this.#forgetOne()
-    return fresh
+  /** A look remembers nothing: thousands of receivers may have jobs that wait. */
+  #look(name: string): Readonly<Receiver> {
+    return this.#receivers.get(name) ?? NEW
   }
 
-  #forgetOne(): void {
-    const isIdle = ([, { running, pausedUntil }]: [string, Receiver]) => running === 0 && pausedUntil < performance.now()
-    const idle = this.#receivers.entries().find(isIdle)
-    if (idle !== undefined) this.#receivers.delete(idle[0])
+  #remember(name: string): Receiver {
+    const receiver = this.#receivers.get(name) ?? { ...NEW }
+    // In the order of use.
+    this.#receivers.delete(name)
+    this.#receivers.set(name, receiver)
+    const [oldest] = this.#receivers
+    if (this.#receivers.size > REMEMBERED && oldest?.[1].running === 0) this.#receivers.delete(oldest[0])
+    return receiver
   }
 
   /** How many more jobs of this receiver may begin now. */
   room(name: string): number {
-    const receiver = this.#get(name)
+    return this.#roomOf(this.#look(name))
+  }
+
+  #roomOf(receiver: Readonly<Receiver>): number {
     if (receiver.pausedUntil > performance.now()) return 0
     const { perReceiver } = this.#share
     if (!isSuspect(receiver)) return perReceiver - receiver.running
-    return Math.max(0, Math.min(this.#limitOf(receiver) - receiver.running, this.suspectRoom))
+    const room = this.#limitOf(receiver) - receiver.running
+    return room <= 0 ? 0 : Math.min(room, this.suspectRoom)
   }
 
-  #limitOf({ isProven, isFailing, isUnasked }: Receiver): number {
+  /** How many deferred jobs of this receiver may be fetched when `held` wait for it, and `suspectRoom` jobs of suspects may begin. */
+  releasable(name: string, held: number, suspectRoom: number): number {
+    const receiver = this.#look(name)
+    if (isSuspect(receiver)) return suspectRoom === 0 ? 0 : Math.min(this.#roomOf(receiver), suspectRoom)
+    const maxWaiting = this.maxWaiting(name)
+    // A healthy receiver gets many at once, when half of those that wait for it have begun.
+    return held <= maxWaiting / 2 ? maxWaiting - held : 0
+  }
+
+  #limitOf({ isProven, isFailing, isUnasked }: Readonly<Receiver>): number {
     const { perReceiver } = this.#share
     if (isUnasked) return perReceiver
     return !isProven || isFailing ? 1 : Math.ceil(perReceiver / 4)
@@ -90,7 +118,7 @@ export class Receivers {
 
   /** New, slow or failing. */
   isSuspect(name: string): boolean {
-    return isSuspect(this.#get(name))
+    return isSuspect(this.#look(name))
   }
 
   /** How many fetched jobs may wait for this receiver in this process; the others wait in the queue. */
@@ -99,34 +127,36 @@ export class Receivers {
   }
 
   began(name: string): void {
-    const receiver = this.#get(name)
+    const receiver = this.#remember(name)
     receiver.running++
     this.#busy.add(receiver)
   }
 
   /** A job has run for longer than `slowMs`. */
   slow(name: string): void {
-    this.#get(name).isSlow = true
+    this.#remember(name).isSlow = true
   }
 
-  /** A job ended. `health` is null when the receiver was not asked. Returns whether an outage of it has ended. */
-  ended(name: string, health: 'well' | 'failing' | null, tookMs: number): boolean {
-    const receiver = this.#get(name)
+  /** A job ended. `health` is null when the receiver was not asked. Returns how long an outage lasted that has ended with it, in milliseconds, or null. */
+  ended(name: string, health: 'well' | 'failing' | null, tookMs: number): number | null {
+    const receiver = this.#remember(name)
     receiver.running--
     if (receiver.running === 0) this.#busy.delete(receiver)
     receiver.isUnasked = health === null
-    if (health === null) return false
+    if (health === null) return null
     receiver.isSlow = tookMs >= this.#share.slowMs
     if (health === 'failing') {
       this.#fail(receiver)
-      return false
+      return null
     }
     const isBack = receiver.isFailing && receiver.failures >= FAILURES_OF_AN_OUTAGE
+    const outageMs = isBack ? performance.now() - receiver.failingSince : null
     Object.assign(receiver, { isProven: true, isFailing: false, failures: 0, pauses: 0, pausedUntil: 0 })
-    return isBack
+    return outageMs
   }
 
   #fail(receiver: Receiver): void {
+    if (receiver.failures === 0 && receiver.isProven) receiver.failingSince = performance.now()
     receiver.failures++
     receiver.isFailing ||= receiver.isSlow || receiver.failures >= FAILURES_OF_AN_OUTAGE
     // Jobs that ran together fail together: one pause.
@@ -145,6 +175,6 @@ export class Receivers {
   }
 }
 
-function isSuspect({ isProven, isSlow, isFailing }: Receiver): boolean {
+function isSuspect({ isProven, isSlow, isFailing }: Readonly<Receiver>): boolean {
   return !isProven || isSlow || isFailing
 }

@@ -153,9 +153,9 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     async start(): Promise<void> {
       worker ??= await jobs.work<EncryptedMail>(ACCOUNT_MAIL_QUEUE.name, accountMailWork(mailer.connections), deliver)
     },
-    /** The mail server was unavailable and is back. */
-    endPauses(): void {
-      worker?.endPauses()
+    /** The mail server was unavailable for so long and is back. */
+    endPauses(outageMs: number): void {
+      worker?.endPauses(outageMs)
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -121,9 +121,9 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     async start(): Promise<void> {
       worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, work, deliver)
     },
-    /** The mail server was unavailable and is back. */
-    endPauses(): void {
-      worker?.endPauses()
+    /** The mail server was unavailable for so long and is back. */
+    endPauses(outageMs: number): void {
+      worker?.endPauses(outageMs)
     },
     /** Waits for mails in flight, five seconds at most, and closes the mailer. Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -11,8 +11,8 @@ export interface SmtpWatchOptions {
   probe: () => Promise<unknown>
   logger: Logger
   now: () => Date
-  /** Called when a server that failed a probe is available again. */
-  onRecovered?: () => void
+  /** Called when a server that failed a probe is available again, with the milliseconds that it was not; infinite when it never was before. */
+  onRecovered?: (awayMs: number) => void
   pauses?: typeof PAUSES
 }
 
@@ -25,6 +25,7 @@ export class SmtpWatch {
   #isProbing = false
   /** A mail failed: the server is probed even if another mail was sent just before. */
   #isSuspected = false
+  #wasUp = false
   #probedAt = Number.NEGATIVE_INFINITY
   #sentAt = Number.NEGATIVE_INFINITY
   #failing: { since: number; reason: string; isReported: boolean } | null = null
@@ -115,11 +116,14 @@ export class SmtpWatch {
   }
 
   #recover(): void {
+    const wasUp = this.#wasUp
+    this.#wasUp = true
     if (this.#isStopped || this.#failing === null) return
     const { isReported } = this.#failing
-    const awaySeconds = Math.round(this.#failingMs() / 1_000)
+    const awayMs = this.#failingMs()
+    const awaySeconds = Math.round(awayMs / 1_000)
     this.#failing = null
-    this.#options.onRecovered?.()
+    this.#options.onRecovered?.(wasUp ? awayMs : Number.POSITIVE_INFINITY)
     if (isReported) this.#options.logger.info({ awaySeconds }, 'the mail server is back')
   }
 
