@@ -84,6 +84,7 @@ const WITHOUT: Record<string, string> = {
   'lake query': 'reads files, without the database',
   'lake tables': 'writes what the files of the lake say already, without the database',
   'mail list': 'reads',
+  'mail templates': 'needs no store',
   'webhook list': 'reads',
   'webhook deliveries': 'reads',
   verify: 'reads; audit_runs has the run',

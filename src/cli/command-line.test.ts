@@ -14,6 +14,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   EUR: { right: 'PYG', wrong: 'eur' },
   FILE: { right: 'a.json' },
   'api|stream|email|lake|webhook': { right: 'api', wrong: 'kitchen' },
+  'en|de|fr|es': { right: 'de', wrong: 'it' },
   'ndjson|csv': { right: 'csv', wrong: 'xml' },
   'queued|sent|failed': { right: 'failed', wrong: 'lost' },
   'queued|delivered|failed': { right: 'failed', wrong: 'lost' },

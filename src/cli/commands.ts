@@ -1,6 +1,7 @@
 import { ROLES } from '../config.ts'
 import { OPERATOR_ROLES } from '../http/scopes.ts'
 import { type Command, defineCommand, UsageError } from './command.ts'
+import { NOTIFICATION_COMMANDS } from './notification-commands.ts'
 import {
   count,
   currency,
@@ -17,7 +18,6 @@ import {
   limit,
   oneOf,
   orderId,
-  orderIdOrNumber,
   overlapHours,
   runId,
   scopes,
@@ -30,7 +30,6 @@ import {
 
 const FORMATS = ['ndjson', 'csv'] as const
 const SUBSCRIBERS = ['email', 'webhook', 'catalogue-webhook', 'lake'] as const
-const ALL_FAILED = 'all-failed'
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -183,68 +182,7 @@ export const COMMANDS: readonly Command[] = [
     help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
-  defineCommand({
-    name: 'mail list',
-    options: { status: oneOf(['queued', 'sent', 'failed'], 'only mails in this state'), order: orderIdOrNumber, limit, json },
-    help: 'the newest order mails and their status',
-    run: async (context, { status, order, limit = DEFAULT_LIMIT, json }) =>
-      (await import('./mail-commands.ts')).list(context, { status, order, limit }, json),
-  }),
-  defineCommand({
-    name: 'mail retry',
-    arguments: [{ name: 'EVENT_ID', or: ALL_FAILED }],
-    options: { [ALL_FAILED]: flag('all failed mails') },
-    help: 'retries failed mails',
-    needs: 'jobs',
-    run: async (context, _, eventId) => (await import('./mail-commands.ts')).retry(context, eventId ?? null),
-  }),
-  defineCommand({
-    name: 'webhook add',
-    arguments: [{ name: 'URL' }],
-    options: { events: text('TYPE,…|all', 'only events of these types; all of orders unless given') },
-    help: 'posts events to a URL from now on; prints the secret that signs them, once',
-    run: async (context, { events }, url = '') => (await import('./webhook-commands.ts')).add(context, url, events),
-  }),
-  defineCommand({
-    name: 'webhook list',
-    options: { json },
-    help: 'the endpoints and their state',
-    run: async (context, { json }) => (await import('./webhook-commands.ts')).list(context, json),
-  }),
-  defineCommand({
-    name: 'webhook deliveries',
-    arguments: [{ name: 'ID' }],
-    options: { status: oneOf(['queued', 'delivered', 'failed'], 'only deliveries in this state'), limit, json },
-    help: "an endpoint's newest deliveries",
-    run: async (context, { status, limit = DEFAULT_LIMIT, json }, id = '') =>
-      (await import('./webhook-commands.ts')).deliveries(context, id, { status, limit }, json),
-  }),
-  defineCommand({
-    name: 'webhook redeliver',
-    arguments: [{ name: 'ID' }, { name: 'EVENT_ID', or: ALL_FAILED }],
-    options: { [ALL_FAILED]: flag('all events whose delivery failed') },
-    help: 'delivers an event again, or all that failed',
-    needs: 'jobs',
-    run: async (context, _, id = '', eventId) => (await import('./webhook-commands.ts')).redeliverEvents(context, id, eventId ?? null),
-  }),
-  defineCommand({
-    name: 'webhook rotate',
-    arguments: [{ name: 'ID' }],
-    help: 'makes a new secret and prints it, once; both sign for 24 hours',
-    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).rotate(context, id),
-  }),
-  defineCommand({
-    name: 'webhook enable',
-    arguments: [{ name: 'ID' }],
-    help: 'enables a disabled endpoint',
-    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).enable(context, id),
-  }),
-  defineCommand({
-    name: 'webhook remove',
-    arguments: [{ name: 'ID' }],
-    help: 'removes an endpoint and its deliveries',
-    run: async (context, _, id = '') => (await import('./webhook-commands.ts')).remove(context, id),
-  }),
+  ...NOTIFICATION_COMMANDS,
   defineCommand({
     name: 'verify',
     options: { json, run: runId },

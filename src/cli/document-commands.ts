@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import pino from 'pino'
 import { readConfig } from '../config.ts'
-import type { Terminal } from './command.ts'
+import type { Language } from '../language.ts'
+import { type Terminal, UsageError } from './command.ts'
 
 /** Prints the OpenAPI document of the default settings. Needs no database. */
 export async function printOpenApi(terminal: Terminal): Promise<number> {
@@ -33,5 +35,20 @@ export async function printAsyncApi(terminal: Terminal, folder: string | null): 
     await writeFile(file, `${JSON.stringify(document, null, 2)}\n`)
     terminal.out(file)
   }
+  return 0
+}
+
+/** Writes the built-in mail templates into a folder. Overwrites none: throws UsageError. */
+export async function writeMailTemplates(terminal: Terminal, folder: string, languages: readonly Language[]): Promise<number> {
+  const { makeFolder } = await import('../db/embedded/data-folder.ts')
+  const { builtInFiles } = await import('../mail/templates.ts')
+  const files = languages.flatMap(builtInFiles).map(([path, template]) => ({ file: join(folder, path), template }))
+  const existing = files.find(({ file }) => existsSync(file))
+  if (existing !== undefined) throw new UsageError(`${existing.file} exists; give another folder`)
+  for (const { file, template } of files) {
+    makeFolder(dirname(file), 0o777)
+    await writeFile(file, template, { flag: 'wx' })
+  }
+  terminal.out(`wrote ${files.length} mail templates; keep those that you change, the others come from the store`)
   return 0
 }

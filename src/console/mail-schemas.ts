@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { Cursor, EmailFilter, Limit } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
-import { ORDER_MAIL_KINDS } from '../mail/render-mail.ts'
+import { ORDER_MAIL_KINDS } from '../mail/mail-kinds.ts'
 import { UUID_PATTERN } from '../orders/event-defects.ts'
 import {
   EXAMPLE_MAIL,

@@ -1,16 +1,15 @@
 import { randomUUIDv7 } from 'node:crypto'
-import mustache from 'mustache'
 import type { Logger } from 'pino'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker, ReportHealth } from '../jobs/job-worker.ts'
 import type { Language } from '../language.ts'
+import { ACCOUNT_MAIL_KINDS, type AccountMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { accountMailWork, receiverOfAddress } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
-import { byLanguage, type RenderedMail, renderPair } from './render-mail.ts'
-import type { ReadTemplate } from './templates.ts'
+import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 
 /** For `installJobQueues`. People wait for these mails, so the pauses between attempts stay short. */
 export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
@@ -20,27 +19,11 @@ export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
   keepSeconds: 3_600,
 }
 
-const VALUES = ['token', 'link', 'language', 'shop', 'console', 'role', 'inviter']
-export const ACCOUNT_MAIL_PARTIALS = ['header', 'action', 'footer']
-export const ACCOUNT_MAIL_KINDS = [
-  'verify_email',
-  'reset_password',
-  'already_registered',
-  'password_changed',
-  'sign_in_linked',
-  'sign_in_unlinked',
-  'second_factor_added',
-  'second_factor_removed',
-  'second_factor_failed',
-  'recovery_code_used',
-  'operator_invited',
-  'confirm_email',
-  'address_in_use',
-  'email_change_requested',
-  'email_changed',
-  'email_change_reverted',
-] as const
-export type AccountMailKind = (typeof ACCOUNT_MAIL_KINDS)[number]
+export const ACCOUNT_MAIL_GROUP: MailGroup = {
+  folder: 'account/',
+  kinds: ACCOUNT_MAIL_KINDS,
+  values: ['token', 'link', 'language', 'shop', 'console', 'role', 'inviter'],
+}
 /** What the page of the shop does with a token, where the kind of its mail does not name it: the beginning of the link's fragment. */
 const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
 
@@ -180,31 +163,16 @@ export interface AccountMailPages {
 /** Reads the templates of every language, once. */
 export function createAccountMailRenderer(
   { accountUrl, consoleUrl, shop }: AccountMailPages,
-  readTemplate: ReadTemplate,
+  templates: TemplateReader,
   { defaultLanguage }: MailLanguages,
 ): RenderAccountMail {
-  const templates = byLanguage((language) => {
-    const read = (name: string) =>
-      readTemplate(
-        `account/${name}`,
-        name.endsWith('.html') ? { values: [...VALUES, 'subject'], partials: ACCOUNT_MAIL_PARTIALS } : { values: VALUES, partials: [] },
-        language,
-      )
-    return {
-      texts: new Map(ACCOUNT_MAIL_KINDS.map((kind) => [kind, read(`${kind}.txt`)])),
-      mails: new Map(ACCOUNT_MAIL_KINDS.map((kind) => [kind, read(`${kind}.html`)])),
-      partials: Object.fromEntries(ACCOUNT_MAIL_PARTIALS.map((name) => [name, read(`${name}.html`)])),
-    }
-  })
-  const writer = new mustache.Writer()
+  const render = templates.read(ACCOUNT_MAIL_GROUP)
 
   return (kind, { token = '', isForConsole = false, role = '', inviter = null }, chosen) => {
     const language = chosen ?? defaultLanguage
-    const { texts, mails, partials } = templates[language]
     const page = isForConsole ? consoleUrl : accountUrl
     // In the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
-    const view = { token, link, language, shop, console: consoleUrl, role, inviter }
-    return renderPair(writer, [texts.get(kind) ?? '', {}], [mails.get(kind) ?? '', partials], view)
+    return render(kind, language, { token, link, language, shop, console: consoleUrl, role, inviter })
   }
 }

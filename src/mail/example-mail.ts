@@ -1,5 +1,6 @@
-import type { AccountMailKind, AccountMailValues } from './account-mail.ts'
-import type { MailContent, OrderMailKind } from './render-mail.ts'
+import type { AccountMailValues } from './account-mail.ts'
+import type { AccountMailKind, OrderMailKind } from './mail-kinds.ts'
+import type { MailContent } from './render-mail.ts'
 
 export const EXAMPLE_CUSTOMER = 'Ada Lovelace'
 /** No token that anybody was sent. */

@@ -1,60 +1,81 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
-import mustache from 'mustache'
-import { LANGUAGES } from '../language.ts'
+import { LANGUAGES, type Language } from '../language.ts'
+import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
+import type { MailTexts } from './mail-kinds.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { readMailTemplates } from './mail-templates.ts'
 
-const FOLDER = fileURLToPath(new URL('templates', import.meta.url))
-/** Without a word of any language. */
-const WORDLESS = ['account/action.html.mustache', 'account/header.html.mustache', 'lines.html.mustache', 'lines.txt.mustache']
 const TRANSLATIONS = LANGUAGES.filter((language) => language !== 'en')
+const PAGES = { accountUrl: null, consoleUrl: 'http://localhost:3000/console', shop: null }
+const builtIn = readMailTemplates({ directory: null, languages: mailLanguages('en', null), currency: 'EUR', ...PAGES })
 
-function filesIn(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.mustache'))
-    .toSorted()
+/** Every text of a language by its path, such as `orders.created.subject`. */
+function textsOf(language: Language): Map<string, string> {
+  const collect = (value: object, path: string): [string, string][] =>
+    Object.entries(value).flatMap(([key, inner]) =>
+      typeof inner === 'string' ? [[`${path}${key}`, inner]] : collect(inner, `${path}${key}.`),
+    )
+  return new Map(collect(MAIL_TEXTS[language], ''))
 }
 
-const english = filesIn(FOLDER).filter((name) => !TRANSLATIONS.some((language) => name.startsWith(`${language}/`)))
-const textOf = (...path: string[]) => readFileSync(join(FOLDER, ...path), 'utf8')
-
-test('every template that has words is there in every language, and no other', () => {
-  const worded = english.filter((name) => !WORDLESS.includes(name))
-  assert.ok(worded.length >= 25, String(worded.length))
-  for (const language of TRANSLATIONS) assert.deepEqual(filesIn(join(FOLDER, language)), worded, language)
-  for (const name of WORDLESS) {
-    const words = textOf(name).replace(/<title>.*<\/title>|<[^>]*>|\{\{[^}]*\}\}/g, '')
-    assert.doesNotMatch(words, /\p{L}/u, name)
-  }
+test('a language without one of the texts, or with one that no mail has, does not compile', () => {
+  const { created, ...orders } = MAIL_TEXTS.en.orders
+  const { body, ...bodiless } = created
+  // @ts-expect-error The mail of a new order is missing.
+  const withoutMail: MailTexts['orders'] = orders
+  // @ts-expect-error Its text is missing.
+  const withoutText: MailTexts['orders'] = { ...orders, created: bodiless }
+  // @ts-expect-error The mail of a new order has no such text.
+  const withStranger: MailTexts['orders'] = { ...orders, created: { ...created, now: body } }
+  // @ts-expect-error French is missing.
+  const withoutLanguage: typeof MAIL_TEXTS = { en: MAIL_TEXTS.en, de: MAIL_TEXTS.de, es: MAIL_TEXTS.es }
+  assert.ok([withoutMail, withoutText, withStranger, withoutLanguage].every((texts) => Object.keys(texts).length > 0))
 })
 
-test('a translation has the same variables, sections and markup as the English template, and other words', () => {
-  const tags = (text: string) => tagsOf(new mustache.Writer().parse(text)).toSorted()
-  const markup = (text: string) => text.match(/<[^>]*>/g) ?? []
+test('a translation has the same values as the English text, other words, and no markup', () => {
+  const english = textsOf('en')
+  assert.ok(english.size > 80, String(english.size))
+  const tags = (text = '') => (text.match(/\{\{.*?\}\}/g) ?? []).toSorted()
   for (const language of TRANSLATIONS) {
-    for (const name of filesIn(join(FOLDER, language))) {
-      const [translated, original] = [textOf(language, name), textOf(name)]
-      assert.deepEqual(tags(translated), tags(original), `${language}/${name}`)
-      assert.deepEqual(markup(translated), markup(original), `${language}/${name}`)
-      const isOnlyPunctuated = name === 'header.html.mustache'
-      const englishLines = original
-        .split('\n')
-        .filter((line) => /\p{L}{4,}.* .*\p{L}{4,}/u.test(line.replace(/<[^>]*>|\{\{[^}]*\}\}/g, '')))
-      const kept = isOnlyPunctuated ? [] : englishLines.filter((line) => translated.includes(line))
-      assert.deepEqual(kept, [], `${language}/${name}`)
+    for (const [name, text] of textsOf(language)) {
+      const original = english.get(name)
+      assert.deepEqual(tags(text), tags(original), `${language} ${name}`)
+      assert.ok(text.trim() !== '' && !/[<>]/.test(text), `${language} ${name}`)
+      if (/\p{L}{4,}.* .*\p{L}{4,}/u.test(text.replace(/\{\{.*?\}\}/g, ''))) assert.notEqual(text, original, `${language} ${name}`)
     }
   }
 })
 
+test('a mail says the same in its text and in its HTML, in every language', () => {
+  const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'", '#x2F': '/', '#x3D': '=' }
+  const words = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
+  const fromHtml = (html: string) =>
+    words(html.replace(/<[^>]*>/g, ' ').replaceAll(/&(\w+|#\w+);/g, (entity, name) => entities[name] ?? entity))
+  for (const { name } of builtIn.list) {
+    for (const language of LANGUAGES) {
+      const mail = builtIn.preview(name, language)
+      assert.ok(mail !== null)
+      const html = fromHtml(mail.html)
+      // A row of the table has two cells where the text has a colon, and a link has its address in the HTML's attribute.
+      const lines = mail.text.split('\n').flatMap((line) => (/[\d€]$/.test(line) ? line.split(/\u00a0?: /) : [line]))
+      for (const line of lines.map(words).filter((text) => !text.startsWith('https:')))
+        assert.ok(html.includes(line), `${language} ${name}: ${line}`)
+    }
+  }
+})
+
+test('a text is written as it is read: signs that HTML reserves are escaped there only', () => {
+  const { created } = MAIL_TEXTS.en.orders
+  const orders = { ...MAIL_TEXTS.en.orders, created: { ...created, heading: 'Q&A <1>', body: 'Tea & co, {{number}}' } }
+  const templates = buildTemplates({ ...MAIL_TEXTS.en, orders, orderFooter: 'R&D' })
+  assert.match(templates.get('created.txt') ?? '', /\nTea & co, \{\{number\}\}\n/)
+  assert.match(templates.get('created.html') ?? '', />Q&amp;A &lt;1&gt;<\/h1>[\s\S]*>Tea &amp; co, \{\{number\}\}<\/p>/)
+  assert.match(templates.get('footer.html') ?? '', />R&amp;D<\/p>/)
+})
+
 test('every template renders in every language: a subject of its own, the values, the language of its HTML', () => {
-  const { list, preview } = readMailTemplates({
-    ...{ directory: null, accountUrl: null, consoleUrl: 'http://localhost:3000/console', shop: null, currency: 'EUR' },
-    languages: mailLanguages('en', null),
-  })
+  const { list, preview } = builtIn
   for (const { name, hasAmounts } of list) {
     const mails = LANGUAGES.map((language) => ({ language, mail: preview(name, language) }))
     assert.equal(new Set(mails.map(({ mail }) => mail?.subject)).size, LANGUAGES.length, name)
@@ -72,8 +93,7 @@ test('every template renders in every language: a subject of its own, the values
 })
 
 test('French has its spaces before colons and its apostrophes, Spanish its opening marks, and all are polite', () => {
-  const wordsOf = (language: string) =>
-    filesIn(join(FOLDER, language)).map((name) => [name, textOf(language, name).replace(/<[^>]*>|\{\{[^}]*\}\}/g, '')] as const)
+  const wordsOf = (language: Language) => [...textsOf(language)].map(([name, text]) => [name, text.replace(/\{\{.*?\}\}/g, '')] as const)
   for (const [name, words] of wordsOf('fr')) {
     assert.doesNotMatch(words, /[^\u00a0]:|[^\u202f\u00a0][!?;]|\p{L}'\p{L}|\b(tu|ton|ta|tes|toi)\b/iu, name)
   }
@@ -91,10 +111,3 @@ test('amounts are written as in MAIL_LOCALE in mails of its language, and in tho
   assert.deepEqual(localesOf('de', 'en-GB'), ['en-GB', 'de', 'fr', 'es'])
   assert.deepEqual(localesOf('en', 'pt-BR'), ['pt-BR', 'de', 'fr', 'es'])
 })
-
-function tagsOf(spans: mustache.TemplateSpans): string[] {
-  return spans.flatMap(([kind, name, , , inner]) => [
-    ...(kind === 'text' ? [] : [`${kind}${name}`]),
-    ...(Array.isArray(inner) ? tagsOf(inner as mustache.TemplateSpans) : []),
-  ])
-}

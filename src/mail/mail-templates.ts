@@ -1,22 +1,10 @@
-import { LANGUAGES, type Language } from '../language.ts'
-import {
-  ACCOUNT_MAIL_KINDS,
-  ACCOUNT_MAIL_PARTIALS,
-  type AccountMailPages,
-  createAccountMailRenderer,
-  type RenderAccountMail,
-} from './account-mail.ts'
+import type { Language } from '../language.ts'
+import { ACCOUNT_MAIL_GROUP, type AccountMailPages, createAccountMailRenderer, type RenderAccountMail } from './account-mail.ts'
 import { EXAMPLE_CUSTOMER, exampleAccountMailValues, exampleMailContent } from './example-mail.ts'
+import { ACCOUNT_MAIL_KINDS, hasAmounts, ORDER_MAIL_KINDS } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
-import {
-  createMailRenderer,
-  isOrderMailKind,
-  ORDER_MAIL_KINDS,
-  ORDER_MAIL_PARTIALS,
-  type RenderedMail,
-  type RenderMail,
-} from './render-mail.ts'
-import { createTemplateReader, filesOf, listOwnTemplates } from './templates.ts'
+import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type RenderMail } from './render-mail.ts'
+import { createTemplateReader, type RenderedMail } from './templates.ts'
 
 /** A template of a mail: a pair of files, for text and HTML. */
 export interface MailTemplate {
@@ -48,25 +36,17 @@ export interface MailTemplatesOptions extends AccountMailPages {
 
 /** Reads every template, once. Throws TemplateError. */
 export function readMailTemplates({ directory, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
-  const readTemplate = createTemplateReader(directory)
-  const render = createMailRenderer(readTemplate, languages)
-  const renderAccountMail = createAccountMailRenderer(pages, readTemplate, languages)
-  const own = new Set(listOwnTemplates(directory))
-  const ownOf = (names: readonly string[]) => {
-    const files = new Set(names.flatMap((name) => LANGUAGES.flatMap((language) => filesOf(name, language))))
-    return [...files].filter((file) => own.has(file))
-  }
-  const shared = [...ORDER_MAIL_PARTIALS.html.map((name) => `${name}.html`), ...ORDER_MAIL_PARTIALS.txt.map((name) => `${name}.txt`)]
+  const templates = createTemplateReader(directory)
+  const render = createMailRenderer(templates, languages)
+  const renderAccountMail = createAccountMailRenderer(pages, templates, languages)
   const list: MailTemplate[] = [
     ...ORDER_MAIL_KINDS.map((name) => ({
-      ...{ name, kind: 'order' as const, hasAmounts: name !== 'part_shipped' && name !== 'part_returned' },
-      ownFiles: ownOf([`${name}.txt`, `${name}.html`, ...shared]),
+      ...{ name, kind: 'order' as const, hasAmounts: hasAmounts(name) },
+      ownFiles: templates.ownFilesOf(ORDER_MAIL_GROUP, name),
     })),
     ...ACCOUNT_MAIL_KINDS.map((name) => ({
       ...{ name, kind: 'account' as const, hasAmounts: false },
-      ownFiles: ownOf(
-        [`${name}.txt`, `${name}.html`, ...ACCOUNT_MAIL_PARTIALS.map((partial) => `${partial}.html`)].map((file) => `account/${file}`),
-      ),
+      ownFiles: templates.ownFilesOf(ACCOUNT_MAIL_GROUP, name),
     })),
   ]
   return {

@@ -1,10 +1,10 @@
-import mustache from 'mustache'
 import { amountFormatter } from '../currency.ts'
-import { LANGUAGES, type Language } from '../language.ts'
+import type { Language } from '../language.ts'
 import { isMailed, isWebAddress, linesOf, type OrderEvent } from '../orders/events.ts'
+import { ORDER_MAIL_KINDS, type OrderMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { oneLine } from './mailer.ts'
-import type { ReadTemplate } from './templates.ts'
+import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 
 /** What a mail says about an order change: only what the templates need of the event, as JSON. */
 export interface MailContent {
@@ -30,47 +30,20 @@ export interface MailContent {
   traceparent?: string
 }
 
-export interface RenderedMail {
-  subject: string
-  text: string
-  html: string
-}
-
 /**
  * Renders a mail for a customer, in the store's language unless one is given. `locale` writes the amounts otherwise than is usual in that
  * language. Throws when there is no template for its kind.
  */
 export type RenderMail = (content: MailContent, customerName: string | null, language?: Language | null, locale?: string) => RenderedMail
 
-/** The kinds of order mails, which are the names of their templates: the last part of their event's type, or what was done to a part. */
-export const ORDER_MAIL_KINDS = [
-  ...(['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const),
-  ...(['part_shipped', 'part_cancelled', 'part_returned'] as const),
-] as const
-export type OrderMailKind = (typeof ORDER_MAIL_KINDS)[number]
-
-export const ORDER_MAIL_PARTIALS = { html: ['header', 'lines', 'order', 'footer'], txt: ['lines', 'order', 'footer'] } as const
-const VALUES = [
-  'customer',
-  'number',
-  'items',
-  'lines',
-  'name',
-  'quantity',
-  'total',
-  'adjustments',
-  'label',
-  'amount',
-  'reason',
-  'language',
-  'locale',
-  'carrier',
-  'tracking_number',
-  'tracking_url',
-  'without_reason',
-  'more_items',
-  'more_lines',
-]
+export const ORDER_MAIL_GROUP: MailGroup = {
+  folder: '',
+  kinds: ORDER_MAIL_KINDS,
+  values: [
+    ...['customer', 'number', 'items', 'name', 'quantity', 'total', 'more_items', 'adjustments', 'label', 'amount'],
+    ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
+  ],
+}
 /** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
 const MAX_LISTED = 100
 
@@ -151,12 +124,8 @@ function piecesOf({ data: { order } }: OrderEvent): [productId: string, quantity
 }
 
 /** Reads the templates of every language, once. Each mail is a pair of files. */
-export function createMailRenderer(readTemplate: ReadTemplate, { defaultLanguage, localeOf }: MailLanguages): RenderMail {
-  const templates = byLanguage((language) => ({
-    html: readTemplates(readTemplate, 'html', language),
-    text: readTemplates(readTemplate, 'txt', language),
-  }))
-  const writer = new mustache.Writer()
+export function createMailRenderer(templates: TemplateReader, { defaultLanguage, localeOf }: MailLanguages): RenderMail {
+  const render = templates.read(ORDER_MAIL_GROUP)
   // Making one takes a fifth of the time of a mail. There are as many as languages and currencies.
   const formats = new Map<string, FormatAmount>()
   const formatOf = (currency: string, language: Language): FormatAmount => {
@@ -169,32 +138,9 @@ export function createMailRenderer(readTemplate: ReadTemplate, { defaultLanguage
   return (content, customerName, chosen, chosenLocale) => {
     const language = chosen ?? defaultLanguage
     const { currency } = content.order
-    const { html, text } = templates[language]
-    const [htmlTemplate, textTemplate] = [html.mails.get(content.kind), text.mails.get(content.kind)]
-    if (htmlTemplate === undefined || textTemplate === undefined) throw new Error(`there is no mail for ${content.kind}`)
     const format = chosenLocale === undefined ? formatOf(currency, language) : amountFormatter(currency, chosenLocale)
     const view = { ...toView(content, customerName, format), locale: chosenLocale ?? localeOf(language), language }
-    return renderPair(writer, [textTemplate, text.partials], [htmlTemplate, html.partials], view)
-  }
-}
-
-/** What is read once for each language. */
-export function byLanguage<T>(read: (language: Language) => T): Readonly<Record<Language, T>> {
-  return Object.fromEntries(LANGUAGES.map((language) => [language, read(language)])) as Record<Language, T>
-}
-
-/** A template and its partials by name. */
-type Template = readonly [text: string, partials: Readonly<Record<string, string>>]
-
-/** A mail of two templates. The first line of its text is the subject, which the HTML may use, too. */
-export function renderPair(writer: mustache.Writer, text: Template, html: Template, view: object): RenderedMail {
-  const plain = writer.render(text[0], view, text[1], { escape: String })
-  const endOfSubject = plain.indexOf('\n')
-  const subject = plain.slice(0, endOfSubject)
-  return {
-    subject,
-    text: `${plain.slice(endOfSubject).trim()}\n`,
-    html: writer.render(html[0], { ...view, subject }, html[1], { escape: mustache.escape }),
+    return render(content.kind, language, view)
   }
 }
 
@@ -227,11 +173,4 @@ function toView(content: MailContent, customerName: string | null, format: Forma
 
 function countMore(list: readonly unknown[]): string {
   return list.length > MAX_LISTED ? String(list.length - MAX_LISTED) : ''
-}
-
-function readTemplates(readTemplate: ReadTemplate, format: 'html' | 'txt', language: Language) {
-  const partials = ORDER_MAIL_PARTIALS[format]
-  const values = format === 'html' ? [...VALUES, 'subject'] : VALUES
-  const read = (name: string): [string, string] => [name, readTemplate(`${name}.${format}`, { values, partials }, language)]
-  return { mails: new Map<string, string>(ORDER_MAIL_KINDS.map(read)), partials: Object.fromEntries(partials.map(read)) }
 }

@@ -1,6 +1,7 @@
 import type { OrderEvent } from '../orders/events.ts'
 import type { MailWithContent } from './find-mails.ts'
-import { isOrderMailKind, mailKindOf, type RenderedMail, type RenderMail, toMailContent } from './render-mail.ts'
+import { isOrderMailKind, mailKindOf, type RenderMail, toMailContent } from './render-mail.ts'
+import type { RenderedMail } from './templates.ts'
 
 /**
  * What was or will be sent. `event` is the mail's, made again from the order's row; it is needed once the mail is sent. Null when the account

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { LANGUAGES } from '../language.ts'
+import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { readMailTemplates } from './mail-templates.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
-import { createTemplateReader, TemplateError } from './templates.ts'
+import { builtInFiles, createTemplateReader, TemplateError } from './templates.ts'
 
 function makeFolder(t: TestContext, files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
@@ -96,26 +97,44 @@ test('a template that cannot be used is refused at once, in one line that names 
   assert.throws(() => renderer('/nowhere/at/all'), /\/nowhere\/at\/all is not a folder/)
 })
 
-test('every built-in template would be accepted from a shop', (t) => {
-  const directory = makeFolder(t, {})
-  cpSync(fileURLToPath(new URL('templates', import.meta.url)), directory, { recursive: true })
+test('the files of the built-in templates are accepted from a shop, and make the same mails', (t) => {
+  const directory = makeFolder(t, Object.fromEntries(LANGUAGES.flatMap(builtInFiles)))
   const pages = { accountUrl: 'https://shop.example/account', consoleUrl: 'https://shop.example/console', shop: 'Shop' }
-  const options = { directory, languages: mailLanguages('en', null), currency: 'EUR', ...pages }
-  assert.ok(readMailTemplates(options).list.every(({ ownFiles }) => ownFiles.length > 0))
+  const options = { languages: mailLanguages('en', null), currency: 'EUR', ...pages }
+  const [own, builtIn] = [readMailTemplates({ ...options, directory }), readMailTemplates({ ...options, directory: null })]
+  for (const { name, ownFiles } of own.list) {
+    for (const language of LANGUAGES) {
+      assert.ok(
+        ['txt', 'html'].every((format) => ownFiles.some((file) => file.endsWith(`${name}.${format}.mustache`))),
+        name,
+      )
+      assert.deepEqual(own.preview(name, language), builtIn.preview(name, language))
+    }
+  }
   const broken = join(directory, 'de/account/verify_email.txt.mustache')
-  writeFileSync(broken, readFileSync(broken, 'utf8').replace('{{', '{{un'))
-  assert.throws(() => readMailTemplates(options), TemplateError)
+  writeFileSync(broken, readFileSync(broken, 'utf8').replace('{{>', '{{> un'))
+  assert.throws(() => readMailTemplates({ ...options, directory }), TemplateError)
+})
+
+test('the text of an account mail has its parts from files, too', (t) => {
+  const directory = makeFolder(t, {
+    'account/footer.txt.mustache': '\nYour shop\n',
+    'de/account/verify_email.txt.mustache': 'Betreff\n\nHallo\n\n{{> action}}\n{{> footer}}\n',
+  })
+  const pages = { accountUrl: null, consoleUrl: 'https://shop.example/console', shop: null }
+  const { preview, list } = readMailTemplates({ directory, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
+  assert.equal(preview('verify_email', 'de')?.text, 'Hallo\n\none-time-token-of-an-example\n\nYour shop\n')
+  assert.match(preview('email_changed', 'fr')?.text ?? '', /ne faites rien ici\.\n\nYour shop\n$/)
+  assert.deepEqual(list.find(({ name }) => name === 'email_changed')?.ownFiles, ['account/footer.txt.mustache'])
 })
 
 test('no built-in template, of orders or of accounts, would make a mail program load something', () => {
-  const folder = fileURLToPath(new URL('templates', import.meta.url))
-  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.html.mustache'))
-  assert.ok(names.length >= 14, String(names.length))
-  for (const name of names) {
-    const text = readFileSync(join(folder, name), 'utf8')
+  const templates = [...buildTemplates(MAIL_TEXTS.en)].filter(([name]) => name.endsWith('.html'))
+  assert.ok(templates.length >= 32, String(templates.length))
+  for (const [name, text] of templates) {
     assert.doesNotMatch(text, /<(img|script|link|iframe|object|video|audio|source|style|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
     // A link to the shop or, of a shipped order, to its parcel is the only address there is; the customer follows it or not.
-    const allowed = name.endsWith('shipped.html.mustache') ? '{{tracking_url}}' : '{{link}}'
+    const allowed = name.endsWith('shipped.html') ? '{{tracking_url}}' : '{{link}}'
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)
   }
 })

@@ -1,12 +1,12 @@
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import mustache from 'mustache'
 import { OperatorError } from '../errors.ts'
 import { LANGUAGES, type Language } from '../language.ts'
+import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 
-const BUILT_IN = fileURLToPath(new URL('templates', import.meta.url))
 const EXTENSION = '.mustache'
+const FORMATS = ['html', 'txt'] as const
 
 /** A template that cannot be used. The message is one line and names the file. */
 export class TemplateError extends OperatorError {
@@ -14,73 +14,126 @@ export class TemplateError extends OperatorError {
   override readonly exitStatus = 2
 }
 
-/** What a template may use. */
-export interface TemplateNames {
+/** Mails whose templates are in one folder and share parts, such as the footer. */
+export interface MailGroup {
+  folder: '' | 'account/'
+  kinds: readonly string[]
+  /** The values that a template may use. */
   values: readonly string[]
-  partials: readonly string[]
 }
 
-/** Reads one template, such as `created.txt` or `account/header.html`, in a language, and checks one of the shop's. Throws TemplateError. */
-export type ReadTemplate = (name: string, names: TemplateNames, language: Language) => string
+export interface RenderedMail {
+  subject: string
+  text: string
+  html: string
+}
+
+export interface TemplateReader {
+  /** Reads a group in every language, once, and checks the shop's own files. Returns what renders its mails. Throws TemplateError. */
+  read(group: MailGroup): (kind: string, language: Language, view: object) => RenderedMail
+  /** The shop's own files, in any language, that a mail is made from. */
+  ownFilesOf(group: MailGroup, kind: string): string[]
+}
+
+/** The built-in templates as files that a shop can start from: the text of each by its path. */
+export function builtInFiles(language: Language): [path: string, text: string][] {
+  return [...buildTemplates(MAIL_TEXTS[language])].map(([name, text]) => [`${language}/${name}${EXTENSION}`, text])
+}
 
 /**
- * Reads the mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones
- * only. A folder named as a language has what that language has of its own: `de/created.txt.mustache` comes before `created.txt.mustache`.
+ * The mail templates of `directory`, and built-in ones where it has no file of that name; null for built-in ones only. A folder named as a
+ * language has what that language has of its own: `de/created.txt.mustache` comes before `created.txt.mustache`.
  * Throws TemplateError when the folder does not exist or contains an unknown template.
  */
-export function createTemplateReader(directory: string | null): ReadTemplate {
-  if (directory !== null) assertOnlyKnown(directory)
-  return (name, names, language) => {
-    const folders = directory === null ? [BUILT_IN] : [directory, BUILT_IN]
-    const files = folders.flatMap((folder) => filesOf(name, language).map((file) => join(folder, file)))
-    const path = files.find((file) => existsSync(file)) ?? join(BUILT_IN, `${name}${EXTENSION}`)
-    const text = readFileSync(path, 'utf8')
-      .replace(/^\uFEFF/, '')
-      .replaceAll('\r\n', '\n')
-    // Tests check the built-in ones: that took a third of the time in which the application was made.
-    if (!path.startsWith(`${BUILT_IN}${sep}`)) check(path, text, names)
-    return text
+export function createTemplateReader(directory: string | null): TemplateReader {
+  const builtIn = byLanguage((language) => buildTemplates(MAIL_TEXTS[language]))
+  const names = [...builtIn.en.keys()]
+  const own = new Set(directory === null ? [] : listOwn(directory, names))
+  const writer = new mustache.Writer()
+  /** The names of a group's templates in one format, without folder and format. */
+  const namesOf = ({ folder }: MailGroup, format: string) =>
+    names.flatMap((name) => new RegExp(`^${folder}(\\w+)\\.${format}$`).exec(name)?.[1] ?? [])
+
+  function readFormat(group: MailGroup, format: 'html' | 'txt', language: Language): Readonly<Record<string, string>> {
+    const known = namesOf(group, format)
+    const partials = known.filter((name) => !group.kinds.includes(name))
+    const values = format === 'html' ? [...group.values, 'subject'] : group.values
+    const read = (name: string): string => {
+      const fullName = `${group.folder}${name}.${format}`
+      const file = filesOf(fullName, language).find((path) => own.has(path))
+      // Tests check the built-in ones.
+      if (directory === null || file === undefined) return builtIn[language].get(fullName) ?? ''
+      const path = join(directory, file)
+      const text = readFileSync(path, 'utf8')
+        .replace(/^\uFEFF/, '')
+        .replaceAll('\r\n', '\n')
+      check(path, text, values, partials)
+      if (format === 'txt' && !partials.includes(name) && !/^.*\S.*\n/.test(text))
+        throw new TemplateError(`${path}: the first line must be the subject, and the text must follow it`)
+      return text
+    }
+    return Object.fromEntries(known.map((name) => [name, read(name)]))
+  }
+
+  return {
+    read(group) {
+      const templates = byLanguage((language) => ({ txt: readFormat(group, 'txt', language), html: readFormat(group, 'html', language) }))
+      return (kind, language, view) => {
+        if (!group.kinds.includes(kind)) throw new Error(`there is no mail for ${kind}`)
+        const { txt, html } = templates[language]
+        const plain = writer.render(txt[kind] ?? '', view, txt, { escape: String })
+        const endOfSubject = plain.indexOf('\n')
+        const subject = plain.slice(0, endOfSubject)
+        return {
+          subject,
+          text: `${plain.slice(endOfSubject).trim()}\n`,
+          html: writer.render(html[kind] ?? '', { ...view, subject }, html, { escape: mustache.escape }),
+        }
+      }
+    },
+    ownFilesOf(group, kind) {
+      const isUsed = (name: string) => name === kind || !group.kinds.includes(name)
+      const used = FORMATS.flatMap((format) =>
+        namesOf(group, format)
+          .filter(isUsed)
+          .map((name) => `${group.folder}${name}.${format}`),
+      )
+      const files = new Set(used.flatMap((name) => LANGUAGES.flatMap((language) => filesOf(name, language))))
+      return [...files].filter((file) => own.has(file))
+    },
   }
 }
 
-/** The files that a template of a language is read from, the first that exists. The built-in English ones are those without a folder. */
-export function filesOf(name: string, language: Language): string[] {
+function byLanguage<T>(read: (language: Language) => T): Readonly<Record<Language, T>> {
+  return Object.fromEntries(LANGUAGES.map((language) => [language, read(language)])) as Record<Language, T>
+}
+
+/** The files of a shop that a template of a language may be in; the first that exists counts. */
+function filesOf(name: string, language: Language): string[] {
   return [`${language}/${name}${EXTENSION}`, `${name}${EXTENSION}`]
 }
 
-function assertOnlyKnown(directory: string): void {
+/** The shop's own template files, such as `created.txt.mustache`. Throws TemplateError when one has no name of a template. */
+function listOwn(directory: string, names: readonly string[]): string[] {
   if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false)) throw new TemplateError(`${directory} is not a folder`)
-  const shared = listTemplates(BUILT_IN).filter((name) => !LANGUAGES.some((language) => name.startsWith(`${language}/`)))
-  const known = new Set([shared, ...LANGUAGES.map((language) => shared.map((name) => `${language}/${name}`))].flat())
-  const stranger = listTemplates(directory).find((name) => !known.has(name))
-  if (stranger !== undefined)
-    throw new TemplateError(
-      `${join(directory, stranger)} is no mail template; they are ${shared.join(', ')}, each also in a folder ${LANGUAGES.join(', ')}`,
-    )
-}
-
-/** The shop's own template files, such as `created.txt.mustache`. `directory` is one that `createTemplateReader` has accepted. */
-export function listOwnTemplates(directory: string | null): string[] {
-  return directory === null ? [] : listTemplates(directory)
-}
-
-function listTemplates(directory: string): string[] {
-  const names = readdirSync(directory, { recursive: true, encoding: 'utf8' })
-  return names
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll(sep, '/'))
     .filter((name) => name.endsWith(EXTENSION))
     .toSorted()
+  const known = new Set(names.flatMap((name) => LANGUAGES.flatMap((language) => filesOf(name, language))))
+  const stranger = files.find((name) => !known.has(name))
+  if (stranger === undefined) return files
+  throw new TemplateError(
+    `${join(directory, stranger)} is no mail template; they are ${names.join(', ')}, each also in a folder ${LANGUAGES.join(', ')}`,
+  )
 }
 
 /** Mustache renders unknown names as nothing: a misspelt name would leave a gap in every mail. */
-function check(path: string, text: string, { values, partials }: TemplateNames): void {
+function check(path: string, text: string, values: readonly string[], partials: readonly string[]): void {
   for (const { kind, name } of tagsOf(path, text)) {
     const known = kind === '>' ? partials : values
     if (!known.includes(name)) throw new TemplateError(`${path}: {{${kind}${name}}} is not known; there are ${known.join(', ')}`)
   }
-  // The first line of each text is the subject, except in partials.
-  const isMail = path.endsWith(`.txt${EXTENSION}`) && !partials.some((name) => path.endsWith(`${sep}${name}.txt${EXTENSION}`))
-  if (isMail && !/^.*\S.*\n/.test(text)) throw new TemplateError(`${path}: the first line must be the subject, and the text must follow it`)
 }
 
 interface Tag {

@@ -1,0 +1,191 @@
+import mustache from 'mustache'
+import type { Language } from '../language.ts'
+import { ACCOUNT_MAILS, type Block, type MailTexts, ORDER_MAILS, type Structure } from './mail-kinds.ts'
+import { DE } from './texts/de.ts'
+import { EN } from './texts/en.ts'
+import { ES } from './texts/es.ts'
+import { FR } from './texts/fr.ts'
+
+export const MAIL_TEXTS: Readonly<Record<Language, MailTexts>> = { en: EN, de: DE, fr: FR, es: ES }
+
+/** A piece of a mail in both formats. */
+interface Part {
+  txt: string
+  html: string
+}
+
+const P = '<p style="margin:0 0 16px">'
+const H1 = '<h1 style="margin:0 0 16px;font-size:24px;line-height:1.25">'
+const LINE = 'border-bottom:1px solid #e5e7eb'
+const HEAD = 'border-bottom:2px solid #e5e7eb'
+
+/** Builds the Mustache templates of a language by name, such as `created.txt` and `account/footer.html`. Pure. */
+export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
+  const { greeting, greetingWithoutName } = texts
+  const blocks = blocksOf(texts)
+  const orderGreeting = paragraph(`{{#customer}}${greeting}{{/customer}}{{^customer}}${greetingWithoutName}{{/customer}}`)
+  const accountGreeting = paragraph(greetingWithoutName)
+  return new Map([
+    ['header.html', page(`<p style="margin:0 0 8px;color:#6b7280">${toHtml(texts.order)}</p>`)],
+    ...filesOf('lines', changedLines()),
+    ...filesOf('order', orderTable(texts)),
+    ...filesOf('footer', footer(texts.orderFooter)),
+    ...mailsOf('', ORDER_MAILS, texts.orders, blocks, ({ heading = '' }) => [
+      { txt: '', html: `${H1}${toHtml(heading)}</h1>\n` },
+      orderGreeting,
+    ]),
+    ['account/header.html', page(`${H1}{{subject}}</h1>`)],
+    ...filesOf('account/action', accountAction()),
+    ...filesOf('account/footer', footer(texts.accountFooter)),
+    ...mailsOf('account/', ACCOUNT_MAILS, texts.accounts, blocks, () => [accountGreeting]),
+  ])
+}
+
+type Texts = Readonly<Record<string, string>>
+type File = [name: string, template: string]
+
+function mailsOf(
+  folder: string,
+  mails: Readonly<Record<string, Structure>>,
+  textsOfKinds: Readonly<Record<string, Texts>>,
+  blocks: Readonly<Record<string, Part>>,
+  begin: (texts: Texts) => Part[],
+): File[] {
+  return Object.entries(mails).flatMap(([kind, structure]) => {
+    const texts = textsOfKinds[kind] ?? {}
+    const parts = [...begin(texts), ...structure.map((name) => blocks[name] ?? paragraph(texts[name] ?? ''))]
+    const [txt, html] = (['txt', 'html'] as const).map((format) => parts.map((part) => part[format]).join(''))
+    return filesOf(`${folder}${kind}`, { txt: `${texts.subject}\n${txt}{{> footer}}\n`, html: `{{> header}}\n${html}{{> footer}}\n` })
+  })
+}
+
+function filesOf(name: string, { txt, html }: Part): File[] {
+  return [
+    [`${name}.html`, html],
+    [`${name}.txt`, txt],
+  ]
+}
+
+function blocksOf(texts: MailTexts): Record<Block, Part> {
+  const { role, inviter, console, reason, colon } = texts
+  return {
+    order: partial('order'),
+    // The mail states the reason above, below the items that it is about.
+    orderWithoutReason: onlyWith('without_reason', partial('order')),
+    lines: partial('lines'),
+    tracking: onlyWith('tracking_number', tracking(texts)),
+    reason: onlyWith('reason', paragraph(`${reason}${colon} {{reason}}`)),
+    action: partial('action'),
+    invitation: paragraph(
+      `${role}${colon} {{role}}\n{{#inviter}}${inviter}${colon} {{inviter}}\n{{/inviter}}${console}${colon} {{console}}`,
+    ),
+  }
+}
+
+function paragraph(text: string): Part {
+  return { txt: `\n${text}\n`, html: `${P}${toHtml(text).replaceAll('\n', '<br>\n')}</p>\n` }
+}
+
+function partial(name: string): Part {
+  return { txt: `\n{{> ${name}}}\n`, html: `{{> ${name}}}\n` }
+}
+
+function onlyWith(value: string, { txt, html }: Part): Part {
+  const wrap = (text: string) => `{{#${value}}}\n${text}{{/${value}}}\n`
+  return { txt: wrap(txt), html: wrap(html) }
+}
+
+/** A text has tags of Mustache, which contain none of these signs, and no markup. */
+function toHtml(text: string): string {
+  return text.replace(/[&<>]/g, mustache.escape)
+}
+
+function page(top: string): string {
+  return `<!doctype html>
+<html lang="{{language}}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{subject}}</title>
+</head>
+<body style="margin:0;padding:24px 12px;background:#f3f4f6;color:#1f2937;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif">
+<div style="max-width:600px;margin:0 auto;padding:32px;background:#ffffff;border-radius:8px">
+${top}
+`
+}
+
+function footer(text: string): Part {
+  return {
+    txt: `\n${text}\n`,
+    html: `<p style="margin:24px 0 0;color:#6b7280;font-size:14px">${toHtml(text)}</p>\n</div>\n</body>\n</html>\n`,
+  }
+}
+
+function changedLines(): Part {
+  const line = '{{quantity}} × {{name}}'
+  const more = '… + {{more_lines}}'
+  const list = (before: string, after: string) =>
+    `{{#lines}}\n${before}${line}${after}\n{{/lines}}\n{{#more_lines}}\n${before}${more}${after}\n{{/more_lines}}\n`
+  return { txt: list('', ''), html: `<ul style="margin:0 0 16px;padding:0 0 0 20px">\n${list('<li>', '</li>')}</ul>\n` }
+}
+
+function tracking({ trackingNumber }: MailTexts): Part {
+  const number = '{{tracking_number}}'
+  const link = `{{#tracking_url}}<a href="{{tracking_url}}">${number}</a>{{/tracking_url}}{{^tracking_url}}${number}{{/tracking_url}}`
+  return {
+    txt: `\n{{carrier}}, ${trackingNumber} ${number}\n{{#tracking_url}}\n{{tracking_url}}\n{{/tracking_url}}\n`,
+    html: `${P}{{carrier}}, ${toHtml(trackingNumber)} ${link}</p>\n`,
+  }
+}
+
+function accountAction(): Part {
+  return {
+    txt: '{{#link}}{{link}}{{/link}}{{^link}}{{token}}{{/link}}\n',
+    html: `{{#link}}${P}<a href="{{link}}">{{link}}</a></p>{{/link}}
+{{^link}}<p style="margin:0 0 16px;padding:12px;background:#f3f4f6;font-family:monospace;word-break:break-all">{{token}}</p>{{/link}}
+`,
+  }
+}
+
+function orderTable({ item, total, moreItems, reason, colon }: MailTexts): Part {
+  const reasonLine = `${reason}${colon} {{reason}}`
+  const rows = [
+    onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon)),
+    onlyWith('more_items', {
+      txt: `${moreItems}\n`,
+      html: `<tr>\n<td colspan="2" style="padding:8px 0;${LINE}">${toHtml(moreItems)}</td>\n</tr>\n`,
+    }),
+    onlyWith('adjustments', row('{{label}}', '{{amount}}', colon)),
+  ]
+  return {
+    txt: `{{#reason}}\n${reasonLine}\n\n{{/reason}}\n${rows.map(({ txt }) => txt).join('')}\n${total}${colon} {{total}}\n`,
+    html: `${onlyWith('reason', paragraph(reasonLine)).html}<table style="width:100%;margin:24px 0;border-collapse:collapse">
+<thead>
+<tr>
+<th scope="col" style="padding:8px 0;${HEAD};text-align:left">${toHtml(item)}</th>
+<th scope="col" style="padding:8px 0 8px 16px;${HEAD};text-align:right">${toHtml(total)}</th>
+</tr>
+</thead>
+<tbody>
+${rows.map(({ html }) => html).join('')}</tbody>
+<tfoot>
+<tr>
+<th scope="row" style="padding:12px 0;text-align:left">${toHtml(total)}</th>
+<td style="padding:12px 0 12px 16px;text-align:right;font-weight:bold;white-space:nowrap">{{total}}</td>
+</tr>
+</tfoot>
+</table>
+`,
+  }
+}
+
+function row(label: string, amount: string, colon: string): Part {
+  return {
+    txt: `${label}${colon} ${amount}\n`,
+    html: `<tr>
+<td style="padding:8px 0;${LINE}">${label}</td>
+<td style="padding:8px 0 8px 16px;${LINE};text-align:right;white-space:nowrap">${amount}</td>
+</tr>
+`,
+  }
+}

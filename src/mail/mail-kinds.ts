@@ -1,0 +1,81 @@
+/** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
+export type Block = 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'action' | 'invitation'
+
+/** What a mail consists of between greeting and footer: texts of its kind, by name, and blocks. */
+export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
+
+/** The mails about orders by kind, which is the last part of their event's type, or what was done to a part of the order. */
+export const ORDER_MAILS = {
+  created: ['body', 'order'],
+  confirmed: ['body', 'order'],
+  shipped: ['body', 'tracking', 'order'],
+  delivered: ['body', 'order'],
+  cancelled: ['body', 'order'],
+  returned: ['body', 'order'],
+  part_shipped: ['body', 'lines', 'tracking', 'reason'],
+  part_cancelled: ['body', 'lines', 'reason', 'now', 'orderWithoutReason'],
+  part_returned: ['body', 'lines', 'reason'],
+} as const satisfies Record<string, Structure>
+
+const NOTICE = ['notice', 'advice'] as const
+const TOKEN = ['notice', 'action', 'advice'] as const
+const REVERT = ['notice', 'remedy', 'action', 'advice'] as const
+
+/** The mails about accounts by kind. */
+export const ACCOUNT_MAILS = {
+  verify_email: TOKEN,
+  reset_password: TOKEN,
+  already_registered: NOTICE,
+  password_changed: NOTICE,
+  sign_in_linked: NOTICE,
+  sign_in_unlinked: NOTICE,
+  second_factor_added: NOTICE,
+  second_factor_removed: NOTICE,
+  second_factor_failed: NOTICE,
+  recovery_code_used: NOTICE,
+  operator_invited: ['notice', 'invitation', 'task', 'action', 'advice'],
+  confirm_email: TOKEN,
+  address_in_use: NOTICE,
+  email_change_requested: REVERT,
+  email_changed: REVERT,
+  email_change_reverted: NOTICE,
+} as const satisfies Record<string, Structure>
+
+export type OrderMailKind = keyof typeof ORDER_MAILS
+export type AccountMailKind = keyof typeof ACCOUNT_MAILS
+export const ORDER_MAIL_KINDS = Object.keys(ORDER_MAILS) as OrderMailKind[]
+export const ACCOUNT_MAIL_KINDS = Object.keys(ACCOUNT_MAILS) as AccountMailKind[]
+
+/** Whether a mail about an order contains amounts. */
+export function hasAmounts(kind: OrderMailKind): boolean {
+  const structure: Structure = ORDER_MAILS[kind]
+  return structure.includes('order') || structure.includes('orderWithoutReason')
+}
+
+type TextsOf<Mails extends Record<string, Structure>, Always extends string> = {
+  readonly [Kind in keyof Mails]: Readonly<Record<Always | Exclude<Mails[Kind][number], Block>, string>>
+}
+
+/** Every text of a language. A text may contain values of its templates, such as `{{number}}`, and no markup. */
+export interface MailTexts {
+  greeting: string
+  greetingWithoutName: string
+  /** What separates a label from its value, without the space that follows. */
+  colon: string
+  /** Names the order, above the heading. */
+  order: string
+  item: string
+  total: string
+  moreItems: string
+  reason: string
+  /** Between carrier and number. */
+  trackingNumber: string
+  role: string
+  inviter: string
+  console: string
+  orderFooter: string
+  accountFooter: string
+  /** A heading is in the HTML only, which may repeat the subject. */
+  orders: TextsOf<typeof ORDER_MAILS, 'subject' | 'heading'>
+  accounts: TextsOf<typeof ACCOUNT_MAILS, 'subject'>
+}
