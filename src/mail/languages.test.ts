@@ -52,15 +52,18 @@ test('a mail says the same in its text and in its HTML, in every language', () =
   const words = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
   const fromHtml = (html: string) =>
     words(html.replace(/<[^>]*>/g, ' ').replaceAll(/&(\w+|#\w+);/g, (entity, name) => entities[name] ?? entity))
-  for (const { name } of builtIn.list) {
+  for (const { name, kind } of builtIn.list) {
     for (const language of LANGUAGES) {
       const mail = builtIn.preview(name, language)
       assert.ok(mail !== null)
-      const html = fromHtml(mail.html)
+      const [html, text] = [fromHtml(mail.html), words(mail.text)]
       // A row of the table has two cells where the text has a colon, and a link has its address in the HTML's attribute.
       const lines = mail.text.split('\n').flatMap((line) => (/[\d€]$/.test(line) ? line.split(/\u00a0?: /) : [line]))
-      for (const line of lines.map(words).filter((text) => !text.startsWith('https:')))
+      for (const line of lines.map(words).filter((line) => !line.startsWith('https:')))
         assert.ok(html.includes(line), `${language} ${name}: ${line}`)
+      const pieces = [...mail.html.matchAll(/<(p|li|td)\b[^>]*>([\s\S]*?)<\/\1>/g)].map(([, , inner = '']) => fromHtml(inner))
+      // The number of the order above the heading is in the subject of the text.
+      for (const piece of pieces.slice(kind === 'order' ? 1 : 0)) assert.ok(text.includes(piece), `${language} ${name}: ${piece}`)
     }
   }
 })

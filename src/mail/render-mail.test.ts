@@ -41,6 +41,29 @@ test('has a mail of its own for every kind of order event', () => {
   assert.throws(() => render(unknown, null), /there is no mail for refunded/)
 })
 
+test('separates what a text says by one empty line, and states the reason of a part once', () => {
+  const event = makeOrderEvent({ order: { number: 'SF-7' } })
+  const part = { ...toMailContent(event), reason: 'Sold out', lines: [{ name: 'Lamp', quantity: 3 }] }
+  const tracking = { carrier: 'DHL', number: 'JJD0001', url: 'https://track.example/JJD0001' }
+  const footer = 'You get this mail because an order with this address has changed. It was sent automatically.\n'
+  const textOf = (kind: string) => render({ ...part, kind, tracking }, null).text.split(footer)
+  const order = '2 × Mug: €25.00\n\nTotal: €25.00\n\n'
+  assert.deepEqual(textOf('part_cancelled'), [
+    'Hello,\n\nThese items of your order SF-7 are cancelled and will not be shipped:\n\n3 × Lamp\n\nReason: Sold out\n\n' +
+      `Your order now:\n\n${order}`,
+    '',
+  ])
+  assert.deepEqual(textOf('part_shipped'), [
+    'Hello,\n\nWe have shipped these items of your order SF-7:\n\n3 × Lamp\n\nDHL, tracking number JJD0001\n' +
+      'https://track.example/JJD0001\n\nReason: Sold out\n\n',
+    '',
+  ])
+  assert.deepEqual(textOf('cancelled'), [
+    `Hello,\n\nYour order SF-7 is cancelled and will not be shipped.\n\nReason: Sold out\n\n${order}`,
+    '',
+  ])
+})
+
 test('escapes markup in names and reasons in the HTML and leaves it alone in the text', () => {
   const script = `<script>alert("1 & '2'")</script>`
   const event = makeOrderEvent({
