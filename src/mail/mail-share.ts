@@ -18,7 +18,7 @@ function shareOf(perReceiver: number, connections: number): ReceiverShare {
 }
 
 /**
- * More places than connections, so that none of these waits while other mails are recorded: decision 0254. One domain gets ten of sixteen
+ * More places than connections, so that none of these waits while other mails are recorded: decision 0249. One domain gets ten of sixteen
  * connections.
  */
 export function orderMailWork(connections: number): WorkOptions {
