@@ -1,4 +1,4 @@
-import { Server } from 'node:net'
+import { Server, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import type { HttpServer } from './http-server.ts'
@@ -6,22 +6,32 @@ import type { HttpServer } from './http-server.ts'
 /** A connection that is idle for this long after the drain began has no request on its way. */
 const LINGER_MS = 1_000
 
-/** Bound of the event loop turns in which waiting connections are accepted, one in each, before the server stops listening. */
-const MAX_ACCEPT_TURNS = 1_024
+/** How long the server waits for a moment to stop listening. */
+const MAX_ACCEPTING_MS = 500
+/** An event loop turn that has taken no longer has handled nothing else: hardly a connection can have been confirmed since it looked for some. */
+const QUIET_TURN_MS = 0.2
 
-/** Accepts the connections that the kernel has already confirmed: closing the listening socket would reset them and their requests. */
-async function acceptWaiting(http: Server): Promise<void> {
-  let accepted = 0
-  const count = () => {
-    accepted += 1
-  }
-  http.on('connection', count)
-  for (let turn = 0, before = -1; turn < MAX_ACCEPT_TURNS && accepted > before; turn++) {
-    before = accepted
+/**
+ * Stops listening in a turn of the event loop in which no connection has come and nothing else was done: the kernel resets the connections that it
+ * has confirmed and that were not accepted, and their requests with them. Those that come meanwhile are handled afterwards.
+ */
+async function stopListening(http: Server, second: Server | null): Promise<unknown> {
+  const waiting: Socket[] = []
+  const listeners = http.listeners('connection') as ((socket: Socket) => void)[]
+  http.removeAllListeners('connection').on('connection', (socket: Socket) => waiting.push(socket))
+  const endsAt = performance.now() + MAX_ACCEPTING_MS
+  for (let isQuiet = false; !isQuiet && performance.now() < endsAt; ) {
+    const [before, began] = [waiting.length, performance.now()]
     await nextTurn()
     await nextTurn()
+    isQuiet = waiting.length === before && performance.now() - began < 2 * QUIET_TURN_MS
   }
-  http.off('connection', count)
+  // Not the server's own `close`, which cuts idle connections at once, and requests on their way with them.
+  const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))
+  http.removeAllListeners('connection')
+  for (const listener of listeners) http.on('connection', listener)
+  for (const socket of waiting) http.emit('connection', socket)
+  return Promise.all(closed)
 }
 
 /**
@@ -32,10 +42,8 @@ async function acceptWaiting(http: Server): Promise<void> {
 export async function drain(server: HttpServer, patienceMs: number, second: Server | null = null): Promise<void> {
   const http = server.server
   if (http.listening) {
-    await acceptWaiting(http)
     http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
-    // Not the server's own `close`, which cuts idle connections at once, and requests on their way with them.
-    const closed = Promise.all([http, second].map((each) => each && promisify(Server.prototype.close).call(each)))
+    const closed = stopListening(http, second)
     // Repeated: a connection becomes idle when a long request ends.
     const linger = setInterval(() => http.closeIdleConnections(), LINGER_MS)
     const impatience = setTimeout(() => http.closeAllConnections(), patienceMs)

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
 import { isTemporary } from '../db/failures.ts'
@@ -268,21 +268,46 @@ export function sendError(
   if (status === 401) reply.header('www-authenticate', known.code === 'invalid_token' ? `${REALM}, error="invalid_token"` : REALM)
   if (status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   if (headers !== undefined) reply.headers(headers)
-  if (isSendingMuch(request.raw)) reply.header('connection', 'close')
-  return reply
+  reply
     .code(status)
     .headers({ 'cache-control': 'no-store', 'content-language': 'en' })
     .type(isIceberg ? 'application/json' : 'application/problem+json')
     .serializer((payload: unknown) => payload as string)
-    .send(JSON.stringify(problem))
+  const send = () => void reply.send(JSON.stringify(problem))
+  if (isUnread(request.raw, reply.raw)) discardBody(request.raw, reply, send)
+  else send()
+  return reply
 }
 
 const MUCH_BYTES = 16_384
+const MAX_DISCARDED_BYTES = 1_048_576
+const MAX_DISCARDING_MS = 2_000
 
-/** Whether the client is still sending a large body, which is not read: then the connection ends with the answer. */
-function isSendingMuch({ complete, headers }: IncomingMessage): boolean {
-  if (complete) return false
-  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
+/** Whether the client is still sending a body that is not read, and that the server does not read to its end by itself after the answer. */
+function isUnread({ complete, destroyed, headers }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
+  if (complete || destroyed) return false
+  return !shouldKeepAlive || headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
+}
+
+/**
+ * Reads the rest of a body before the answer, within bounds: closing a connection with unread bytes resets it, and a proxy that is still sending
+ * answers 502 instead of what we said. Past the bounds the connection ends with the answer.
+ */
+function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => void): void {
+  let bytes = 0
+  const end = () => {
+    clearTimeout(timer)
+    raw.off('data', count).off('end', end).off('close', end)
+    if (!raw.complete) reply.header('connection', 'close')
+    answer()
+  }
+  const count = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > MAX_DISCARDED_BYTES) end()
+  }
+  const timer = setTimeout(end, MAX_DISCARDING_MS)
+  raw.unpipe()
+  raw.on('data', count).once('end', end).once('close', end).resume()
 }
 
 const FASTIFY_CODES: Record<string, AppError> = {
