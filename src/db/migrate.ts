@@ -8,7 +8,7 @@ import { LockRetries } from './lock-retries.ts'
 import { connectClient, type Queryable } from './pool.ts'
 import { MIGRATION_BOUNDS, setUpSession } from './session-settings.ts'
 import { identifier, sql } from './sql.ts'
-import { createFunctions } from './sql-functions.ts'
+import { createFunctions, listFunctions } from './sql-functions.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
 /** The one that node-pg-migrate takes for earlier releases, so that no two versions migrate at once. */
@@ -53,7 +53,8 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
   // Before the tables whose triggers and indexes call them. The others are still of the schema before this.
-  await inTransaction(client, () => createFunctions(client, { missingOnly: true }))
+  const earlier = await listFunctions(client)
+  await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {
     const text = await readFile(fileOf(name), 'utf8')
     await retries.run(async (watch) => {
@@ -62,7 +63,7 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
       if (isStatements) await applyStatements(client, text, retries)
       await inTransaction(client, async () => {
         if (!isStatements) await client.query(text)
-        if (name === pending.at(-1)) await createFunctions(client, { missingOnly: false })
+        if (name === pending.at(-1)) await createFunctions(client, (each) => earlier.has(each))
         await client.query(sql`insert into migrations (name, run_on) values (${name}, now())`)
       })
     })

@@ -27,16 +27,21 @@ export async function hashFunctions(): Promise<string> {
   return createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16)
 }
 
-/** Creates the functions, or with `missingOnly` those that are missing and leaves the others as they are. For use within a transaction. */
-export async function createFunctions(db: Queryable, { missingOnly }: { missingOnly: boolean }): Promise<void> {
+/** The names of the functions that the database has, also those of extensions. */
+export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>> {
+  const { rows } = await db.query<{ name: string }>(
+    sql`select proname::text as name from pg_proc where pronamespace = current_schema()::regnamespace`,
+  )
+  return new Set(rows.map(({ name }) => name))
+}
+
+/** Creates or replaces the functions whose names are wanted. For use within a transaction. */
+export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
   // Bodies may use tables that later migrations create. `pg_temp` last, or a table in the caller's temporary schema would replace one of the store in
   // a function with the owner's rights.
-  const { rows } = await db.query<{ names: string[] }>(
-    sql`select set_config('check_function_bodies', 'off', true),
-      set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true),
-      array(select proname::text from pg_proc where pronamespace = current_schema()::regnamespace) as names`,
+  await db.query(
+    sql`select set_config('check_function_bodies', 'off', true), set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)`,
   )
-  const existing = new Set(missingOnly ? rows[0]?.names : [])
-  const statements = (await readFunctions()).flatMap(({ name, text }) => (existing.has(name) ? [] : [text])).join('')
+  const statements = (await readFunctions()).flatMap(({ name, text }) => (isWanted(name) ? [text] : [])).join('')
   if (statements !== '') await db.query(statements)
 }
