@@ -83,7 +83,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       const user = await getUser(context.pool, callerOf(request).userId)
       const sign_ins = await listSignIns(context.pool, user.id)
       const state = await findAddressState(context.pool, user, context.now())
-      return reply.header('cache-control', 'no-store').send({ ...presentUser(user), sign_ins, ...state })
+      return reply.send({ ...presentUser(user), sign_ins, ...state })
     },
   )
 
@@ -104,7 +104,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       const { userId } = callerOf(request)
       const user = await updateUser(context.pool, userId, request.body)
       clientOf(request).record('account_changed', { user_id: userId })
-      return reply.header('cache-control', 'no-store').send(presentUser(user))
+      return reply.send(presentUser(user))
     },
   )
 
@@ -181,7 +181,6 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       await requestPasswordReset(context, request.body.email, clientOf(request))
-      reply.header('cache-control', 'no-store')
       return reply.code(202).send({ status: 'accepted' as const })
     },
   )
@@ -223,7 +222,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const page = await listSessions(context.pool, callerOf(request), request.query, context.now())
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 

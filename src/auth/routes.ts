@@ -75,7 +75,6 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await register(context, request.body, clientOf(request))
-      reply.header('cache-control', 'no-store')
       if (opened === null) return reply.code(202).send({ status: 'verification_required' as const })
       return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
     },
@@ -101,7 +100,6 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await createGuest(context, request.body, clientOf(request))
-      reply.header('cache-control', 'no-store')
       return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
     },
   )
@@ -126,7 +124,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await verifyEmail(context, request.body, clientOf(request))
-      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+      return reply.send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -158,7 +156,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await login(context, request.body, clientOf(request))
-      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+      return reply.send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -178,7 +176,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const tokens = await refresh(context, request.body.refresh_token, clientOf(request))
-      return reply.header('cache-control', 'no-store').send(tokens)
+      return reply.send(tokens)
     },
   )
 

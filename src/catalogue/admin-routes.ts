@@ -33,7 +33,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   const shared = { tags: ['catalogue'] }
   const sendProduct = async (reply: FastifyReply, product: StoredProduct) => {
     await version.refresh()
-    return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
+    return reply.headers({ etag: `"${productETag(product)}"` }).send(product)
   }
 
   server.post(
@@ -112,7 +112,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
     async (request, reply) => {
       const product = await getProduct(pool, request.params.id)
-      return reply.headers({ etag: `"${productETag(product)}"`, 'cache-control': 'no-store' }).send(product)
+      return reply.headers({ etag: `"${productETag(product)}"` }).send(product)
     },
   )
 
@@ -175,7 +175,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
           onEnd,
           doing: doingOf(request),
         })
-        return reply.headers({ 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' }).send(results as never)
+        return reply.headers({ 'content-type': 'application/x-ndjson' }).send(results as never)
       },
     )
   })

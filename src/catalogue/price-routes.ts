@@ -45,7 +45,7 @@ export function priceRoutes(server: HttpServer, { pool, baseUrl }: CatalogueCont
       const page = await listPrices(pool, id, { limit, cursor, currency: readCurrency(currency) })
       const link = nextLink(baseUrl, `/admin/products/${id}/prices`, request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 }

@@ -70,7 +70,7 @@ const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type
 export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
   const shared = { tags: ['catalogue'] }
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
-    reply.headers({ etag: `"${level.version}"`, 'cache-control': 'no-store' }).send({ product_id: productId, ...level })
+    reply.headers({ etag: `"${level.version}"` }).send({ product_id: productId, ...level })
 
   server.get(
     '/admin/stock',
@@ -85,8 +85,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
         response: okResponses(StockListSchema, 'The stock of each, by id.', ...OPERATOR_ONLY, 'invalid_query'),
       },
     },
-    async (request, reply) =>
-      reply.header('cache-control', 'no-store').send({ data: await listStockLevels(pool, request.query.ids.split(',')) }),
+    async (request, reply) => reply.send({ data: await listStockLevels(pool, request.query.ids.split(',')) }),
   )
 
   server.get(
@@ -168,10 +167,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
       const change = { delta, reference, reason, doing: doingOf(request) }
       const { adjustment, isReplay } = await adjustStock(pool, request.params.id.toLowerCase(), change)
       await version.refresh()
-      return reply
-        .code(isReplay ? 200 : 201)
-        .header('cache-control', 'no-store')
-        .send(adjustment)
+      return reply.code(isReplay ? 200 : 201).send(adjustment)
     },
   )
 
@@ -198,7 +194,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
       const page = await listAdjustments(pool, id, { limit, cursor })
       const link = nextLink(baseUrl, `/admin/products/${id}/stock/adjustments`, request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 }

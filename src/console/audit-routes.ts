@@ -132,7 +132,7 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       const run = await audits.run(request.body.kind, doingOf(request))
       return reply
         .code(202)
-        .headers({ location: `${baseUrl}/admin/audits/${run.id}`, 'cache-control': 'no-store' })
+        .headers({ location: `${baseUrl}/admin/audits/${run.id}` })
         .send(presentRun(run))
     },
   )

@@ -68,10 +68,9 @@ function okResponses<T extends TSchema>(schema: T, description: string, ...refus
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
   const shared = { tags: ['operations'] }
   const config = { access: 'figures:read' } as const
-  const preHandler = async ({ params }: { params: unknown }, reply: { header(name: string, value: string): unknown }) => {
+  const preHandler = async ({ params }: { params: unknown }) => {
     const { namespace } = params as { namespace?: string }
     if (namespace !== undefined) assertNamespace(namespace)
-    reply.header('cache-control', 'no-store')
   }
 
   server.get(

@@ -84,7 +84,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
         response: okResponses(Tables, 'The tables with their columns.', ...OPERATOR_ONLY),
       },
     },
-    async (_request, reply) => reply.header('cache-control', 'no-store').send({ data: LAKE_TABLES as never }),
+    async (_request, reply) => reply.send({ data: LAKE_TABLES as never }),
   )
 
   server.post(
@@ -124,7 +124,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
         })
         // Already JSON: this process does not read it.
         return reply
-          .headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' })
+          .headers({ 'content-type': 'application/json; charset=utf-8' })
           .serializer((payload: unknown) => payload as string)
           .send(answer as never)
       } finally {

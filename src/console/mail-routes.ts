@@ -99,7 +99,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       const queued = await retryFailed(eventId, 1, doingOf(request))
       const mail = await getMail(options, eventId)
       if (queued === 0) throw new AppError('mail_not_failed', `The mail is ${mail.status}, not failed.`)
-      return reply.header('cache-control', 'no-store').send(mail)
+      return reply.send(mail)
     },
   )
 
@@ -120,9 +120,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
     },
     async (request, reply) => {
       const queued = await retryFailed(null, RETRIED_AT_ONCE, doingOf(request))
-      return reply
-        .header('cache-control', 'no-store')
-        .send({ queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) })
+      return reply.send({ queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) })
     },
   )
 }

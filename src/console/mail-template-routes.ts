@@ -26,7 +26,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       const { list, languages } = assertUsable(templates)
       const { defaultLanguage, localeOf } = languages
       const data = list.map((template) => presentTemplate(template, defaultLanguage, localeOf(defaultLanguage)))
-      return reply.header('cache-control', 'no-store').send({ data })
+      return reply.send({ data })
     },
   )
 
@@ -54,7 +54,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       const locale = readLocale(request.query.locale) ?? languages.localeOf(language)
       const rendered = preview(template.name, language, locale)
       if (rendered === null) throw notFound('mail template')
-      return reply.header('cache-control', 'no-store').send({ ...presentTemplate(template, language, locale), rendered })
+      return reply.send({ ...presentTemplate(template, language, locale), rendered })
     },
   )
 }

@@ -46,7 +46,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     // The cookie that this one replaces.
     await endSessions(auth, readCookies(request, name))
     return reply
-      .headers({ 'cache-control': 'no-store', ...setCookie(opened.refresh_token, opened.refresh_expires_in) })
+      .headers({ ...setCookie(opened.refresh_token, opened.refresh_expires_in) })
       .send({ ...presentAccess(opened), email: opened.user.email } as never)
   }
 
@@ -72,7 +72,6 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   // 204 without a session, not 401: having none is how the page starts.
   server.post('/console/session/refresh', { schema: { hide: true }, config: open }, async (request, reply) => {
     assertSameOrigin(request)
-    reply.header('cache-control', 'no-store')
     const presented = readCookies(request, name)
     if (presented.length === 0) return reply.code(204).send()
     for (const token of await findOperatorTokens(auth.pool, presented)) {
@@ -88,7 +87,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     assertSameOrigin(request)
     await endSessions(auth, readCookies(request, name))
     return reply
-      .headers({ 'cache-control': 'no-store', ...clearCookie })
+      .headers({ ...clearCookie })
       .code(204)
       .send()
   })

@@ -167,7 +167,7 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
         throw error instanceof WebhookRefused ? disabled(id) : error
       })
       if (queued === 0 && eventId !== null) throw notFound('delivery')
-      return reply.code(202).header('cache-control', 'no-store').send({ queued })
+      return reply.code(202).send({ queued })
     },
   )
 }

@@ -49,7 +49,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
         response: okResponses(Addresses, 'The addresses.', ...CALLER_ONLY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send({ data: await listAddresses(pool, callerOf(request).userId) }),
+    async (request, reply) => reply.send({ data: await listAddresses(pool, callerOf(request).userId) }),
   )
 
   server.post(
@@ -71,7 +71,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
     async (request, reply) => {
       const { address, is_default: isDefault = false } = request.body
       const added = await addAddress(pool, callerOf(request).userId, { address, isDefault })
-      return reply.code(201).header('cache-control', 'no-store').send(added)
+      return reply.code(201).send(added)
     },
   )
 
@@ -92,7 +92,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
     async (request, reply) => {
       const { address, is_default: isDefault } = request.body
       const changed = await changeAddress(pool, callerOf(request).userId, request.params.id, { address, isDefault })
-      return reply.header('cache-control', 'no-store').send(changed)
+      return reply.send(changed)
     },
   )
 
@@ -135,7 +135,6 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
       await admission.admit('token', request, () => throttle.countExport(client, caller.userId))
       client.record('account_exported', { user_id: caller.userId, session_id: caller.sessionId })
       return reply
-        .header('cache-control', 'no-store')
         .header('content-disposition', 'attachment; filename="account.json"')
         .type('application/json; charset=utf-8')
         .send(Readable.from(admission.inParts('export', request, exportAccount(pool, caller.userId, now()))) as never)

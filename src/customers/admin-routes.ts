@@ -47,7 +47,7 @@ export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRo
       const page = await searchCustomers(pool, request.query)
       const link = nextLink(baseUrl, '/admin/customers', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 
@@ -64,7 +64,7 @@ export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRo
         response: okResponses(CustomerSchema, 'The customer.', ...OPERATOR_ONLY, 'not_found'),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await getCustomer(pool, request.params.id)),
+    async (request, reply) => reply.send(await getCustomer(pool, request.params.id)),
   )
 
   server.post(

@@ -30,7 +30,7 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
         response: { 200: { ...Health, description: 'The process answers.' }, ...BAD_REQUEST },
       },
     },
-    async (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'ok' as const }),
+    async (_request, reply) => reply.send({ status: 'ok' as const }),
   )
   server.get(
     '/readyz',
@@ -50,7 +50,6 @@ export function healthRoutes(server: HttpServer, check: ReadinessCheck): void {
     },
     async (_request, reply) => {
       const failing = await check()
-      reply.header('cache-control', 'no-store')
       if (failing.length === 0) return reply.send({ status: 'ok' as const })
       reply.header('retry-after', '1')
       // Reasons name slots and databases, which are not public.

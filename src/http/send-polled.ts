@@ -14,6 +14,6 @@ export function sendPolledText(request: FastifyRequest, reply: FastifyReply, jso
 
 function isPolledAgain({ headers }: FastifyRequest, reply: FastifyReply, json: string): boolean {
   const etag = entityTag(json)
-  reply.headers({ 'cache-control': 'no-store', etag: `"${etag}"` })
+  reply.headers({ etag: `"${etag}"` })
   return isKnown(headers['if-none-match'], etag)
 }

@@ -181,8 +181,9 @@ export function openApiRoute(server: HttpServer): void {
   )
 }
 
+/** The headers of every answer. A route whose answer may be cached says so itself. */
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+  return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
 }
 
 /** A compressed body would be read as broken JSON, or as rubbish in the first line of an import. */

@@ -87,7 +87,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
       // Without an entity tag: `If-Match` of a move takes the version.
-      return reply.header('cache-control', 'no-store').send({ ...detail, user_id: order.userId })
+      return reply.send({ ...detail, user_id: order.userId })
     },
   )
 
@@ -137,7 +137,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+      return reply.send(presentForAdmin(order))
     },
   )
 
@@ -180,10 +180,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
           { id, log, actor, traceparent: traceparentOf(request) },
           now,
         )
-        return reply
-          .header('cache-control', 'no-store')
-          .type(NDJSON)
-          .send(results.map((result) => `${JSON.stringify(result)}\n`).join('') as never)
+        return reply.type(NDJSON).send(results.map((result) => `${JSON.stringify(result)}\n`).join('') as never)
       },
     )
   })

@@ -104,7 +104,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+      return reply.send(presentForAdmin(order))
     },
   )
 
@@ -137,7 +137,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+      return reply.send(presentForAdmin(order))
     },
   )
 
@@ -174,7 +174,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+      return reply.send(presentForAdmin(order))
     },
   )
 }

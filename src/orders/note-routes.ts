@@ -35,7 +35,7 @@ export function orderNoteRoutes(server: HttpServer, { pool, baseUrl }: { pool: P
       const page = await listOrderNotes(pool, request.params.id, request.query)
       const link = nextLink(baseUrl, `/admin/orders/${request.params.id}/notes`, request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 
@@ -58,7 +58,7 @@ export function orderNoteRoutes(server: HttpServer, { pool, baseUrl }: { pool: P
     },
     async (request, reply) => {
       const note = await addOrderNote(pool, request.params.id, request.body.text, doingOf(request))
-      return reply.code(201).header('cache-control', 'no-store').send(note)
+      return reply.code(201).send(note)
     },
   )
 }

@@ -134,7 +134,7 @@ function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now
       }
       const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.header('cache-control', 'no-store').send(presentForAdmin(order))
+      return reply.send(presentForAdmin(order))
     },
   )
 }

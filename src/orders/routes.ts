@@ -177,7 +177,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply
         .code(201)
-        .headers({ location: locationOf(baseUrl, placed.orderId), 'cache-control': 'no-store' })
+        .headers({ location: locationOf(baseUrl, placed.orderId) })
         .type('application/json; charset=utf-8')
         .send(placed.json as never)
     },
@@ -200,8 +200,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         response: okResponses(QuoteSchema, 'What the order would be.', ...BASKET_REFUSALS),
       },
     },
-    async (request, reply) =>
-      reply.header('cache-control', 'no-store').send(await quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null)),
+    async (request, reply) => reply.send(await quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null)),
   )
 
   server.post(
@@ -229,7 +228,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) },
         now(),
       )
-      return reply.header('cache-control', 'no-store').send(presentOrder(order))
+      return reply.send(presentOrder(order))
     },
   )
 }
@@ -262,10 +261,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
       const page = await listOrders(pool, userId, request.query)
       const link = nextLink(baseUrl, '/orders', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply
-        .header('cache-control', 'no-store')
-        .type('application/json; charset=utf-8')
-        .send(pageText(page) as never)
+      return reply.type('application/json; charset=utf-8').send(pageText(page) as never)
     },
   )
 
@@ -286,7 +282,7 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
     async (request, reply) => {
       const { userId } = callerOf(request)
       const order = await getOrder(pool, userId, request.params.id)
-      return reply.header('cache-control', 'no-store').send(presentOrderDetail(order, await findDeliveries(order)))
+      return reply.send(presentOrderDetail(order, await findDeliveries(order)))
     },
   )
 }

@@ -103,10 +103,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const { key, ...made } = await createApiKey(pool, input, { doing, now: now() })
       await liveKeys.refresh(made.id)
       clientOf(request).record('api_key_created', { user_id: doing.actor.id ?? '', key_id: made.id })
-      return reply
-        .code(201)
-        .header('cache-control', 'no-store')
-        .send({ ...presentApiKey(made), key })
+      return reply.code(201).send({ ...presentApiKey(made), key })
     },
   )
 
@@ -128,7 +125,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const { data, ...page } = await listApiKeys(pool, request.query, now())
       const link = nextLink(baseUrl, '/admin/api-keys', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send({ data: data.map(presentApiKey), ...page })
+      return reply.send({ data: data.map(presentApiKey), ...page })
     },
   )
 
@@ -157,7 +154,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { doing, now: now() })
       await liveKeys.refresh(rotated.id)
       clientOf(request).record('api_key_rotated', { user_id: doing.actor.id ?? '', key_id: rotated.id })
-      return reply.header('cache-control', 'no-store').send({ ...presentApiKey(rotated), key })
+      return reply.send({ ...presentApiKey(rotated), key })
     },
   )
 
@@ -180,7 +177,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const revoked = await revokeApiKey(pool, request.params.id, { doing, now: now() })
       await liveKeys.refresh(revoked.id)
       clientOf(request).record('api_key_revoked', { user_id: doing.actor.id ?? '', key_id: revoked.id })
-      return reply.header('cache-control', 'no-store').send(presentApiKey(revoked))
+      return reply.send(presentApiKey(revoked))
     },
   )
 }

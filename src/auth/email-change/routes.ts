@@ -38,7 +38,6 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
     },
     async (request, reply) => {
       await requestEmailChange(context, request.body.email, ownChangeOf(request))
-      reply.header('cache-control', 'no-store')
       return reply.code(202).send({ status: 'accepted' as const })
     },
   )
@@ -62,7 +61,6 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
     },
     async (request, reply) => {
       await requestEmailProof(context, ownChangeOf(request))
-      reply.header('cache-control', 'no-store')
       return reply.code(202).send({ status: 'accepted' as const })
     },
   )
@@ -91,7 +89,7 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
     },
     async (request, reply) => {
       const user = await confirmEmailChange(context, request.body.token, ownChangeOf(request))
-      return reply.header('cache-control', 'no-store').send(presentUser(user))
+      return reply.send(presentUser(user))
     },
   )
 

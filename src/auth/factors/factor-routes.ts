@@ -49,7 +49,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         response: okResponses(FactorsSchema, 'What the account can prove itself with.', ...CALLER_ONLY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await listFactors(context.pool, callerOf(request))),
+    async (request, reply) => reply.send(await listFactors(context.pool, callerOf(request))),
   )
 
   server.post(
@@ -64,7 +64,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         response: okResponses(TotpSetup, 'The secret, shown once.', ...STEPPED_UP, 'totp_active', ...JSON_BODY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await startTotp(context, callerOf(request))),
+    async (request, reply) => reply.send(await startTotp(context, callerOf(request))),
   )
 
   server.post(
@@ -89,7 +89,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const { recoveryCodes } = await confirmTotp(context, request.body.totp_code, ownChangeOf(request))
-      return reply.header('cache-control', 'no-store').send({ recovery_codes: recoveryCodes })
+      return reply.send({ recovery_codes: recoveryCodes })
     },
   )
 
@@ -123,7 +123,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
         response: okResponses(NewPasskeyRequest, 'What the browser is given.', ...STEPPED_UP, ...JSON_BODY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await askForNewPasskey(context, callerOf(request))),
+    async (request, reply) => reply.send(await askForNewPasskey(context, callerOf(request))),
   )
 
   server.post(
@@ -154,10 +154,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
     async (request, reply) => {
       const { name, passkey: response } = request.body
       const { passkey, recoveryCodes } = await addPasskey(context, { name, passkey: asAttestation(response) }, ownChangeOf(request))
-      return reply
-        .code(201)
-        .header('cache-control', 'no-store')
-        .send({ passkey: presentPasskey(passkey), recovery_codes: recoveryCodes })
+      return reply.code(201).send({ passkey: presentPasskey(passkey), recovery_codes: recoveryCodes })
     },
   )
 
@@ -177,7 +174,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const passkey = await renamePasskey(context, { id: request.params.id, name: request.body.name }, ownChangeOf(request))
-      return reply.header('cache-control', 'no-store').send(presentPasskey(passkey))
+      return reply.send(presentPasskey(passkey))
     },
   )
 
@@ -214,7 +211,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const { recoveryCodes } = await renewRecoveryCodes(context, ownChangeOf(request))
-      return reply.header('cache-control', 'no-store').send({ recovery_codes: recoveryCodes })
+      return reply.send({ recovery_codes: recoveryCodes })
     },
   )
 }

@@ -31,7 +31,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await completeSignIn(context, asProof(request.body), clientOf(request))
-      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+      return reply.send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -48,7 +48,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
         response: okResponses(PasskeyRequest, 'What the browser is given.', 'rate_limited', ...JSON_BODY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await askForPasskey(context, clientOf(request))),
+    async (request, reply) => reply.send(await askForPasskey(context, clientOf(request))),
   )
 
   server.post(
@@ -70,7 +70,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await signInWithPasskey(context, asAssertion(request.body.passkey), clientOf(request))
-      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+      return reply.send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -87,7 +87,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
         response: okResponses(StepUpRequest, 'The ways, and what the browser is given for a passkey.', ...CALLER_ONLY, ...JSON_BODY),
       },
     },
-    async (request, reply) => reply.header('cache-control', 'no-store').send(await askForStepUp(context, callerOf(request))),
+    async (request, reply) => reply.send(await askForStepUp(context, callerOf(request))),
   )
 
   server.post(

@@ -38,7 +38,7 @@ export function linkRoutes(server: HttpServer, { auth, providers }: SignIns): vo
     },
     async (request, reply) => {
       const linked = await linkSignIn(auth, request.body, callerOf(request), clientOf(request))
-      return reply.header('cache-control', 'no-store').send(linked)
+      return reply.send(linked)
     },
   )
 

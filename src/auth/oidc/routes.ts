@@ -33,7 +33,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
     },
     async (_request, reply) => {
       const data = [...providers.values()].map(({ settings: { id, name, issuer } }) => ({ id, name, issuer }))
-      return reply.header('cache-control', 'no-store').send({ data })
+      return reply.send({ data })
     },
   )
 
@@ -129,7 +129,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
     },
     async (request, reply) => {
       const opened = await exchangeCode(auth, request.body, clientOf(request))
-      return reply.header('cache-control', 'no-store').send({ ...opened, user: presentUser(opened.user) })
+      return reply.send({ ...opened, user: presentUser(opened.user) })
     },
   )
 
@@ -137,7 +137,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
 }
 
 // The address of the callback has the provider's code.
-const NAVIGATION = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
+const NAVIGATION = { 'referrer-policy': 'no-referrer' }
 
 /** Lax: the browser sends it when the provider leads back here, and no page of another site can read or post with it. */
 function cookieOf(baseUrl: string) {

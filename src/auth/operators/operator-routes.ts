@@ -66,7 +66,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
       const page = toPage(rows, limit, presentOperator, ({ id }) => encodeCursor(scope, [id]))
       const link = nextLink(baseUrl, '/admin/operators', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.header('cache-control', 'no-store').send(page)
+      return reply.send(page)
     },
   )
 
@@ -91,10 +91,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     },
     async (request, reply) => {
       const { operator, isInvited } = await inviteOperator(context, request.body, doingOf(request))
-      return reply
-        .code(isInvited ? 201 : 200)
-        .header('cache-control', 'no-store')
-        .send(presentOperator(operator))
+      return reply.code(isInvited ? 201 : 200).send(presentOperator(operator))
     },
   )
 
@@ -125,7 +122,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
       await changeOperatorRole(context, id, request.body.role, doingOf(request))
-      return reply.header('cache-control', 'no-store').send(presentOperator(await getOperator(pool, id)))
+      return reply.send(presentOperator(await getOperator(pool, id)))
     },
   )
 

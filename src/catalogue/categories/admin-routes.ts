@@ -16,8 +16,7 @@ const CategoryParams = Type.Object({ id: Type.String({ format: 'uuid', descripti
 export function categoryAdminRoutes(server: HttpServer, context: CatalogueContext): void {
   const { pool, baseUrl, version } = context
   const shared = { tags: ['catalogue'] }
-  const send = (reply: FastifyReply, category: Category) =>
-    reply.headers({ etag: `"${categoryETag(category)}"`, 'cache-control': 'no-store' }).send(category)
+  const send = (reply: FastifyReply, category: Category) => reply.headers({ etag: `"${categoryETag(category)}"` }).send(category)
 
   server.get(
     '/admin/categories/:id',
