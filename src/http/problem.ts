@@ -273,7 +273,9 @@ export function sendError(
     .headers({ 'cache-control': 'no-store', 'content-language': 'en' })
     .type(isIceberg ? 'application/json' : 'application/problem+json')
     .serializer((payload: unknown) => payload as string)
-  const send = () => void reply.send(JSON.stringify(problem))
+  const send = () => {
+    reply.send(JSON.stringify(problem))
+  }
   if (isUnread(request.raw, reply.raw)) discardBody(request.raw, reply, send)
   else send()
   return reply

@@ -181,7 +181,7 @@ export function openApiRoute(server: HttpServer): void {
   )
 }
 
-/** The headers of every answer. A route whose answer may be cached says so itself. */
+/** The headers of every answer. A route whose answer may be cached replaces `cache-control`. */
 function identify(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('cache-control', 'no-store')
 }
