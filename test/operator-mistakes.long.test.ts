@@ -285,6 +285,11 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
   'a folder that cannot be written to': () => ({ args: ['asyncapi', '--write', join(BIN, 'nope')] }),
   'a folder that cannot be made': () =>
     existsSync('/proc/self') ? { args: ['asyncapi', '--write', '/proc/storefront'] } : 'this machine has no /proc',
+  'a folder for `mail templates` that has some': () => {
+    mkdirSync(folderOf('templates/en'), { recursive: true })
+    writeFileSync(folderOf('templates/en/created.txt.mustache'), 'Own\n')
+    return { args: ['mail', 'templates', folderOf('templates')], status: 2 }
+  },
   'a folder in place of a file': () => ({ args: ['catalogue', 'import', FOLDER], env: LOGIN }),
   'a file that does not exist': () => ({ args: ['catalogue', 'import', folderOf('no-such.csv')], env: LOGIN }),
   'a command that does not exist': () => ({ args: ['drain'], status: 2 }),
