@@ -4,7 +4,6 @@ import { type Expression, parseSync, Visitor } from 'oxc-parser'
 /** Functions whose promises never reject, by file and what follows `void`, each with the reason. */
 export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/app/create-shedder.ts: wait': 'all of it that can fail is in a try that catches everything',
-  'src/auth/tokens/key-ring.ts: this.#checkSoon': 'it resolves with the error of a failed check',
   'src/cli/record-audit.ts: recording.#beat': 'a report that fails is caught and made again',
   'src/jobs/group-calls.ts: work': 'each group is answered in a try; an item that fails alone rejects its own call',
   'src/jobs/job-worker.ts: this.#beat': 'a heartbeat that fails is caught and reported',

@@ -14,7 +14,7 @@ import { openSuitableLake } from './app/open-lake.ts'
 import { poolSizes } from './app/pool-sizes.ts'
 import { prepareDatabase } from './app/prepare-database.ts'
 import { checkEveryRole, readinessCheck, shareChecks } from './app/readiness.ts'
-import { createSecretWatch, openSecret } from './app/secrets.ts'
+import { openSecret, watchSecret } from './app/secrets.ts'
 import { inOrder, type Service } from './app/service.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
@@ -33,6 +33,7 @@ import type { RunCommand } from './console/run-command.ts'
 import { assertReachable, assertServer, onceAvailable } from './db/assert-suitable.ts'
 import { readDatabaseId } from './db/database-id.ts'
 import { dataFolder, firstStart } from './db/embedded/data-folder.ts'
+import { FreshCopies } from './db/fresh-copies.ts'
 import { assertMigrated } from './db/migrate.ts'
 import { type OpenDatabase, openOwnDatabase } from './db/open-database.ts'
 import { connectClient, createPool, type Pool } from './db/pool.ts'
@@ -127,7 +128,9 @@ export async function createApp(options: AppOptions): Promise<App> {
     const hasWebhook = config.roles.includes('webhook')
     // Other roles encrypt nothing and run with any secret.
     const secret = hasApi || hasEmail || hasWebhook ? await openSecret(pool, url, config) : ''
-    const secretWatch = secret === '' ? null : createSecretWatch({ pool, secret, logger })
+    const connectForCopies = (signal: AbortSignal) => connectClient(url, 'storefront-copies', signal)
+    const copies = new FreshCopies({ pool: hasApi ? requestPool : pool, connect: connectForCopies, logger })
+    const secretWatch = secret === '' ? null : watchSecret({ copies, secret, logger })
     // OpenTelemetry is loaded only when traces are on.
     const tracing = config.traces && (await import('./operations/open-telemetry.ts')).createTracing(config.traces, logger)
     const metrics = new Metrics(logger)
@@ -160,7 +163,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         : [explainListenErrors(operations, config.operations, 'OPS_'), deliveryLog]
     // Stops last.
     if (tracing !== null) services.unshift({ start: async () => {}, stop: () => tracing.stop() })
-    if (secretWatch !== null) services.push(secretWatch)
+    services.push(copies)
     const encryption = createEncryption(secret, 'account mail')
     const purgers = streams === null ? [] : createPurgers(config.cdnPurgeUrls)
     const hasJobs = hasEmail || hasWebhook || purgers.length > 0
@@ -212,14 +215,14 @@ export async function createApp(options: AppOptions): Promise<App> {
         issuer: await claimIssuer(pool, { ...config, isAlone: isEmbedded }, logger),
         keys: await loadSigningKeys(pool, secret),
         secret,
-        connect: (signal) => connectClient(url, 'storefront-sessions', signal),
+        copies,
         sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, encryption, mail),
         onAccountDeleted: async (tx, userId, guestIds) => {
           await eraseAddressesOf(tx, userId, erasureOf(config), now())
           await deleteKeysOf(tx, guestIds)
         },
       })
-      const catalogue = createCatalogue(config, requestPool, logger, (signal) => connectClient(url, 'storefront-catalogue', signal))
+      const catalogue = createCatalogue(config, requestPool, logger, copies)
       const { subscriptions } = watched
       const consoleParts = createConsoleParts(config, { pool: requestPool, url, topic, subscriptions, runCommand, logger })
       server = await createApi({
@@ -234,7 +237,6 @@ export async function createApp(options: AppOptions): Promise<App> {
       const housekeeping = createHousekeeping(config, { pool, jobs, logger, now })
       services.push(
         auth,
-        catalogue.version,
         housekeeping,
         consoleParts.pipeline,
         consoleParts.audits,

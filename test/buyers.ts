@@ -7,6 +7,7 @@ import { KeyRing } from '../src/auth/tokens/key-ring.ts'
 import { loadSigningKeys } from '../src/auth/tokens/signing-keys.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { AccountRole } from '../src/http/scopes.ts'
+import { makeCopies } from './fresh-copies.ts'
 import { TEST_SECRET, type TestStore } from './store.ts'
 
 export interface Buyer {
@@ -19,6 +20,7 @@ const HOUR_MS = 3_600_000
 /** Accounts with a session each, written straight into the database: a thousand passwords would take a minute to hash. */
 export async function addBuyers(store: TestStore, count: number, role: AccountRole = 'customer'): Promise<Buyer[]> {
   const keys = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
+    copies: makeCopies({ after: () => {} }, store).copies,
     pool: store.pool,
     secret: TEST_SECRET,
     logger: pino({ level: 'silent' }),

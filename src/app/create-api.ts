@@ -28,8 +28,8 @@ import type { Config } from '../config.ts'
 import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
+import { FreshCopies } from '../db/fresh-copies.ts'
 import type { Pool } from '../db/pool.ts'
-import type { Connect } from '../db/with-reconnect.ts'
 import { Admission } from '../http/admission.ts'
 import { publicCorsHeaders } from '../http/cors.ts'
 import { healthRoutes, type ReadinessCheck } from '../http/health.ts'
@@ -90,16 +90,17 @@ function relyingPartyOf({ baseUrl, passkeyDomain, corsOrigins }: Config): Relyin
 export async function createApiForDocument(config: Config, pool: Pool, keys: SigningKeys, logger: Logger): Promise<HttpServer> {
   const now = () => new Date()
   const unused = () => Promise.reject(new Error('there is no database'))
+  const copies = new FreshCopies({ pool, connect: unused, logger })
   const auth = createAuth({
     ...authOptions(config, pool, logger, now),
     issuer: config.baseUrl,
     keys,
     secret: '',
-    connect: unused,
+    copies,
     sendAccountMail: unused,
     onAccountDeleted: unused,
   })
-  const catalogue = createCatalogue(config, pool, logger, unused)
+  const catalogue = createCatalogue(config, pool, logger, copies)
   // Connects when it is started.
   const jobs = createJobQueue({ url: '', logger })
   const url = 'postgres://unused@localhost/unused'
@@ -259,13 +260,13 @@ function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<Order
   }
 }
 
-/** The dependencies of the catalogue's routes, on this pool and one more connection. */
-export function createCatalogue(config: Config, pool: Pool, logger: Logger, connect: Connect): CatalogueContext {
+/** The dependencies of the catalogue's routes. */
+export function createCatalogue(config: Config, pool: Pool, logger: Logger, copies: FreshCopies): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
   return {
     pool,
     baseUrl: config.baseUrl,
-    version: new CatalogueVersion({ pool, connect, logger, onWentBack: () => pages.clear() }),
+    version: new CatalogueVersion({ copies, logger, onWentBack: () => pages.clear() }),
     languages: new CatalogueLanguages(config.catalogueLanguage),
     pages,
     admission: new Admission({ connections: pool.options.max, isByNetwork: config.isNetworkLimited }),

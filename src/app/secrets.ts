@@ -3,16 +3,7 @@ import type { Logger } from 'pino'
 import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { fingerprintOf } from '../auth/encryption.ts'
 import { reencryptTotpSecrets } from '../auth/factors/totp-authenticators.ts'
-import { createPolling } from '../auth/polling.ts'
-import {
-  claimSecret,
-  findFingerprint,
-  isStoreSecret,
-  lockFingerprint,
-  type Purpose,
-  reencrypt,
-  updateFingerprint,
-} from '../auth/store-secret.ts'
+import { claimSecret, findFingerprint, lockFingerprint, type Purpose, reencrypt, updateFingerprint } from '../auth/store-secret.ts'
 import { reencryptSigningKeys, WrongSecret } from '../auth/tokens/signing-keys.ts'
 import type { Config } from '../config.ts'
 import {
@@ -25,12 +16,14 @@ import {
   renameSecret,
   writeSecret,
 } from '../db/embedded/data-folder.ts'
+import type { FreshCopies } from '../db/fresh-copies.ts'
 import { connectClient, type Pool, type Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { reencryptQueuedMails } from '../mail/account-mail.ts'
 import { reencryptSecrets } from '../webhooks/webhook-endpoints.ts'
 
-const POLL_MS = 2_000
+const MAX_AGE_MS = 4_000
 const SECRET_FILE = 'secret'
 /** The secret to which a change in progress, or a killed one, commits. */
 const NEXT_SECRET_FILE = 'secret.next'
@@ -162,20 +155,24 @@ async function reencryptAll(tx: Transaction, from: string, to: string): Promise<
 }
 
 /** Notices that `storefront secret change` has run after this process started: what needs the secret waits until the next start. */
-export function createSecretWatch({ pool, secret, logger }: { pool: Pool; secret: string; logger: Logger }) {
-  let isOutdated = false
-  const polling = createPolling(POLL_MS, logger, async () => {
-    const isCurrent = await isStoreSecret(pool, secret)
-    if (isCurrent !== isOutdated) return
-    isOutdated = !isCurrent
-    if (isCurrent) logger.info('this process has the secret of the store again')
-    else
-      logger.error("the store's secret was changed: webhooks and account mails of this process wait until it is restarted with the new one")
-  })
-  return {
-    ...polling,
-    get isOutdated() {
-      return isOutdated
+export function watchSecret({ copies, secret, logger }: { copies: FreshCopies; secret: string; logger: Logger }) {
+  const own = fingerprintOf(secret)
+  const watch = { isOutdated: false }
+  copies.add<{ fingerprint: string | null }>({
+    name: 'secret',
+    columns: ['fingerprint'],
+    read: () => sql`select (select fingerprint from encryption_secrets) as fingerprint`,
+    maxAgeMs: MAX_AGE_MS,
+    learn({ fingerprint }) {
+      const isCurrent = fingerprint === null || fingerprint === own
+      if (isCurrent !== watch.isOutdated) return
+      watch.isOutdated = !isCurrent
+      if (isCurrent) logger.info('this process has the secret of the store again')
+      else
+        logger.error(
+          "the store's secret was changed: webhooks and account mails of this process wait until it is restarted with the new one",
+        )
     },
-  }
+  })
+  return watch as { readonly isOutdated: boolean }
 }

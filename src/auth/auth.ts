@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import type { Connect } from '../db/with-reconnect.ts'
+import type { FreshCopies } from '../db/fresh-copies.ts'
 import { createAuthenticateKey } from './api-keys/authenticate-key.ts'
 import { LastUses } from './api-keys/last-uses.ts'
 import { LiveKeys } from './api-keys/live-keys.ts'
@@ -12,7 +12,7 @@ import { Passwords } from './passwords/password.ts'
 import { createEncryption } from './store-secret.ts'
 import { Throttle } from './throttle.ts'
 import { AccessTokens } from './tokens/access-token.ts'
-import { createIssuerWatch } from './tokens/issuer.ts'
+import { watchIssuer } from './tokens/issuer.ts'
 import { KeyRing } from './tokens/key-ring.ts'
 import { Revocations } from './tokens/revocations.ts'
 import type { SigningKeys } from './tokens/signing-keys.ts'
@@ -27,8 +27,7 @@ type SharedOptions =
   | 'now'
 
 interface AuthOptions extends Pick<AuthContext, SharedOptions> {
-  /** Opens a connection outside the pool, for news of ended sessions and changed API keys. */
-  connect: Connect
+  copies: FreshCopies
   keys: SigningKeys
   /** Encrypts signing keys and keys the throttle's hashes. */
   secret: string
@@ -43,9 +42,9 @@ interface AuthOptions extends Pick<AuthContext, SharedOptions> {
   logger: Logger
 }
 
-/** Accounts and sessions as one service. Works before `start` too, with more queries. */
+/** Accounts and sessions as one service, which works without its copies started too, with more queries. */
 export function createAuth({
-  connect,
+  copies,
   keys,
   secret,
   issuer,
@@ -57,10 +56,11 @@ export function createAuth({
   ...shared
 }: AuthOptions) {
   const { pool, now } = shared
-  const keyRing = new KeyRing(keys, { pool, secret, logger })
-  const liveKeys = new LiveKeys(pool)
+  const keyRing = new KeyRing(keys, { copies, pool, secret, logger })
+  const liveKeys = new LiveKeys(copies, pool)
   const lastUses = new LastUses({ pool, logger, now })
-  const revocations = new Revocations({ pool, connect, logger, now, alongside: liveKeys })
+  const revocations = new Revocations({ copies, pool, logger, now })
+  watchIssuer({ copies, issuer, logger })
   const context: AuthContext = {
     ...shared,
     passwords: new Passwords(hashing),
@@ -69,17 +69,16 @@ export function createAuth({
     liveKeys,
     throttle: new Throttle({ pool, secret, isEnabled: isThrottled, isByNetwork }),
     totpEncryption: createEncryption(secret, 'totp secret'),
-    adminFactors: new AdminFactorPolicy({ pool, isEnabled: isAdminFactorRequired }),
+    adminFactors: new AdminFactorPolicy({ copies, isEnabled: isAdminFactorRequired }),
   }
-  const parts = [keyRing, revocations, lastUses, createIssuerWatch({ pool, issuer, logger })]
   const authenticateKey = createAuthenticateKey({ liveKeys, lastUses, isThrottled, isByNetwork, now })
   return {
     context,
     authenticate: createAuthenticate({ ...context, authenticateKey }),
     sessionGuard: createSessionGuard(context),
-    start: async () => void (await Promise.all(parts.map((part) => part.start()))),
+    start: () => lastUses.start(),
     /** Idempotent, safe before start. */
-    stop: async () => void (await Promise.all([...parts, context.passwords].map((part) => part.stop()))),
+    stop: async () => void (await Promise.all([lastUses.stop(), context.passwords.stop()])),
   }
 }
 

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { eventually } from '../../test/eventually.ts'
+import { makeCopies } from '../../test/fresh-copies.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startStore, type TestStore } from '../../test/store.ts'
-import { connectClient } from '../db/pool.ts'
 import { deleteExpired } from './delete-expired.ts'
 import { REMEMBER_SECONDS, Revocations } from './tokens/revocations.ts'
 
@@ -62,19 +62,20 @@ async function startRevocations(t: TestContext, clock: SteppedClock) {
   const store = await startStore(t)
   const counted = { questions: 0 }
   const lines: string[] = []
+  const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) })
+  const { copies } = makeCopies(t, store, { logger })
   const revocations = new Revocations({
+    copies,
     pool: {
       query: ((...args: Parameters<typeof store.pool.query>) => {
         counted.questions++
         return store.pool.query(...args)
       }) as never,
     },
-    connect: (signal) => connectClient(store.url, 'revocations-under-test', signal),
-    logger: pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) }),
+    logger,
     now: clock.now,
   })
-  t.after(() => revocations.stop())
-  await revocations.start()
+  await copies.start()
   const sessionOf = async (userId: string): Promise<string> =>
     (await store.pool.query('select id from sessions where user_id = $1', [userId])).rows[0].id
   return { store, revocations, counted, lines, sessionOf }

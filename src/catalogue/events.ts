@@ -1,8 +1,11 @@
 import type pg from 'pg'
 import type { Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { identifier, sql } from '../db/sql.ts'
 import { type ReconnectOptions, withReconnect } from '../db/with-reconnect.ts'
 import { WakeSignal } from '../wake-signal.ts'
+
+/** Notified by triggers with every change of the catalogue. */
+export const CATALOGUE_CHANNEL = 'storefront_catalogue'
 
 export interface CatalogueListener extends Omit<ReconnectOptions, 'work'> {
   /** Called at the start, after every change and after a pause. Returns the longest pause in milliseconds. */
@@ -16,7 +19,7 @@ export function listenToCatalogue({ work, ...options }: CatalogueListener): Prom
     async work(client, signal) {
       const wakeSignal = new WakeSignal()
       client.on('notification', wakeSignal.notify)
-      await client.query('listen storefront_catalogue')
+      await client.query(sql`listen ${identifier(CATALOGUE_CHANNEL)}`)
       while (!signal.aborted) {
         wakeSignal.reset()
         await wakeSignal.wait(await work(client, signal), signal)

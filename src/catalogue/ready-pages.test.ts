@@ -125,7 +125,7 @@ test('queries the version while it cannot listen, and never shows a state older 
   const blocking = (async () => {
     while (isBlocking) {
       await store.pool.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'storefront-catalogue' and datname = current_database()`,
+        `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'storefront-copies' and datname = current_database()`,
       )
     }
   })()

@@ -35,7 +35,7 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
     return takeBack(tx, context, { account, change, doing })
   })
   revocations.add(...ended)
-  adminFactors.forget()
+  await adminFactors.refresh()
   client.record('email_change_reverted', { user_id: found.user_id })
 }
 

@@ -1,40 +1,50 @@
-import type { Pool, Queryable } from '../../db/pool.ts'
+import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
+import type { Queryable } from '../../db/pool.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 
-const REMEMBER_MS = 1_000
+const MAX_AGE_MS = 1_000
 
 /** Whether operators with the role admin need a second factor: from when the first of them has one, unless it is switched off. */
 export class AdminFactorPolicy {
-  readonly #pool: Pool
-  readonly #isEnabled: boolean
-  #known: { isActive: boolean; until: number } = { isActive: false, until: 0 }
+  /** Null: switched off. */
+  readonly #copy: FreshCopy<{ isActive: boolean }> | null
+  #isActive = false
 
-  constructor({ pool, isEnabled }: { pool: Pool; isEnabled: boolean }) {
-    this.#pool = pool
-    this.#isEnabled = isEnabled
+  constructor({ copies, isEnabled }: { copies: FreshCopies; isEnabled: boolean }) {
+    this.#copy = isEnabled
+      ? copies.add<{ isActive: boolean }>({
+          name: 'admin_factors',
+          columns: ['isActive'],
+          read: () => HAS_ADMIN_FACTOR,
+          maxAgeMs: MAX_AGE_MS,
+          learn: ({ isActive }) => {
+            this.#isActive = isActive
+          },
+        })
+      : null
   }
 
-  /** Asks the database once a second at most. */
   async isActive(): Promise<boolean> {
-    if (!this.#isEnabled) return false
-    const ms = performance.now()
-    if (ms >= this.#known.until) this.#known = { isActive: await hasAdminFactor(this.#pool), until: ms + REMEMBER_MS }
-    return this.#known.isActive
+    await this.#copy?.ensureFresh()
+    return this.#isActive
   }
 
-  /** This process has changed a factor. */
-  forget(): void {
-    this.#known = { isActive: false, until: 0 }
+  /** This process has changed a factor: call it after the commit and before the answer. */
+  async refresh(): Promise<void> {
+    await this.#copy?.refresh()
   }
 }
 
-/** Whether any admin has a second factor. */
-export async function hasAdminFactor(db: Queryable): Promise<boolean> {
-  const { rows } = await db.query<{ is_active: boolean }>(`select exists (
+const HAS_ADMIN_FACTOR: Sql = sql`select exists (
     select from users
     where role = 'admin' and (
       exists (select from passkeys where user_id = users.id)
       or exists (select from totp_authenticators where user_id = users.id and confirmed_at is not null)
     )
-  ) as is_active`)
-  return rows[0]?.is_active ?? false
+  ) as "isActive"`
+
+/** Whether any admin has a second factor. */
+export async function hasAdminFactor(db: Queryable): Promise<boolean> {
+  const { rows } = await db.query<{ isActive: boolean }>(HAS_ADMIN_FACTOR)
+  return rows[0]?.isActive ?? false
 }

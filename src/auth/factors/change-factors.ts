@@ -134,7 +134,7 @@ async function changeFactors<T extends { ended: string[] }>(
     return work(tx, account, await findSecondFactors(tx, account))
   })
   revocations.add(...ended)
-  adminFactors.forget()
+  await adminFactors.refresh()
   return result
 }
 

@@ -26,5 +26,5 @@ export async function resetOperatorFactors(
     return resetFactors(tx, id, { sendAccountMail, doing, now: now() })
   })
   revocations.add(...ended)
-  adminFactors.forget()
+  await adminFactors.refresh()
 }

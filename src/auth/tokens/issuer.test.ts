@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import pino from 'pino'
-import { onCleanup } from '../../../test/cleanup.ts'
-import { eventually } from '../../../test/eventually.ts'
+import { makeCopies } from '../../../test/fresh-copies.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
-import { claimIssuer, createIssuerWatch } from './issuer.ts'
+import { claimIssuer, watchIssuer } from './issuer.ts'
 
 const silent = pino({ level: 'silent' })
 const [OLD, NEW] = ['https://shop.example', 'https://store.example/api']
@@ -42,25 +41,15 @@ test('of two first starts at once one sets the issuer; a store that is alone rep
 })
 
 test('a process that runs with the old issuer after a change logs an error, once', async (t) => {
-  const { pool } = await startStore(t)
+  const { url, pool } = await startStore(t)
   const lines: { msg: string; current?: string }[] = []
   const logger = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
-  const counted = { looks: 0 }
-  const counting = {
-    query: ((...args: Parameters<typeof pool.query>) => {
-      counted.looks++
-      return pool.query(...args)
-    }) as never,
-  }
-  const watch = createIssuerWatch({ pool: counting, issuer: 'http://localhost:3000', logger })
-  onCleanup(t, () => watch.stop())
-  await watch.start()
-  await eventually(async () => counted.looks > 0)
+  const { copies, poll } = makeCopies(t, { url, pool })
+  watchIssuer({ copies, issuer: 'http://localhost:3000', logger })
+  await copies.start()
+  assert.equal(lines.length, 0)
   await pool.query('update token_issuers set issuer = $1', [NEW])
-  await eventually(async () => lines.length > 0)
-  const { looks } = counted
-  await eventually(async () => counted.looks > looks)
-  await Promise.all([watch.stop(), watch.stop()])
+  for (let i = 0; i < 3; i++) await poll()
   assert.deepEqual(
     lines.map(({ msg, current }) => [msg.split(':')[0], current]),
     [['the issuer of access tokens was changed', NEW]],

@@ -1,10 +1,10 @@
 import type { Logger } from 'pino'
+import type { FreshCopies } from '../../db/fresh-copies.ts'
 import type { Queryable } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { OperatorError } from '../../errors.ts'
-import { createPolling } from '../polling.ts'
 
-const POLL_MS = 2_000
+const MAX_AGE_MS = 4_000
 
 /** Another process of the API has another BASE_URL: they would refuse each other's tokens. */
 class IssuerDiffers extends OperatorError {
@@ -51,16 +51,21 @@ export async function changeIssuer(db: Queryable, issuer: string): Promise<void>
 }
 
 /** Logs an error when the issuer was changed after this process started: processes with different issuers refuse each other's tokens. */
-export function createIssuerWatch({ pool, issuer, logger }: { pool: Queryable; issuer: string; logger: Logger }) {
+export function watchIssuer({ copies, issuer, logger }: { copies: FreshCopies; issuer: string; logger: Logger }): void {
   let known = issuer
-  return createPolling(POLL_MS, logger, async () => {
-    const current = await findIssuer(pool)
-    if (current === null || current === known) return
-    known = current
-    if (current === issuer) return
-    logger.error(
-      { issuer, current },
-      'the issuer of access tokens was changed: restart this process with the new BASE_URL, for it refuses new tokens',
-    )
+  copies.add<{ issuer: string | null }>({
+    name: 'issuer',
+    columns: ['issuer'],
+    read: () => sql`select (select issuer from token_issuers) as issuer`,
+    maxAgeMs: MAX_AGE_MS,
+    learn({ issuer: current }) {
+      if (current === null || current === known) return
+      known = current
+      if (current === issuer) return
+      logger.error(
+        { issuer, current },
+        'the issuer of access tokens was changed: restart this process with the new BASE_URL, for it refuses new tokens',
+      )
+    },
   })
 }

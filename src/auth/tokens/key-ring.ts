@@ -1,18 +1,18 @@
 import type { CryptoKey } from 'jose'
 import type { Logger } from 'pino'
+import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
 import type { Pool } from '../../db/pool.ts'
-import { eraseRetiredPrivateKeys, loadSigningKeys, readKeyState, type SigningKeys } from './signing-keys.ts'
+import { eraseRetiredPrivateKeys, KEY_STATES, type KeyState, keyState, loadSigningKeys, type SigningKeys } from './signing-keys.ts'
 
-// A deleted key verifies nothing after this time …
-const POLL_MS = 500
-/** … and after two seconds at most: an older check of the keys is not relied on. */
-const FRESH_MS = 2_000
+/** A deleted key verifies nothing after this time: an older check of the keys is not relied on. */
+const MAX_AGE_MS = 2_000
 // Clients can name unknown keys at any rate: at most one query in this time.
 const MIN_QUERY_MS = 100
 /** RFC 7638: a SHA-256 thumbprint. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/
 
 interface KeyRingOptions {
+  copies: FreshCopies
   pool: Pool
   secret: string
   logger: Logger
@@ -21,18 +21,25 @@ interface KeyRingOptions {
 /** The current keys of access tokens, which `storefront signing-keys rotate`, time and operators can change at any moment. */
 export class KeyRing {
   readonly #options: KeyRingOptions
+  readonly #copy: FreshCopy<{ keys: KeyState[] }>
   #keys: SigningKeys
   /** Ids of `#keys` that were deleted while the other keys could not be reloaded. */
   #deleted: ReadonlySet<string> = new Set()
-  #timer: NodeJS.Timeout | undefined
-  #checking: Promise<unknown> | null = null
+  #state: ReturnType<typeof keyState> | null = null
+  #loading: Promise<void> = Promise.resolve()
+  #querying: Promise<void> = Promise.resolve()
   #queriedAt = Number.NEGATIVE_INFINITY
-  /** Start of the last successful check, by performance.now(). */
-  #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(keys: SigningKeys, options: KeyRingOptions) {
     this.#keys = keys
     this.#options = options
+    this.#copy = options.copies.add<{ keys: KeyState[] }>({
+      name: 'signing_keys',
+      columns: ['keys'],
+      read: () => KEY_STATES,
+      maxAgeMs: MAX_AGE_MS,
+      learn: ({ keys }) => this.#learn(keys),
+    })
   }
 
   get current(): SigningKeys['current'] {
@@ -48,23 +55,9 @@ export class KeyRing {
    * created, and for a known one when the last check is too old to exclude its deletion; throws when that query fails.
    */
   async find(id: string): Promise<CryptoKey | undefined> {
-    if (this.#known(id) !== undefined) {
-      if (performance.now() - this.#checkedAt > FRESH_MS) await this.#checkOrThrow()
-    } else if (KEY_ID.test(id)) {
-      await this.#queryUnknown()
-    }
+    if (this.#known(id) !== undefined) await this.#copy.ensureFresh()
+    else if (KEY_ID.test(id)) await this.#queryUnknown()
     return this.#known(id)
-  }
-
-  start(): Promise<void> {
-    this.#timer ??= setInterval(() => void this.#checkSoon(), POLL_MS)
-    return Promise.resolve()
-  }
-
-  /** Idempotent, safe before start. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#checking
   }
 
   #known(id: string): CryptoKey | undefined {
@@ -74,42 +67,23 @@ export class KeyRing {
   async #queryUnknown(): Promise<void> {
     if (performance.now() - this.#queriedAt >= MIN_QUERY_MS) {
       this.#queriedAt = performance.now()
-      // A check in progress may have begun before the key was created.
-      await this.#checking
-      void this.#checkSoon()
+      this.#querying = this.#copy
+        .refresh()
+        .catch((error) => this.#options.logger.warn({ err: error }, 'could not look for new signing keys'))
     }
-    await this.#checking
+    await this.#querying
   }
 
-  async #checkOrThrow(): Promise<void> {
-    const error = await this.#checkSoon()
-    if (error !== null && performance.now() - this.#checkedAt > FRESH_MS) throw error
+  async #learn(states: readonly KeyState[]): Promise<void> {
+    this.#state = keyState(states)
+    this.#deleted = new Set(this.#keys.verifying.keys()).difference(new Set(this.#state.ids))
+    // One after the other: a load in progress may have begun before the change.
+    this.#loading = this.#loading.then(() => (this.#isCurrent ? undefined : this.#load()))
+    await this.#loading
   }
 
-  /** One check at a time. Never rejects: returns the error of a failed check, else null. */
-  #checkSoon(): Promise<unknown> {
-    this.#checking ??= this.#check()
-      .then(
-        () => null,
-        (error: unknown) => error,
-      )
-      .finally(() => {
-        this.#checking = null
-      })
-    return this.#checking
-  }
-
-  async #check(): Promise<void> {
-    const { pool, logger } = this.#options
-    const beganAt = performance.now()
-    const { ids, currentId } = await readKeyState(pool).catch((error) => {
-      logger.warn({ err: error }, 'could not look for new signing keys')
-      throw error
-    })
-    const known = [...this.#keys.verifying.keys()]
-    this.#deleted = new Set(known).difference(new Set(ids))
-    this.#checkedAt = beganAt
-    if (ids.join() !== known.join() || currentId !== this.#keys.current.id) await this.#load()
+  get #isCurrent(): boolean {
+    return this.#state?.ids.join() === [...this.#keys.verifying.keys()].join() && this.#state.currentId === this.#keys.current.id
   }
 
   async #load(): Promise<void> {

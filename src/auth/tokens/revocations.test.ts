@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { eventually, promptly, stopClock } from '../../../test/eventually.ts'
+import { makeCopies } from '../../../test/fresh-copies.ts'
 import { startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
-import { connectClient } from '../../db/pool.ts'
 import { Revocations } from './revocations.ts'
 
 const A_SECOND = { withinMs: 1_000, what: 'the refusal in the other process' }
@@ -56,42 +55,37 @@ test('queries nothing for a known token', async (t) => {
   await store.pool.query('alter table sessions_elsewhere rename to sessions')
 })
 
-/** Revocations alone, with connections that the test can refuse and count. */
-async function startFeed(t: Parameters<typeof startStore>[0]) {
+/** Revocations alone, with the sessions that they query. */
+async function startRevocations(t: TestContext) {
   const store = await startStore(t)
-  const gate = { isOpen: true, connections: 0 }
   const asked: string[] = []
+  const logger = pino({ level: 'silent' })
+  const { copies, gate, cut } = makeCopies(t, store)
   const revocations = new Revocations({
+    copies,
     pool: {
       query: ((text: string, values: string[]) => {
         asked.push(values[0] ?? '')
         return store.pool.query(text, values)
       }) as never,
     },
-    connect: async () => {
-      if (!gate.isOpen) throw new Error('the database is unavailable')
-      gate.connections++
-      return connectClient(store.url, 'feed-under-test')
-    },
-    logger: pino({ level: 'silent' }),
+    logger,
     now: () => new Date(),
   })
-  t.after(() => revocations.stop())
-  const cut = () => store.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'feed-under-test'`)
   const sessionOf = async (userId: string): Promise<string> => {
     const { rows } = await store.pool.query('select id from sessions where user_id = $1', [userId])
     return rows[0].id
   }
-  return { store, gate, asked, revocations, cut, sessionOf }
+  return { store, copies, gate, asked, revocations, cut, sessionOf }
 }
 
 test('queries the database for each request once the news has been missing for a second, and catches up afterwards', async (t) => {
-  const { store, gate, asked, revocations, cut, sessionOf } = await startFeed(t)
+  const { store, copies, gate, asked, revocations, cut, sessionOf } = await startRevocations(t)
   const [ada, bob] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
   assert.equal(await revocations.isRevoked(ada), false)
   assert.deepEqual(asked, [ada], 'before start it asks')
   const startClock = stopClock(t)
-  await revocations.start()
+  await copies.start()
   assert.equal(await revocations.isRevoked(ada), false)
   assert.deepEqual(asked, [ada], 'with the news it does not')
   startClock()
@@ -115,8 +109,8 @@ test('queries the database for each request once the news has been missing for a
 })
 
 test('misses no session whose revocation commits after a later one', async (t) => {
-  const { store, revocations, sessionOf } = await startFeed(t)
-  await revocations.start()
+  const { store, copies, revocations, sessionOf } = await startRevocations(t)
+  await copies.start()
   const slow = await store.pool.connect()
   const [early, late] = [await sessionOf((await store.register()).id), await sessionOf((await store.register()).id)]
   await slow.query('begin')
@@ -127,15 +121,4 @@ test('misses no session whose revocation commits after a later one', async (t) =
   await slow.query('commit')
   slow.release()
   await promptly(store.pool, async () => revocations.isRevoked(early), A_SECOND)
-})
-
-test('stops before start, twice, and while the database is unavailable', async (t) => {
-  const { revocations, gate } = await startFeed(t)
-  gate.isOpen = false
-  await revocations.start()
-  await Promise.all([revocations.stop(), revocations.stop()])
-  const other = await startFeed(t)
-  await other.revocations.stop()
-  assert.equal(other.gate.connections, 0)
-  assert.equal(await other.revocations.isRevoked(randomUUID()), true, 'a session that does not exist')
 })

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import pino from 'pino'
 import { eventually, promptly } from '../../../test/eventually.ts'
+import { makeCopies } from '../../../test/fresh-copies.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { type Account, startSecondProcess, startStore, TEST_SECRET, type TestStore } from '../../../test/store.ts'
 import { KeyRing } from './key-ring.ts'
@@ -111,7 +112,12 @@ test('relies on no key that it could not check within the last two seconds', asy
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  const ring = new KeyRing(keys, { pool, secret: TEST_SECRET, logger: pino({ level: 'silent' }) })
+  const ring = new KeyRing(keys, {
+    copies: makeCopies(t, store, { askedPool: pool }).copies,
+    pool,
+    secret: TEST_SECRET,
+    logger: pino({ level: 'silent' }),
+  })
   assert.ok(await ring.find(keys.current.id))
   isAway = true
   await eventually(
@@ -148,6 +154,7 @@ test('another secret neither decrypts the keys nor replaces them, and running pr
   const lines: string[] = []
   const logger = pino({}, { write: (line) => void lines.push(line) })
   const ring = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
+    copies: makeCopies(t, store, { logger }).copies,
     pool: store.pool,
     secret: 'no longer the right secret',
     logger,
@@ -169,7 +176,12 @@ test('hostile key ids cause at most ten queries a second, and none when they are
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  const ring = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), { pool, secret: TEST_SECRET, logger: pino({ level: 'silent' }) })
+  const ring = new KeyRing(await loadSigningKeys(store.pool, TEST_SECRET), {
+    copies: makeCopies(t, store, { askedPool: pool }).copies,
+    pool,
+    secret: TEST_SECRET,
+    logger: pino({ level: 'silent' }),
+  })
   for (const id of ['', 'x', '../../etc/passwd', "' or true", 'A'.repeat(44)]) assert.equal(await ring.find(id), undefined)
   assert.equal(questions, 0)
   const began = performance.now()

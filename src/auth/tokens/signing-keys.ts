@@ -1,7 +1,7 @@
 import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
 import { type Doing, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
+import { literal, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
 import { encrypt, tryDecrypt } from '../encryption.ts'
@@ -51,10 +51,12 @@ export async function loadSigningKeys(pool: Pool, secret: string): Promise<Signi
   }
 }
 
-/** What a running process needs to notice a change: the ids of the keys, newest first, and the one that signs. */
-export async function readKeyState(db: Queryable): Promise<{ ids: string[]; currentId: string | undefined }> {
-  const rows = await selectKeys(db)
-  return { ids: rows.map((row) => row.id), currentId: findCurrent(rows)?.id }
+/** What a running process needs of a key to notice a change. */
+export type KeyState = Pick<KeyRow, 'id' | 'is_published_only' | 'is_retired'> & { is_erased: boolean }
+
+/** The ids of the keys, newest first, and of the one that signs. */
+export function keyState(states: readonly KeyState[]): { ids: string[]; currentId: string | undefined } {
+  return { ids: states.map(({ id }) => id), currentId: findCurrent(states)?.id }
 }
 
 /**
@@ -111,15 +113,25 @@ interface KeyRow {
   sealed_private_key: Buffer | null
   is_published_only: boolean
   is_retired: boolean
+  is_erased: boolean
 }
 
+const COLUMNS = sql`id, signs_from > now() as is_published_only, coalesce(retired_at <= now(), false) as is_retired,
+    sealed_private_key is null as is_erased`
+const VERIFYING = sql`from signing_keys
+    where retired_at is null or retired_at > now() - make_interval(secs => ${literal(LONGEST_ACCEPTED_SECONDS + RELOAD_SECONDS)})
+    order by created_at desc, id`
+
+/** Reads `keys`, a KeyState of each key that verifies. */
+export const KEY_STATES = sql`select array(select row_to_json(state) from (select ${COLUMNS} ${VERIFYING}) as state) as keys`
+
 /** Whether it signs now or later. */
-function canSign({ sealed_private_key, is_retired }: KeyRow): boolean {
-  return sealed_private_key !== null && !is_retired
+function canSign({ is_erased, is_retired }: KeyState): boolean {
+  return !is_erased && !is_retired
 }
 
 /** The newest key that already signs; without one, the key that was published first. `rows` are newest first. */
-function findCurrent(rows: readonly KeyRow[]): KeyRow | undefined {
+function findCurrent<Key extends KeyState>(rows: readonly Key[]): Key | undefined {
   const signing = rows.filter(canSign)
   return signing.find((row) => !row.is_published_only) ?? signing.at(-1)
 }
@@ -129,13 +141,7 @@ function toPublicJwk(jwk: JWK, id: string): JWK {
 }
 
 async function selectKeys(db: Queryable): Promise<KeyRow[]> {
-  const { rows } = await db.query<KeyRow>(
-    `select id, public_key, sealed_private_key, signs_from > now() as is_published_only, coalesce(retired_at <= now(), false) as is_retired
-    from signing_keys
-    where retired_at is null or retired_at > now() - make_interval(secs => $1)
-    order by created_at desc, id`,
-    [LONGEST_ACCEPTED_SECONDS + RELOAD_SECONDS],
-  )
+  const { rows } = await db.query<KeyRow>(sql`select public_key, sealed_private_key, ${COLUMNS} ${VERIFYING}`)
   return rows
 }
 

@@ -1,0 +1,263 @@
+import type pg from 'pg'
+import type { Logger } from 'pino'
+import { WakeSignal } from '../wake-signal.ts'
+import type { Queryable } from './pool.ts'
+import { commaList, identifier, type Sql, sql } from './sql.ts'
+import { type Connect, withReconnect } from './with-reconnect.ts'
+
+/** Polls in the time for which a copy is relied on: one that is late or lost leaves the others fresh. */
+const POLLS_IN_AGE = 2
+const QUERY_TIMEOUT_MS = 2_000
+const RETRY_MS = 250
+const EVERYTHING = '0'
+
+/**
+ * A part of the database that a process keeps in memory:
+ *
+ *     copies.add<{ issuer: string | null }>({
+ *       name: 'issuer',
+ *       columns: ['issuer'],
+ *       read: () => sql`select (select issuer from token_issuers) as issuer`,
+ *       maxAgeMs: 1_000,
+ *       learn: ({ issuer }) => { known = issuer },
+ *     })
+ */
+export interface CopyDefinition<Row extends object> {
+  /** Names the copy in the polling statement. */
+  name: string
+  columns: readonly (keyof Row & string)[]
+  /**
+   * Reads one row with these columns: the part itself, or a mark that shows whether it has changed. Every poll contains it, so it must be cheap.
+   * `since` is the id of the oldest transaction whose changes no poll has seen, '0' for none.
+   */
+  read(since: string): Sql
+  /** An older copy is not fresh. In milliseconds. */
+  maxAgeMs: number
+  /** A notification on this channel starts a poll at once. */
+  channel?: string
+  /** Takes a row. Polls do not wait for a promise that it returns; `refresh` does. */
+  learn(row: Row, reading: Reading): void | Promise<void>
+}
+
+export interface Reading {
+  /** By performance.now(). */
+  beganAt: number
+  /** Whether `since` was '0': what an earlier reading has found may be gone. */
+  isWhole: boolean
+}
+
+interface CopiesOptions {
+  /** Neither it nor `connect` may lead to a standby, whose state is older. */
+  pool: Queryable
+  connect: Connect
+  logger: Logger
+}
+
+/**
+ * What this process keeps of the database in memory, so that no request asks for it. One statement on one connection reads all copies at once,
+ * twice in the age to which they are relied on, and earlier after a notification. While polls fail no copy is fresh after its age: its owner
+ * then asks the database. See docs/decisions/0010-sessions-that-end-everywhere.md.
+ */
+export class FreshCopies {
+  readonly #options: CopiesOptions
+  readonly #copies: Polled[] = []
+  readonly #stopping = new AbortController()
+  readonly #wakeSignal = new WakeSignal()
+  #nextPoll = Promise.withResolvers<void>()
+  #running: Promise<void> | undefined
+
+  constructor(options: CopiesOptions) {
+    this.#options = options
+  }
+
+  /** Call it before `start`. Until then the copy is never fresh. */
+  add<Row extends object>(definition: CopyDefinition<Row>): FreshCopy<Row> {
+    const { pool, logger } = this.#options
+    const copy = new FreshCopy(definition, { pool, logger, nextPoll: () => this.#nextPoll.promise })
+    this.#copies.push(copy)
+    return copy
+  }
+
+  /** Returns after the first poll, or its failure. */
+  async start(): Promise<void> {
+    if (this.#copies.length === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#running ??= this.#keepPolling(resolve)
+    await promise
+  }
+
+  /** Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+    await Promise.all(this.#copies.map((copy) => copy.settled()))
+  }
+
+  #keepPolling(started: () => void): Promise<void> {
+    const { connect, logger } = this.#options
+    const { signal } = this.#stopping
+    let isBroken = false
+    return withReconnect({
+      connect,
+      signal,
+      retryMs: RETRY_MS,
+      work: async (client, isOver) => {
+        await this.#listen(client)
+        // Transaction ids belong to one server, so a new connection reads everything again.
+        let since = EVERYTHING
+        while (!isOver.aborted) {
+          this.#wakeSignal.reset()
+          since = await this.#poll(client, since)
+          if (isBroken) logger.info('reads changes by other processes again')
+          isBroken = false
+          started()
+          await this.#wakeSignal.wait(Math.min(...this.#copies.map(({ maxAgeMs }) => maxAgeMs)) / POLLS_IN_AGE, isOver)
+        }
+      },
+      onFailure(error) {
+        if (!isBroken) logger.warn({ err: error }, 'cannot read changes by other processes: each request asks the database meanwhile')
+        isBroken = true
+        started()
+      },
+    }).finally(started)
+  }
+
+  async #listen(client: pg.Client): Promise<void> {
+    client.on('notification', this.#wakeSignal.notify)
+    for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
+  }
+
+  /** Returns where the next poll begins: every transaction before that has ended. */
+  async #poll(client: pg.Client, since: string): Promise<string> {
+    const polled = this.#nextPoll
+    this.#nextPoll = Promise.withResolvers()
+    try {
+      return await readCopies(client, this.#copies, since)
+    } finally {
+      polled.resolve()
+    }
+  }
+}
+
+/** What the polling needs of a copy. */
+interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeMs' | 'channel'> {
+  readonly columns: readonly string[]
+  /** Call it before a reading, and the returned function with its row. */
+  begin(isWhole: boolean): (row: Record<string, unknown>) => void
+  settled(): Promise<void>
+}
+
+/** Reads these copies by one statement, and returns the next `since`. */
+async function readCopies(db: Queryable, copies: readonly Polled[], since: string): Promise<string> {
+  const columns = copies.flatMap(({ name, columns }) =>
+    columns.map((column) => sql`${identifier(name)}.${identifier(column)} as ${identifier(`${name}.${column}`)}`),
+  )
+  const { text, values } = sql`select
+      pg_snapshot_xmin(pg_current_snapshot())::text as next, ${commaList(columns)}
+    from ${commaList(copies.map((copy) => sql`(${copy.read(since)}) as ${identifier(copy.name)}`))}`
+  const name = copies.length === 1 ? {} : { name: 'fresh-copies' }
+  const query: pg.QueryConfig & { query_timeout: number } = { ...name, text, values, query_timeout: QUERY_TIMEOUT_MS }
+  const takes = copies.map((copy) => copy.begin(since === EVERYTHING))
+  const { rows } = await db.query<Record<string, unknown> & { next: string }>(query)
+  const [row] = rows
+  if (row === undefined) throw new Error(`one of these copies reads no row: ${copies.map(({ name }) => name).join(', ')}`)
+  for (const take of takes) take(row)
+  return row.next
+}
+
+interface CopyOptions {
+  pool: Queryable
+  logger: Logger
+  nextPoll: () => Promise<void>
+}
+
+/** The age of one copy, and its reading outside the polls. */
+export class FreshCopy<Row extends object> implements Polled {
+  readonly #definition: CopyDefinition<Row>
+  readonly #options: CopyOptions
+  /** Start of the newest successful reading, by performance.now(). */
+  #readAt = Number.NEGATIVE_INFINITY
+  /** How many readings have begun, and which of them was learned last. */
+  #begun = 0
+  #learned = 0
+  #reading: Promise<void> | null = null
+  #learning: Promise<void> = Promise.resolve()
+
+  constructor(definition: CopyDefinition<Row>, options: CopyOptions) {
+    this.#definition = definition
+    this.#options = options
+  }
+
+  get isFresh(): boolean {
+    return performance.now() - this.#readAt <= this.maxAgeMs
+  }
+
+  /** Reads the copy when it is not fresh; concurrent calls share the reading. Throws when that fails. */
+  async ensureFresh(): Promise<void> {
+    if (this.isFresh) return
+    try {
+      await (this.#reading ?? this.refresh())
+    } catch (error) {
+      if (!this.isFresh) throw error
+    }
+  }
+
+  /** Reads the copy now, so that this process sees the change that it has just made. Concurrent calls share a reading that begins after all of them. */
+  async refresh(): Promise<void> {
+    // A reading in progress may have begun before that change. Its error goes to its own caller.
+    await this.#reading?.catch(() => {})
+    this.#reading ??= readCopies(this.#options.pool, [this], EVERYTHING)
+      .then(() => this.#learning)
+      .finally(() => {
+        this.#reading = null
+      })
+    return this.#reading
+  }
+
+  /** Returns after a poll that begins later than this call, also when it fails. */
+  nextPoll(): Promise<void> {
+    return this.#options.nextPoll()
+  }
+
+  get name(): string {
+    return this.#definition.name
+  }
+
+  get columns(): readonly string[] {
+    return this.#definition.columns
+  }
+
+  get maxAgeMs(): number {
+    return this.#definition.maxAgeMs
+  }
+
+  get channel(): string | undefined {
+    return this.#definition.channel
+  }
+
+  read(since: string): Sql {
+    return this.#definition.read(since)
+  }
+
+  begin(isWhole: boolean): (row: Record<string, unknown>) => void {
+    const beganAt = performance.now()
+    const turn = ++this.#begun
+    return (row) => {
+      // Of two readings that overlap, the one that began first may have read an older state.
+      if (turn < this.#learned) return
+      this.#learned = turn
+      const own = Object.fromEntries(this.columns.map((column) => [column, row[`${this.name}.${column}`]])) as Row
+      const learned = this.#definition.learn(own, { beganAt, isWhole })
+      this.#readAt = Math.max(this.#readAt, beganAt)
+      if (learned === undefined) return
+      const settled = learned.catch((error) => this.#options.logger.warn({ err: error, copy: this.name }, 'a change could not be taken up'))
+      this.#learning = Promise.all([this.#learning, settled]).then(() => {})
+    }
+  }
+
+  /** Returns when what was learned is taken up. */
+  async settled(): Promise<void> {
+    await this.#reading?.catch(() => {})
+    await this.#learning
+  }
+}
