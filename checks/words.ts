@@ -86,7 +86,7 @@ const COVERED = [
   ...['src', 'client', 'examples', 'test', 'checks', 'faults', 'fuzz', 'bench', 'deploy', 'migrations', 'docs', 'bin', '.ci'],
   ...['compose.yaml', 'README.md', 'CONTRIBUTING.md', 'ARCHITECTURE.md', 'CHANGELOG.md', 'openapi.json'],
 ]
-const READ = /\.(ts|mjs|js|css|sql|md|json|ya?ml|vcl|sh|mustache|txt|html|service)$|^\.ci\//
+const READ = /\.(ts|mjs|js|css|sql|md|json|ya?ml|vcl|sh|txt|html|service)$|^\.ci\//
 const NOT_READ = /^checks\/words(\.test)?\.ts$/
 
 /** The retired words in the repository at `root`, each as `file:line "word": write …`. */
