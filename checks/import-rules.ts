@@ -17,6 +17,7 @@ const EVERYWHERE = [
   'encoding.ts',
   'event-time.ts',
   'language.ts',
+  'loop.ts',
   'loopback.ts',
   'money.ts',
   'source-amounts.ts',

@@ -14,12 +14,16 @@ export class WakeSignal {
     this.#isNotified = false
   }
 
-  /** Returns after a notification, after `ms`, or when `signal` aborts; at once if one came since the last reset. For one caller at a time. */
-  async wait(ms: number, signal?: AbortSignal): Promise<void> {
+  /**
+   * Returns after a notification, after `ms`, or when `signal` aborts; at once if one came since the last reset. For one caller at a time.
+   * `ref: false` lets the process end meanwhile.
+   */
+  async wait(ms: number, signal?: AbortSignal, { ref = true }: { ref?: boolean } = {}): Promise<void> {
     if (this.#isNotified || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#wake = resolve
     const timer = setTimeout(resolve, ms)
+    if (!ref) timer.unref()
     signal?.addEventListener('abort', this.#wake)
     await promise
     clearTimeout(timer)

@@ -3,6 +3,7 @@ import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { rollUpOrders } from '../figures/roll-up-orders.ts'
+import { Loop } from '../loop.ts'
 import type { Service } from './service.ts'
 
 /** After the start, which it must not slow down. Later runs are at the beginning of each minute. */
@@ -13,38 +14,17 @@ const NOT_WITHIN_SECONDS = 10
 
 /** Computes the figures of orders once a minute. Nothing waits for it: while the database is unavailable, it pauses. */
 export function createFigures({ pool, logger }: { pool: Pool; logger: Logger }): Service {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let timer: NodeJS.Timeout | undefined
-  let inFlight: Promise<void> | null = null
-
-  async function collect(): Promise<void> {
-    try {
+  return new Loop({
+    firstMs: FIRST_MS,
+    everyMs: MINUTE_MS,
+    async work(signal) {
       await rollUpOrders(pool, { notWithinSeconds: NOT_WITHIN_SECONDS, signal })
-    } catch (error) {
+      return MINUTE_MS - (Date.now() % MINUTE_MS)
+    },
+    onFailure(error) {
       const detail = { err: loggableError(error) }
       if (isDatabaseOutage(error)) logger.warn(detail, 'figures wait for the database')
       else logger.error(detail, 'the figures could not be stored; they are retried in a minute')
-    }
-  }
-
-  function schedule(ms: number): void {
-    timer = setTimeout(() => {
-      inFlight = collect().finally(() => {
-        inFlight = null
-        if (!signal.aborted) schedule(MINUTE_MS - (Date.now() % MINUTE_MS))
-      })
-    }, ms)
-  }
-
-  return {
-    async start() {
-      schedule(FIRST_MS)
     },
-    async stop() {
-      stopping.abort()
-      clearTimeout(timer)
-      await inFlight
-    },
-  }
+  })
 }

@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
+import { Loop } from '../../loop.ts'
 import { recordProductEvents } from '../product-events.ts'
 import { shareTree } from './category.ts'
 
@@ -31,34 +31,14 @@ interface Batch {
 }
 
 /** Gives the products of categories that were renamed the new name as `category`. Any number of processes may run it. */
-export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: Logger }) {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let running: Promise<void> | undefined
-  async function run(): Promise<void> {
-    let isFailing = false
-    while (!signal.aborted) {
-      let pauseMs = POLL_MS
-      try {
-        if (!(await renameProducts(pool, signal))) pauseMs = PAUSE_MS
-        isFailing = false
-      } catch (error) {
-        if (!isFailing) logger.error({ err: error }, 'products of a renamed category could not be changed, will retry')
-        isFailing = true
-      }
-      await delay(pauseMs, undefined, { signal }).catch(() => {})
-    }
-  }
-  return {
-    async start(): Promise<void> {
-      running ??= run()
+export function createCategoryRenaming({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
+  return new Loop({
+    everyMs: POLL_MS,
+    work: async (signal) => ((await renameProducts(pool, signal)) ? POLL_MS : PAUSE_MS),
+    onFailure(error, { isFirst }) {
+      if (isFirst) logger.error({ err: error }, 'products of a renamed category could not be changed, will retry')
     },
-    /** Idempotent, safe before start. */
-    async stop(): Promise<void> {
-      stopping.abort()
-      await running
-    },
-  }
+  })
 }
 
 /** Returns whether every product has the name of its first category, and an event with it; false after an abort, too. */

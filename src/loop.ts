@@ -1,0 +1,108 @@
+import { WakeSignal } from './wake-signal.ts'
+
+/** The pause before the next round in milliseconds. `done` ends the loop, and nothing means `everyMs`. */
+type Next = number | 'done' | undefined
+
+export interface Failure {
+  /** The round before it succeeded: loops that log an outage once log this failure. */
+  isFirst: boolean
+  /** The pause before the next round, in milliseconds. */
+  retryMs: number
+}
+
+export interface LoopOptions {
+  /**
+   * One round. `signal` aborts when the loop is stopped. A round without an end, such as one that reads a stream, calls `well` whenever it
+   * has worked: the next failure is then a first one.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a round that returns nothing is the usual one.
+  work: (signal: AbortSignal, well: () => void) => Promise<Next | void> | Next | void
+  /** The pause between two rounds, in milliseconds. */
+  everyMs: number
+  /** The pause before the first round; none when missing. */
+  firstMs?: number
+  /** The pause after a failure, which each further one doubles up to `retryMaxMs`. `everyMs` when missing. */
+  retryMs?: number
+  /** `retryMs` when missing. */
+  retryMaxMs?: number
+  /** Called after each round that throws, but for one that was stopped. It must not throw. */
+  onFailure: (error: unknown, failure: Failure) => Promise<void> | void
+  /** Called when the first round after a failure succeeds. */
+  onRecovered?: () => void
+  /** `false` lets the process end while the loop waits. */
+  ref?: boolean
+}
+
+/**
+ * Repeats work until it is stopped, one round at a time.
+ *
+ * @example
+ * const loop = new Loop({
+ *   everyMs: 2_000,
+ *   work: (signal) => rename(pool, signal),
+ *   onFailure: (error, { isFirst }) => isFirst && logger.warn({ err: error }, 'products cannot be renamed, will retry'),
+ *   onRecovered: () => logger.info('products are renamed again'),
+ * })
+ */
+export class Loop {
+  readonly #options: LoopOptions
+  readonly #stopping = new AbortController()
+  readonly #wakeSignal = new WakeSignal()
+  #running: Promise<void> | undefined
+  /** Failures since the last success. */
+  #failures = 0
+
+  constructor(options: LoopOptions) {
+    this.#options = options
+  }
+
+  /** Ends the pause. During a round, another round follows at once. May be passed as a listener. */
+  readonly wake = (): void => this.#wakeSignal.notify()
+
+  /** Begins the first round and returns. Idempotent. A loop that was stopped stays stopped. */
+  async start(): Promise<void> {
+    this.#running ??= this.#run()
+  }
+
+  /** Aborts the signal of the round in flight and waits for its end. Idempotent, safe before start. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping
+    let next: Next = this.#options.firstMs ?? 0
+    while (next !== 'done') {
+      if (next > 0) await this.#wakeSignal.wait(next, signal, this.#options)
+      if (signal.aborted) return
+      this.#wakeSignal.reset()
+      next = await this.#round(signal)
+    }
+  }
+
+  async #round(signal: AbortSignal): Promise<number | 'done'> {
+    const { work, everyMs, onFailure } = this.#options
+    try {
+      const next = await work(signal, this.#well)
+      this.#well()
+      return next ?? everyMs
+    } catch (error) {
+      const retryMs = this.#retryMs()
+      const isFirst = this.#failures++ === 0
+      if (!signal.aborted) await onFailure(error, { isFirst, retryMs })
+      return retryMs
+    }
+  }
+
+  #retryMs(): number {
+    const { everyMs, retryMs = everyMs, retryMaxMs = retryMs } = this.#options
+    return Math.min(retryMs * 2 ** this.#failures, retryMaxMs)
+  }
+
+  readonly #well = (): void => {
+    if (this.#failures === 0) return
+    this.#failures = 0
+    this.#options.onRecovered?.()
+  }
+}
