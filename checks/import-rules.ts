@@ -25,6 +25,7 @@ const EVERYWHERE = [
   'time-slice.ts',
   'traceparent.ts',
   'wake-signal.ts',
+  'within-ms.ts',
 ]
 
 /** Packages that only some rooms may use, with the reason. */

@@ -59,6 +59,11 @@ export class Loop {
   /** Ends the pause. During a round, another round follows at once. May be passed as a listener. */
   readonly wake = (): void => this.#wakeSignal.notify()
 
+  /** Whether `stop` has been called. */
+  get isStopped(): boolean {
+    return this.#stopping.signal.aborted
+  }
+
   /** Begins the first round and returns. Idempotent. A loop that was stopped stays stopped. */
   async start(): Promise<void> {
     this.#running ??= this.#run()

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino'
 import { sql } from '../db/sql.ts'
+import { Loop } from '../loop.ts'
 
 /** What pg-boss offers of its connections. */
 interface JobDatabase {
@@ -59,25 +60,27 @@ export class DatabaseClock {
   readonly #logger: Logger
   /** Seconds by which the clock is ahead of performance.now(); null before the first check. */
   #aheadSeconds: number | null = null
-  #timer: NodeJS.Timeout | null = null
-  #checking: Promise<void> = Promise.resolve()
+  readonly #loop: Loop
 
-  constructor(db: JobDatabase, logger: Logger) {
+  constructor(db: JobDatabase, logger: Logger, everySeconds: number) {
     this.#db = db
     this.#logger = logger
+    const everyMs = everySeconds * 1_000
+    this.#loop = new Loop({
+      ...{ firstMs: everyMs, everyMs },
+      work: () => this.check(),
+      onFailure: (error) => logger.debug({ err: error }, "the database's clock could not be read"),
+    })
   }
 
   /** Checks now, because the clock may have gone back while no process ran, and then again and again. */
-  async start(everySeconds: number): Promise<void> {
+  async start(): Promise<void> {
     await this.check()
-    this.#timer = setInterval(() => {
-      this.#checking = this.check().catch((error: unknown) => this.#logger.debug({ err: error }, "the database's clock could not be read"))
-    }, everySeconds * 1_000)
+    await this.#loop.start()
   }
 
-  async stop(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer)
-    await this.#checking
+  stop(): Promise<void> {
+    return this.#loop.stop()
   }
 
   async check(): Promise<void> {

@@ -233,7 +233,7 @@ function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {})
 export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { logger, supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
   const boss = createBoss(options)
-  const clock = new DatabaseClock(boss.getDb(), logger)
+  const clock = new DatabaseClock(boss.getDb(), logger, superviseSeconds)
   const workers = new Set<JobWorker>()
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {
@@ -261,7 +261,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   return {
     async start() {
       await boss.start()
-      if (supervise) await clock.start(superviseSeconds)
+      if (supervise) await clock.start()
     },
 
     stop() {

@@ -1,6 +1,7 @@
 import type { Job as FetchedJob, PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
-import { WakeSignal } from '../wake-signal.ts'
+import { Loop } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
 import { DeferredJobs } from './deferred-jobs.ts'
 import { groupCalls } from './group-calls.ts'
 import { type ReceiverPauses, type ReceiverShare, Receivers } from './receivers.ts'
@@ -77,19 +78,11 @@ export interface WorkerContext {
  */
 export function startWorker<Data extends object>(context: WorkerContext, options: WorkOptions, handler: JobHandler<Data>): JobWorker {
   const worker = new Worker<Data>(context, options, handler)
-  const running = worker.run()
-  let stopped: Promise<void> | undefined
-  return {
-    wake: worker.wake,
-    endPauses: worker.endPauses,
-    stop() {
-      stopped ??= worker.stop(running)
-      return stopped
-    },
-  }
+  worker.start()
+  return worker
 }
 
-class Worker<Data extends object> {
+class Worker<Data extends object> implements JobWorker {
   readonly #boss: PgBoss
   readonly #logger: Logger
   readonly #queue: string
@@ -97,8 +90,9 @@ class Worker<Data extends object> {
   readonly #handler: JobHandler<Data>
   readonly #receivers: Receivers
   readonly #deferred: DeferredJobs
-  readonly #signal = new WakeSignal()
-  readonly #stopping = new AbortController()
+  readonly #loop: Loop
+  readonly #heartbeat: Loop
+  #stopped: Promise<void> | undefined
   readonly #running = new Set<Held<Data>>()
   readonly #ends = new Set<Promise<void>>()
   #waiting: Held<Data>[] = []
@@ -115,6 +109,11 @@ class Worker<Data extends object> {
     this.#logger = logger
     this.#queue = queue
     this.#options = options
+    const everyMs = (options.pollSeconds ?? POLL_SECONDS) * 1_000
+    const onFailure = (error: unknown) => this.#report(error as Error)
+    this.#loop = new Loop({ everyMs, work: async () => ((await this.#round()) ? 0 : everyMs), onFailure })
+    // Not awaited: a heartbeat that hangs holds up neither the next one nor the stop.
+    this.#heartbeat = new Loop({ firstMs: HEARTBEAT_MS, everyMs: HEARTBEAT_MS, work: () => void this.#beat(), onFailure })
     this.#handler = handler
     this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
     this.#deferred = new DeferredJobs(boss.getDb(), queue)
@@ -124,37 +123,38 @@ class Worker<Data extends object> {
     }, options.places)
   }
 
-  readonly wake = (): void => this.#signal.notify()
+  wake(): void {
+    this.#loop.wake()
+  }
 
-  readonly endPauses = (outageMs: number): void => {
+  endPauses(outageMs: number): void {
     this.#receivers.forgive()
     this.#isBack(null, outageMs)
-    this.#signal.notify()
+    this.#loop.wake()
   }
 
   #isBack(receiver: string | null, outageMs: number): void {
     this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
   }
 
-  async run(): Promise<void> {
-    const { signal } = this.#stopping
-    const heartbeat = setInterval(() => void this.#beat(), HEARTBEAT_MS)
-    while (!signal.aborted) {
-      this.#signal.reset()
-      const isFull = await this.#round().catch((error: Error) => this.#report(error))
-      if (!isFull) await this.#signal.wait((this.#options.pollSeconds ?? POLL_SECONDS) * 1_000, signal)
-    }
-    clearTimeout(this.#releasing)
-    await this.#putBack(this.#waiting.splice(0))
-    await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends))
-    clearInterval(heartbeat)
-    // They run again now, and not after a missed heartbeat.
-    if (this.#running.size > 0) await this.#boss.fail(this.#queue, [...this.#running]).catch((error: Error) => this.#report(error))
+  start(): void {
+    void this.#loop.start()
+    void this.#heartbeat.start()
   }
 
-  async stop(running: Promise<void>): Promise<void> {
-    this.#stopping.abort()
-    await running
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    await this.#loop.stop()
+    clearTimeout(this.#releasing)
+    await this.#putBack(this.#waiting.splice(0))
+    await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
+    await this.#heartbeat.stop()
+    // They run again now, and not after a missed heartbeat.
+    if (this.#running.size > 0) await this.#boss.fail(this.#queue, [...this.#running]).catch((error: Error) => this.#report(error))
   }
 
   /** Returns whether there may be more to do at once. */
@@ -165,7 +165,7 @@ class Worker<Data extends object> {
     this.#hasMore = jobs.length === wanted
     // A receiver is asked first by the jobs that were tried least, and not each time by one that it never takes.
     this.#waiting.push(...jobs.toSorted((a, b) => a.retryCount - b.retryCount))
-    if (this.#stopping.signal.aborted) return false
+    if (this.#loop.isStopped) return false
     this.#begin()
     await this.#deferWaiting()
     if (this.#isBroken) this.#logger.info({ queue: this.#queue }, 'the job queue works again')
@@ -204,10 +204,10 @@ class Worker<Data extends object> {
     if (outageMs !== null) this.#isBack(receiver, outageMs)
     await this.#storeOutcome({ job, outcome }).catch((error: Error) => this.#report(error))
     this.#running.delete(job)
-    if (this.#stopping.signal.aborted) return
+    if (this.#loop.isStopped) return
     this.#begin()
     const isWorthFetching = this.#freePlaces >= Math.min(FREE_PLACES, this.#options.places / 2)
-    if ((this.#hasMore && isWorthFetching) || this.#back.size > 0 || this.#isReleasable(receiver)) this.#signal.notify()
+    if ((this.#hasMore && isWorthFetching) || this.#back.size > 0 || this.#isReleasable(receiver)) this.#loop.wake()
     else if (this.#deferred.receivers().size > 0) this.#releaseSoon()
   }
 
@@ -221,7 +221,7 @@ class Worker<Data extends object> {
   #releaseSoon(): void {
     this.#releasing ??= setTimeout(() => {
       this.#releasing = undefined
-      this.#signal.notify()
+      this.#loop.wake()
     }, RELEASE_MS)
   }
 
@@ -236,7 +236,7 @@ class Worker<Data extends object> {
 
   #slow(receiver: string): void {
     this.#receivers.slow(receiver)
-    if (this.#waiting.some((job) => job.groupId === receiver)) this.#signal.notify()
+    if (this.#waiting.some((job) => job.groupId === receiver)) this.#loop.wake()
   }
 
   /** Gives jobs back to the queue that cannot begin soon, and defers those of the same receivers that would be fetched next. */
@@ -305,18 +305,10 @@ class Worker<Data extends object> {
   }
 
   /** Logs the first error of an outage. */
-  #report({ message, stack }: Error): false {
-    if (!this.#isBroken && !this.#stopping.signal.aborted) {
-      // All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
-      this.#logger.error({ err: { message, stack }, queue: this.#queue }, 'the job queue had an error')
-      this.#isBroken = true
-    }
-    return false
+  #report({ message, stack }: Error): void {
+    if (this.#isBroken || this.#loop.isStopped) return
+    // All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
+    this.#logger.error({ err: { message, stack }, queue: this.#queue }, 'the job queue had an error')
+    this.#isBroken = true
   }
-}
-
-async function withinMs(ms: number, work: Promise<unknown>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  await Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }

@@ -89,11 +89,3 @@ test('a mail that fails has the server asked at once; one that goes out, or is r
     assert.deepEqual([watch.isUp, count.probes], [true, 1])
   }
 })
-
-test('stops before its start, twice, and while it asks', async (t) => {
-  const { watch, lines } = watchServer(t, 'smtp://127.0.0.1:9')
-  await watch.stop()
-  await watch.start()
-  await Promise.all([watch.stop(), watch.stop()])
-  assert.deepEqual([watch.isUp, lines], [true, []])
-})

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { Loop } from '../loop.ts'
 import { describeError, type Mailer, MailRefused } from './mailer.ts'
 
 const AWAY_AFTER_MS = 60_000
@@ -20,19 +21,27 @@ export interface SmtpWatchOptions {
 export class SmtpWatch {
   readonly #options: SmtpWatchOptions
   readonly #pauses: typeof PAUSES
-  #timer: NodeJS.Timeout | undefined
-  #isStopped = false
-  #isProbing = false
+  readonly #loop: Loop
   /** A mail failed: the server is probed even if another mail was sent just before. */
   #isSuspected = false
   #wasUp = false
-  #probedAt = Number.NEGATIVE_INFINITY
+  /** When the last probe began, by performance.now() and by the clock. */
+  #probed = { at: Number.NEGATIVE_INFINITY, since: 0 }
   #sentAt = Number.NEGATIVE_INFINITY
   #failing: { since: number; reason: string; isReported: boolean } | null = null
 
   constructor(options: SmtpWatchOptions) {
     this.#options = options
     this.#pauses = options.pauses ?? PAUSES
+    const { idleMs, failingMs } = this.#pauses
+    this.#loop = new Loop({
+      ...{ firstMs: idleMs, everyMs: idleMs, retryMs: failingMs },
+      work: () => this.#probe(),
+      onFailure: (error) => {
+        // A mail that was sent meanwhile is newer evidence.
+        if (this.#sentAt < this.#probed.at) this.#fail(describeError(error))
+      },
+    })
   }
 
   get isUp(): boolean {
@@ -65,51 +74,33 @@ export class SmtpWatch {
     }
   }
 
-  async start(): Promise<void> {
-    this.#schedule(this.#pauses.idleMs)
+  start(): Promise<void> {
+    return this.#loop.start()
   }
 
-  /** Idempotent, safe before start. A probe in flight ends by its own timeouts. */
+  /** Does not wait for a probe in flight, which ends by its own timeouts. */
   async stop(): Promise<void> {
-    this.#isStopped = true
-    clearTimeout(this.#timer)
+    void this.#loop.stop()
   }
 
   #suspect(): void {
-    if (this.#isSuspected || performance.now() - this.#probedAt < this.#pauses.failingMs) return
+    if (this.#isSuspected || performance.now() - this.#probed.at < this.#pauses.failingMs) return
     this.#isSuspected = true
-    this.#schedule(0)
-  }
-
-  #schedule(ms: number): void {
-    if (this.#isStopped || this.#isProbing) return
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#probe(), ms)
+    this.#loop.wake()
   }
 
   async #probe(): Promise<void> {
-    this.#isProbing = true
     const isIdle = performance.now() - this.#sentAt >= this.#pauses.idleMs
-    if (this.#isSuspected || this.#failing !== null || isIdle) await this.#runProbe()
+    const isDue = this.#isSuspected || this.#failing !== null || isIdle
     this.#isSuspected = false
-    this.#isProbing = false
-    this.#schedule(this.#failing === null ? this.#pauses.idleMs : this.#pauses.failingMs)
+    if (!isDue) return
+    this.#probed = { at: performance.now(), since: this.#options.now().getTime() }
+    await this.#options.probe()
+    this.#recover()
   }
 
-  async #runProbe(): Promise<void> {
-    this.#probedAt = performance.now()
-    const since = this.#options.now().getTime()
-    try {
-      await this.#options.probe()
-      this.#recover()
-    } catch (error) {
-      // A mail that was sent meanwhile is newer evidence.
-      if (!this.#isStopped && this.#sentAt < this.#probedAt) this.#fail(since, describeError(error))
-    }
-  }
-
-  #fail(since: number, reason: string): void {
-    this.#failing = { since, isReported: false, ...this.#failing, reason }
+  #fail(reason: string): void {
+    this.#failing = { since: this.#probed.since, isReported: false, ...this.#failing, reason }
     if (this.#failing.isReported || this.#failingMs() < AWAY_AFTER_MS) return
     this.#failing.isReported = true
     this.#options.logger.warn({ reason }, 'the mail server has been unavailable for a minute: mails wait')
@@ -118,7 +109,7 @@ export class SmtpWatch {
   #recover(): void {
     const wasUp = this.#wasUp
     this.#wasUp = true
-    if (this.#isStopped || this.#failing === null) return
+    if (this.#loop.isStopped || this.#failing === null) return
     const { isReported } = this.#failing
     const awayMs = this.#failingMs()
     const awaySeconds = Math.round(awayMs / 1_000)

@@ -3,6 +3,8 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { abandonClient, connectClient, type Pool } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
+import { type Failure, Loop } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
 import { partitionMessages } from './partition-messages.ts'
 import {
   type Fence,
@@ -59,8 +61,9 @@ export function subscriberLockKey(name: string): string {
  */
 export class Subscriber<E extends TopicEvent> implements Subscription {
   readonly #options: SubscriberOptions<E>
-  readonly #stopping = new AbortController()
-  #running: Promise<void> | null = null
+  readonly #loop: Loop
+  /** Kept during the pause after a failure: the other processes stay on standby. */
+  #session: Session | null = null
   #state: Subscription['state'] = 'stopped'
   #failure: unknown = null
   /** Corrupt messages up to this sequence have been reported; they are delivered again when the handler fails. */
@@ -70,6 +73,11 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
 
   constructor(options: SubscriberOptions<E>) {
     this.#options = options
+    this.#loop = new Loop({
+      ...{ everyMs: 0, retryMs: RETRY_MIN_MS, retryMaxMs: RETRY_MAX_MS },
+      work: (signal, well) => this.#beActive(signal, well),
+      onFailure: (error, failure) => this.#report(error, failure),
+    })
   }
 
   get state(): Subscription['state'] {
@@ -80,53 +88,49 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     return this.#state === 'failing' ? this.#failure : null
   }
 
-  async start(): Promise<void> {
-    this.#running ??= this.#run()
+  start(): Promise<void> {
+    return this.#loop.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort()
-    await this.#running
+    await this.#loop.stop()
+    await this.#release()
     this.#state = 'stopped'
   }
 
-  async #run(): Promise<void> {
+  /** Consumes messages, once this process has the subscriber's lock, until it loses it. */
+  async #beActive(signal: AbortSignal, well: () => void): Promise<void> {
+    await this.#release()
+    if (this.#state === 'stopped') this.#state = 'standby'
+    const session = await this.#becomeActive(signal)
+    if (session === null) return
+    this.#session = session
+    this.#options.logger.info({ subscriber: this.#options.name }, 'subscriber is active')
+    // After a failure it is healthy again only when the messages have been handled.
+    if (this.#state === 'standby') this.#state = 'active'
+    await this.#consume(session, signal, well)
+  }
+
+  /** Releases the lock, so that another process may continue. */
+  async #release(): Promise<void> {
+    const session = this.#session
+    this.#session = null
+    await session?.close()
+  }
+
+  #report(error: unknown, { retryMs }: Failure): void {
     const { logger, name } = this.#options
-    const { signal } = this.#stopping
-    let retryMs = RETRY_MIN_MS
-    this.#state = 'standby'
-    while (!signal.aborted) {
-      let session: Session | null = null
-      try {
-        session = await this.#becomeActive()
-        if (session === null) break
-        logger.info({ subscriber: name }, 'subscriber is active')
-        // After a failure it is healthy again only when the messages have been handled.
-        if (this.#state === 'standby') this.#state = 'active'
-        await this.#consume(session, () => {
-          retryMs = RETRY_MIN_MS
-        })
-      } catch (error) {
-        if (signal.aborted) break
-        this.#isStalled ||= error instanceof SourceStalled
-        // The process that has taken over works on: this one is its standby.
-        this.#state = error instanceof FencedOut ? 'standby' : 'failing'
-        this.#failure = error
-        if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
-        else logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
-        await delay(retryMs, undefined, { signal }).catch(() => {})
-        retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
-      } finally {
-        // Releases the session lock, so that another process may continue.
-        await session?.close()
-      }
-    }
+    this.#isStalled ||= error instanceof SourceStalled
+    // The process that has taken over works on: this one is its standby.
+    this.#state = error instanceof FencedOut ? 'standby' : 'failing'
+    this.#failure = error
+    if (error instanceof SessionLost || error instanceof FencedOut) logger.warn({ subscriber: name, retryMs }, error.message)
+    else logger.error({ err: error, subscriber: name, retryMs }, 'subscriber failed, will retry')
   }
 
   /** The session that holds the subscriber's lock; null when stopped while on standby. */
-  async #becomeActive(): Promise<Session | null> {
+  async #becomeActive(signal: AbortSignal): Promise<Session | null> {
     const { url, name, partition } = this.#options
-    const { signal } = this.#stopping
     const client = await connectClient(url, `storefront-${name}`, signal)
     // On standby, `stop` must not wait for a server that does not answer.
     const abandon = () => abandonClient(client)
@@ -149,9 +153,9 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     return null
   }
 
-  async #consume(session: Session, onProgress: () => void): Promise<void> {
+  async #consume(session: Session, stopping: AbortSignal, onProgress: () => void): Promise<void> {
     const { handler, options, pool, openSource } = this.#options
-    const signal = AbortSignal.any([this.#stopping.signal, session.lost])
+    const signal = AbortSignal.any([stopping, session.lost])
     const fence: Fence = { check: (tx) => session.checkFence(tx ?? pool) }
     const source = await openSource(session.client, await (options.lastSequence?.() ?? session.position))
     try {
@@ -197,7 +201,7 @@ class Session {
   readonly #name: string
   readonly #fence: number
   readonly #lost = new AbortController()
-  readonly #pinging: NodeJS.Timeout
+  readonly #pinging: Loop
   readonly client: pg.Client
   /** The subscriber's position when this process became active. */
   readonly position: number
@@ -210,7 +214,8 @@ class Session {
     this.#fence = fence
     this.position = position
     client.on('end', () => this.#lost.abort())
-    this.#pinging = setInterval(() => this.#ping(), PING_MS)
+    this.#pinging = new Loop({ firstMs: PING_MS, everyMs: PING_MS, work: () => this.#ping(), onFailure: () => this.#lost.abort() })
+    void this.#pinging.start()
   }
 
   static async open(client: pg.Client, name: string, partition: string, keepsPosition: boolean): Promise<Session> {
@@ -246,16 +251,19 @@ class Session {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#pinging)
+    void this.#pinging.stop()
     // Without the timeout this would wait forever for a server that is cut off.
-    await Promise.race([this.client.end().catch(() => {}), delay(SESSION_TIMEOUT_MS, undefined, { ref: false })])
+    await withinMs(
+      SESSION_TIMEOUT_MS,
+      this.client.end().catch(() => {}),
+      null,
+    )
     abandonClient(this.client)
   }
 
-  #ping(): void {
-    const answer = this.client.query('select 1').then(() => true)
-    const lose = () => this.#lost.abort()
-    Promise.race([answer, delay(SESSION_TIMEOUT_MS, false, { ref: false })]).then((isAlive) => isAlive || lose(), lose)
+  async #ping(): Promise<void> {
+    const answer = await withinMs(SESSION_TIMEOUT_MS, this.client.query('select 1'), null)
+    if (answer === null) this.#lost.abort()
   }
 
   #fencedOut(): FencedOut {
