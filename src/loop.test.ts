@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Failure, Loop, type LoopOptions } from './loop.ts'
+import { every, type Failure, Loop, type LoopOptions } from './loop.ts'
 
 /** A loop on a clock that moves by `tick`, with what it did and reported. */
 function createLoop(t: TestContext, options: Partial<LoopOptions> = {}) {
@@ -255,4 +255,26 @@ test('the next round waits until a failure has been handled', async (t) => {
   handled.resolve()
   await tick(100)
   assert.equal(seen.rounds, 2)
+})
+
+test('every calls again and again after a pause, until it is ended', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let calls = 0
+  const end = every(100, () => {
+    calls += 1
+  })
+  for (const [ms, expected] of [
+    [99, 0],
+    [1, 1],
+    [100, 2],
+  ] as const) {
+    t.mock.timers.tick(ms)
+    await nextTurn()
+    assert.equal(calls, expected)
+  }
+  end()
+  end()
+  t.mock.timers.tick(1_000)
+  await nextTurn()
+  assert.equal(calls, 2)
 })

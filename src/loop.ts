@@ -111,3 +111,18 @@ export class Loop {
     this.#options.onRecovered?.()
   }
 }
+
+/**
+ * Calls `work`, which must not throw, after `ms` and again after each further `ms`, and returns a function that ends it. `ref: false` lets the
+ * process end meanwhile.
+ */
+export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
+  const loop = new Loop({
+    ...{ firstMs: ms, everyMs: ms, work, ref },
+    onFailure(error) {
+      throw error
+    },
+  })
+  void loop.start()
+  return () => void loop.stop()
+}

@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { ensureIncarnation, type IncarnationOptions } from '../audit/restore/ensure-incarnation.ts'
 import { endEverySession } from '../auth/sessions.ts'
@@ -11,6 +10,7 @@ import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import { releaseRestoredJobs } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
+import { Loop } from '../loop.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
 import { createPartition, createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
@@ -108,47 +108,44 @@ const RECHECK_MS = 5_000
 export class PublishingCheck {
   readonly #config: Config
   readonly #options: Options
-  readonly #stopping = new AbortController()
-  #rechecking: Promise<void> | null = null
+  readonly #loop: Loop
+  /** The lake is to be compared with the database when it is back. */
+  #isDue = false
 
   constructor(config: Config, options: Options) {
     this.#config = config
     this.#options = options
+    this.#loop = new Loop({
+      everyMs: RECHECK_MS,
+      work: (signal) => this.#recheck(signal),
+      onFailure: (error) => options.logger.debug({ reason: reasonOf(error) }, 'the lake cannot be compared yet'),
+    })
   }
 
   /** `signal` ends the wait for a lake that does not answer. */
   readonly beforePublishing = (signal: AbortSignal): Promise<void> =>
     ensureIncarnationOf(this.#config, { ...this.#options, signal, onLakeAway: (error) => this.#compareLater(error) })
 
-  async start(): Promise<void> {}
+  start(): Promise<void> {
+    return this.#loop.start()
+  }
 
-  async stop(): Promise<void> {
-    this.#stopping.abort()
-    await this.#rechecking
+  stop(): Promise<void> {
+    return this.#loop.stop()
   }
 
   #compareLater(error: unknown): void {
-    if (this.#rechecking !== null || this.#stopping.signal.aborted) return
+    if (this.#isDue || this.#loop.isStopped) return
     const { logger } = this.#options
     logger.warn({ reason: reasonOf(error) }, 'the lake cannot be read: events are published, and compared with it when it is back')
-    this.#rechecking = this.#recheck().finally(() => {
-      this.#rechecking = null
-    })
+    this.#isDue = true
   }
 
-  async #recheck(): Promise<void> {
-    const { signal } = this.#stopping
-    while (!signal.aborted) {
-      await delay(RECHECK_MS, undefined, { signal }).catch(() => {})
-      if (signal.aborted) return
-      try {
-        await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true, signal })
-        this.#options.logger.info('the lake is back, and was compared with the database')
-        return
-      } catch (error) {
-        this.#options.logger.debug({ reason: reasonOf(error) }, 'the lake cannot be compared yet')
-      }
-    }
+  async #recheck(signal: AbortSignal): Promise<void> {
+    if (!this.#isDue) return
+    await ensureIncarnationOf(this.#config, { ...this.#options, isThorough: true, signal })
+    this.#isDue = false
+    this.#options.logger.info('the lake is back, and was compared with the database')
   }
 }
 

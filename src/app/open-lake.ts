@@ -1,5 +1,4 @@
 import { existsSync } from 'node:fs'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { dataFolder, hasCluster } from '../db/embedded/data-folder.ts'
@@ -8,6 +7,7 @@ import { OperatorError } from '../errors.ts'
 import { type LakeStore, UnsuitableBucket } from '../lake/lake-store.ts'
 import { type LakePlace, openLakeStore } from '../lake/open-lake-store.ts'
 import { LakeQueries } from '../lake/run-query.ts'
+import { withinMs } from '../within-ms.ts'
 
 /** The data lake of the settings. */
 export function openLake(config: Config): Promise<LakeStore> {
@@ -20,7 +20,11 @@ const PROBE_MS = 5_000
 export async function openSuitableLake(config: Config, logger: Logger): Promise<LakeStore> {
   const lake = await openLake(config)
   try {
-    const isChecked = await Promise.race([lake.assertSuitable().then(() => true), delay(PROBE_MS, false, { ref: false })])
+    const isChecked = await withinMs(
+      PROBE_MS,
+      lake.assertSuitable().then(() => true),
+      false,
+    )
     if (!isChecked) logger.warn({ seconds: PROBE_MS / 1_000 }, 'the lake does not answer: events wait in the topic')
   } catch (error) {
     if (error instanceof UnsuitableBucket) {

@@ -21,18 +21,6 @@ import { ChangeStream } from './change-stream.ts'
 import { ORDER_SOURCE } from './order-source.ts'
 import type { Commit } from './slot-reader.ts'
 
-test('stop may come before start and twice, and start twice', async (t) => {
-  const db = await makeStreamDatabase(t)
-  await new ChangeStream({ source: ORDER_SOURCE, url: db.url, slotName: db.slotName, onCommits: async () => {}, logger: silent }).stop()
-  const stream = await startStream(t, db, async () => {})
-  await stream.start()
-  await eventually(async () => (await readerPid(db)) ?? undefined)
-  await Promise.all([stream.stop(), stream.stop()])
-  await stream.stop()
-  assert.equal(stream.state, 'stopped')
-  await eventually(async () => (await readerPid(db)) === null, { what: 'a free slot' })
-})
-
 test('stop right after start leaves the slot free', async (t) => {
   const db = await makeStreamDatabase(t)
   for (let round = 0; round < 5; round++) {

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
+import { type Failure, Loop } from '../loop.ts'
 import { type ChangeStreamOptions, type Commit, type RowChange, SlotReader } from './slot-reader.ts'
 
 const STANDBY_RETRY_MS = 500
@@ -23,8 +23,7 @@ export interface WatchedStream {
  */
 export class ChangeStream<Row extends object, Previous extends keyof Row> implements WatchedStream {
   readonly #options: ChangeStreamOptions<Row, Previous>
-  readonly #stopping = new AbortController()
-  #running: Promise<void> | null = null
+  readonly #loop: Loop
   #reader: SlotReader<Row, Previous> | null = null
   readonly #progress = { changes: 0, lastAt: null as Date | null }
   /** Position of the newest commit that `onCommits` failed on; null once that position or a later one is confirmed. */
@@ -36,6 +35,11 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
 
   constructor(options: ChangeStreamOptions<Row, Previous>) {
     this.#options = options
+    this.#loop = new Loop({
+      ...{ everyMs: 0, retryMs: RETRY_MIN_MS, retryMaxMs: RETRY_MAX_MS },
+      work: (signal, well) => this.#read(signal, well),
+      onFailure: (error, failure) => this.#onFailed(error, failure),
+    })
   }
 
   /** For readiness: `standby` is healthy. `failing` lasts until the commits that failed are confirmed, by this process or another. */
@@ -52,15 +56,15 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     return { ...this.#progress }
   }
 
-  async start(): Promise<void> {
-    this.#running ??= this.#run()
+  start(): Promise<void> {
+    return this.#loop.start()
   }
 
-  /** Waits for the in-flight batch, confirms it and releases the slot. Idempotent. */
+  /** Waits for the in-flight batch, confirms it and releases the slot. */
   async stop(): Promise<void> {
-    this.#stopping.abort()
+    const stopped = this.#loop.stop()
     await this.#reader?.stop()
-    await this.#running
+    await stopped
     this.#state = 'stopped'
   }
 
@@ -82,41 +86,35 @@ export class ChangeStream<Row extends object, Previous extends keyof Row> implem
     this.#state = 'active'
   }
 
-  async #run(): Promise<void> {
-    const { logger, slotName } = this.#options
-    let retryMs = RETRY_MIN_MS
-    while (!this.#stopping.signal.aborted) {
-      try {
-        await this.#options.beforeOpening?.(this.#stopping.signal)
-        this.#reader = await SlotReader.open({
-          ...this.#options,
-          onCommits: (commits) => this.#deliver(commits),
-          onConfirmed: (position) => this.#onConfirmed(position),
-          signal: this.#stopping.signal,
-        })
-        if (this.#stopping.signal.aborted) await this.#reader.stop()
-        logger.info({ slot: slotName }, 'change stream is active')
-        if (this.#failedAt === null) this.#state = 'active'
-        this.#logged = null
-        await this.#reader.ended
-        retryMs = RETRY_MIN_MS
-      } catch (error) {
-        if (this.#stopping.signal.aborted) break
-        const isTaken = sqlState(error) === OBJECT_IN_USE
-        if (this.#reader?.hasProgressed) retryMs = RETRY_MIN_MS
-        this.#state = isTaken ? 'standby' : 'failing'
-        this.#failure = error
-        if (!isTaken) await this.#onFailed(error, retryMs)
-        await delay(isTaken ? STANDBY_RETRY_MS : retryMs, undefined, { signal: this.#stopping.signal }).catch(() => {})
-        retryMs = Math.min(retryMs * 2, RETRY_MAX_MS)
-      } finally {
-        this.#reader = null
-      }
+  /** Reads from the slot until its connection ends. Returns the pause before the next attempt: another reader may have it. */
+  async #read(signal: AbortSignal, well: () => void): Promise<number> {
+    try {
+      await this.#options.beforeOpening?.(signal)
+      this.#reader = await SlotReader.open({
+        ...this.#options,
+        onCommits: (commits) => this.#deliver(commits).then(well),
+        onConfirmed: (position) => this.#onConfirmed(position),
+        signal,
+      })
+      if (signal.aborted) await this.#reader.stop()
+      this.#options.logger.info({ slot: this.#options.slotName }, 'change stream is active')
+      if (this.#failedAt === null) this.#state = 'active'
+      this.#logged = null
+      await this.#reader.ended
+      return 0
+    } catch (error) {
+      if (signal.aborted || sqlState(error) !== OBJECT_IN_USE) throw error
+      this.#state = 'standby'
+      return STANDBY_RETRY_MS
+    } finally {
+      this.#reader = null
     }
   }
 
-  async #onFailed(error: unknown, retryMs: number): Promise<void> {
+  async #onFailed(error: unknown, { retryMs }: Failure): Promise<void> {
     const { logger, slotName, onFailed } = this.#options
+    this.#state = 'failing'
+    this.#failure = error
     const message = error instanceof Error ? error.message : String(error)
     logger[message === this.#logged ? 'debug' : 'error']({ err: error, slot: slotName, retryMs }, 'change stream failed, will retry')
     this.#logged = message

@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { every } from '../loop.ts'
 import type { OrderRecord } from '../orders/events.ts'
+import { withinMs } from '../within-ms.ts'
 import { type Lsn, PgoutputReader, type RowShape, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
 
@@ -105,9 +107,8 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   #confirmedAt = Number.NEGATIVE_INFINITY
   /** Ends the pause between two calls of `beforeConfirming`. */
   readonly #ending = new AbortController()
-  #statusTimer: NodeJS.Timeout | undefined
+  #endStatus = () => {}
   #stopping = false
-  hasProgressed = false
   ended: Promise<void> = Promise.resolve()
 
   private constructor(options: SlotReaderOptions<Row, Previous>) {
@@ -126,7 +127,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       publication,
     })
     // Confirms nothing: without a sign of life the server would end a stream whose `onOpened` takes long, again after each attempt.
-    const signs = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
+    const endSigns = every(STATUS_INTERVAL_MS, () => connection.confirm(0n))
     const closed = new AbortController()
     try {
       connection.pause()
@@ -137,13 +138,13 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       await connection.close().catch(() => {})
       throw error
     } finally {
-      clearInterval(signs)
+      endSigns()
     }
     // Not set earlier: nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection
     // Reported here because an idle server sends nothing about what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))
-    reader.#statusTimer = setInterval(() => reader.#sendStatus(), STATUS_INTERVAL_MS)
+    reader.#endStatus = every(STATUS_INTERVAL_MS, () => reader.#sendStatus())
     reader.ended = reader.#untilEnd(connection)
     reader.ended.catch(() => {})
     // Messages may have arrived before `#connection` was set.
@@ -156,7 +157,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     try {
       await Promise.race([connection.ended, this.#failure.promise])
     } finally {
-      clearInterval(this.#statusTimer)
+      this.#endStatus()
       this.#stopping = true
       await this.#draining
       await this.#untilConfirmed()
@@ -253,7 +254,6 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
       await this.#options.onCommits(batch.map(({ end, changes }) => ({ position: this.#position(end), changes })))
       const whole = batch.findLast(({ isPart }) => !isPart)
       if (whole !== undefined) this.#advance(whole.end)
-      this.hasProgressed = true
       this.#connection?.resume()
     }
   }
@@ -295,7 +295,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
   /** Waits at most two seconds: the next reader gets the rest again. */
   async #untilConfirmed(): Promise<void> {
     this.#ending.abort()
-    await Promise.race([this.#confirming, delay(STOP_PATIENCE_MS, undefined, { ref: false })])
+    await withinMs(STOP_PATIENCE_MS, this.#confirming, null)
   }
 
   /** Confirms the position and is a sign of life. Position 0 confirms nothing. */

@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import type { Service } from '../app/service.ts'
 import type { Config } from '../config.ts'
+import { every, Loop } from '../loop.ts'
 
 const PROGRAM = fileURLToPath(new URL('api-worker.ts', import.meta.url))
 const STRIP_TYPES = new URL('../../bin/strip-types.mjs', import.meta.url).href
@@ -22,31 +22,32 @@ const MAX_UNANSWERED_AT_START = 24
 
 /** Further processes of the API, one for each config. One that ends is started again, with growing pauses. */
 export function createApiWorkers(configs: readonly Config[], logger: Logger): Service {
-  const stopping = new AbortController()
-  let running: Promise<void>[] = []
+  const loops = configs.map((config, index) => keepRunning(config, index + 2, logger))
   return {
     /** Does not wait for them: this process answers already. */
     async start() {
-      running = configs.map((config, index) => keepRunning(config, index + 2, stopping.signal, logger))
+      for (const loop of loops) await loop.start()
     },
     async stop() {
-      stopping.abort()
-      await Promise.all(running)
+      await Promise.all(loops.map((loop) => loop.stop()))
     },
   }
 }
 
-async function keepRunning(config: Config, number: number, signal: AbortSignal, logger: Logger): Promise<void> {
-  let pauseMs = MIN_PAUSE_MS
-  while (!signal.aborted) {
-    const startedAt = performance.now()
-    const reason = await runWorker(config, signal).catch((error: Error) => error.message)
-    if (signal.aborted) return
-    logger.error({ api_process: number, reason }, 'a process of the API ended; it is started again with pauses')
-    if (performance.now() - startedAt > STABLE_RUN_MS) pauseMs = MIN_PAUSE_MS
-    await delay(pauseMs, undefined, { signal }).catch(() => {})
-    pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
-  }
+function keepRunning(config: Config, number: number, logger: Logger): Loop {
+  return new Loop({
+    ...{ everyMs: 0, retryMs: MIN_PAUSE_MS, retryMaxMs: MAX_PAUSE_MS },
+    async work(signal, well) {
+      const startedAt = performance.now()
+      const reason = await runWorker(config, signal)
+      if (performance.now() - startedAt > STABLE_RUN_MS) well()
+      throw new Error(reason)
+    },
+    onFailure(error) {
+      const reason = (error as Error).message
+      logger.error({ api_process: number, reason }, 'a process of the API ended; it is started again with pauses')
+    },
+  })
 }
 
 /**
@@ -91,7 +92,7 @@ function describeEnd([code, signal]: unknown[]): string {
 function killWhenSilent(child: ChildProcess) {
   let unanswered = MAX_UNANSWERED - MAX_UNANSWERED_AT_START
   let wasSilent = false
-  const timer = setInterval(() => {
+  const stop = every(PING_EVERY_MS, () => {
     if (unanswered >= MAX_UNANSWERED) {
       wasSilent = true
       child.kill('SIGKILL')
@@ -99,7 +100,7 @@ function killWhenSilent(child: ChildProcess) {
     }
     unanswered += 1
     child.send('ping', () => {})
-  }, PING_EVERY_MS)
+  })
   child.on('message', () => {
     unanswered = 0
   })
@@ -107,6 +108,6 @@ function killWhenSilent(child: ChildProcess) {
     get wasSilent() {
       return wasSilent
     },
-    stop: () => clearInterval(timer),
+    stop,
   }
 }

@@ -1,4 +1,5 @@
 import type { WriteStream } from 'node:tty'
+import { every } from '../loop.ts'
 
 /** One line that is rewritten while long work is in progress. */
 export interface Progress {
@@ -21,13 +22,13 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
   let text = ''
   if (!stream.isTTY) {
     const log = () => text === '' || stream.write(`${text} … ${Math.floor((performance.now() - startedAt) / 1_000)} s\n`)
-    const logging = setInterval(log, LOGGED_EVERY_MS).unref()
+    const end = every(LOGGED_EVERY_MS, log, { ref: false })
     return {
       show(next) {
         text = next
       },
       clear() {},
-      end: () => clearInterval(logging),
+      end,
     }
   }
   const clear = () => {
@@ -39,7 +40,7 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
     // A longer line would be wrapped, and only its last part is rewritten.
     stream.write(`${CLEAR_LINE}${line.slice(0, Math.max(20, stream.columns || 80) - 1)}`)
   }
-  const timer = setInterval(() => text === '' || draw(), EVERY_MS).unref()
+  const endTicks = every(EVERY_MS, () => text === '' || draw(), { ref: false })
   return {
     show(next) {
       text = next
@@ -47,7 +48,7 @@ export function createProgress(stream: Pick<WriteStream, 'isTTY' | 'columns' | '
     },
     clear,
     end() {
-      clearInterval(timer)
+      endTicks()
       clear()
       text = ''
     },

@@ -1,8 +1,9 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { type AuditKind, finishRun, type RunOutcome, recordRun, reportRun } from '../audit/audit-runs.ts'
 import type { OnStep } from '../audit/on-step.ts'
 import type { VerifyReport } from '../audit/verify/verify.ts'
 import { OperatorError } from '../errors.ts'
+import { every } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
 import type { Contexts, Terminal } from './command.ts'
 import { explainError } from './explain-error.ts'
 import { withProgress } from './progress.ts'
@@ -10,6 +11,7 @@ import { withProgress } from './progress.ts'
 const EVERY_MS = 1_000
 const HEARTBEAT_MS = 5_000
 const PATIENCE_MS = 5_000
+const LATE = Symbol('late')
 const MAX_EXAMPLES = 20
 const MAX_EXAMPLE_LENGTH = 300
 const MAX_OUTPUT = 30_000
@@ -62,7 +64,7 @@ class Recording implements AuditRecord {
   #writtenStep: string | null = null
   #writtenAt = performance.now()
   #isWriting = false
-  #timer: NodeJS.Timeout | undefined
+  #endBeats = () => {}
 
   private constructor(context: Contexts['database']) {
     this.#context = context
@@ -84,7 +86,7 @@ class Recording implements AuditRecord {
     if (known === '') throw new OperatorError(`the run ${id} is over, or was never recorded`)
     recording.#id = known
     // It must not keep a process alive whose work has ended.
-    if (known !== null) recording.#timer = setInterval(() => void recording.#beat(), EVERY_MS).unref()
+    if (known !== null) recording.#endBeats = every(EVERY_MS, () => void recording.#beat(), { ref: false })
     return recording
   }
 
@@ -107,7 +109,7 @@ class Recording implements AuditRecord {
   }
 
   async finish(exitStatus: number, { isFailed = false } = {}): Promise<void> {
-    clearInterval(this.#timer)
+    this.#endBeats()
     const id = this.#id
     if (id === null) return
     const outcome: RunOutcome = { exitStatus, result: isFailed ? null : this.#result, output: this.#output }
@@ -130,21 +132,16 @@ class Recording implements AuditRecord {
 
   /** Null when the database does not record it, in time or at all. */
   async #try<T>(work: () => Promise<T>): Promise<T | null> {
-    const giveUp = new AbortController()
     try {
-      const late = delay(PATIENCE_MS, undefined, { signal: giveUp.signal }).then(() => {
-        throw new Error(`the database did not answer within ${PATIENCE_MS / 1_000} s`)
-      })
-      late.catch(() => {})
-      return await Promise.race([work(), late])
+      const answer = await withinMs(PATIENCE_MS, work(), LATE)
+      if (answer === LATE) throw new Error(`the database did not answer within ${PATIENCE_MS / 1_000} s`)
+      return answer
     } catch (error) {
       this.#context.logger.warn(
         { reason: error instanceof Error ? error.message : String(error) },
         'this run is not recorded for the console',
       )
       return null
-    } finally {
-      giveUp.abort()
     }
   }
 }

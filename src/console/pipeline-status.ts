@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { type AuditRun, findLastRun } from '../audit/audit-runs.ts'
 import { countDeadLetters, type ListedDeadLetter, listNewestDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus, type SlotStatus } from '../change-stream/replication-slot.ts'
@@ -9,6 +8,7 @@ import { splitSuperseded } from '../lake/lake-names.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { findActiveSubscribers, lagBehind, listSubscriberPositions } from '../topic/subscriber-lag.ts'
 import type { Subscription, Topic } from '../topic/topic.ts'
+import { withinMs } from '../within-ms.ts'
 
 /** The subscribers of a store, in the order in which they are shown. */
 const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
@@ -178,19 +178,14 @@ class Part<T> {
     if (this.#last !== null && performance.now() - this.#last.at < this.#keptMs) return { value: this.#last.value, reason: null }
     // One that hangs is not asked a second time meanwhile.
     this.#inFlight ??= this.#readOnce()
-    const giveUp = new AbortController()
     try {
-      const late = delay(TIMEOUT_MS, LATE, { signal: giveUp.signal })
-      late.catch(() => {})
-      const value = await Promise.race([this.#inFlight, late])
+      const value = await withinMs(TIMEOUT_MS, this.#inFlight, LATE)
       return value === LATE
         ? { value: null, reason: `it does not answer within ${TIMEOUT_MS / 1_000} s` }
         : { value: value as T, reason: null }
     } catch (error) {
       const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
       return { value: null, reason: line.slice(0, MAX_REASON) || 'it cannot be read' }
-    } finally {
-      giveUp.abort()
     }
   }
 

@@ -1,6 +1,7 @@
 import { Server, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { every } from '../loop.ts'
 import type { HttpServer } from './http-server.ts'
 
 /** A connection that is idle for this long after the drain began has no request on its way. */
@@ -45,10 +46,10 @@ export async function drain(server: HttpServer, patienceMs: number, second: Serv
     http.prependListener('request', (_request, response) => response.setHeader('connection', 'close'))
     const closed = stopListening(http, second)
     // Repeated: a connection becomes idle when a long request ends.
-    const linger = setInterval(() => http.closeIdleConnections(), LINGER_MS)
+    const endLinger = every(LINGER_MS, () => http.closeIdleConnections())
     const impatience = setTimeout(() => http.closeAllConnections(), patienceMs)
     await closed
-    clearInterval(linger)
+    endLinger()
     clearTimeout(impatience)
   }
   await server.close()

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
+import { every } from '../loop.ts'
 import type { HttpServer } from './http-server.ts'
 import { type LoadClass, SHED_CLASSES, type ShedClass } from './load-class.ts'
 import { costOf, REQUEST_COSTS } from './request-cost.ts'
@@ -44,19 +45,23 @@ export class LoadShedder {
 
   /** Measures while the server listens. */
   watch(server: HttpServer): void {
-    let timer: NodeJS.Timeout | undefined
+    let end = () => {}
     server.addHook('onListen', (done) => {
       let lastAt = performance.now()
-      timer = setInterval(() => {
-        const now = performance.now()
-        const elapsedMs = now - lastAt
-        lastAt = now
-        server.server.getConnections((_error, connections = 0) => this.step(elapsedMs, connections))
-      }, TICK_MS).unref()
+      end = every(
+        TICK_MS,
+        () => {
+          const now = performance.now()
+          const elapsedMs = now - lastAt
+          lastAt = now
+          server.server.getConnections((_error, connections = 0) => this.step(elapsedMs, connections))
+        },
+        { ref: false },
+      )
       done()
     })
     server.addHook('onClose', (_server, done) => {
-      clearInterval(timer)
+      end()
       done()
     })
   }

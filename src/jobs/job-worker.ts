@@ -1,6 +1,6 @@
 import type { Job as FetchedJob, PgBoss } from 'pg-boss'
 import type { Logger } from 'pino'
-import { Loop } from '../loop.ts'
+import { every, Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 import { DeferredJobs } from './deferred-jobs.ts'
 import { groupCalls } from './group-calls.ts'
@@ -91,7 +91,7 @@ class Worker<Data extends object> implements JobWorker {
   readonly #receivers: Receivers
   readonly #deferred: DeferredJobs
   readonly #loop: Loop
-  readonly #heartbeat: Loop
+  #endHeartbeat = () => {}
   #stopped: Promise<void> | undefined
   readonly #running = new Set<Held<Data>>()
   readonly #ends = new Set<Promise<void>>()
@@ -110,10 +110,11 @@ class Worker<Data extends object> implements JobWorker {
     this.#queue = queue
     this.#options = options
     const everyMs = (options.pollSeconds ?? POLL_SECONDS) * 1_000
-    const onFailure = (error: unknown) => this.#report(error as Error)
-    this.#loop = new Loop({ everyMs, work: async () => ((await this.#round()) ? 0 : everyMs), onFailure })
-    // Not awaited: a heartbeat that hangs holds up neither the next one nor the stop.
-    this.#heartbeat = new Loop({ firstMs: HEARTBEAT_MS, everyMs: HEARTBEAT_MS, work: () => void this.#beat(), onFailure })
+    this.#loop = new Loop({
+      everyMs,
+      work: async () => ((await this.#round()) ? 0 : everyMs),
+      onFailure: (error) => this.#report(error as Error),
+    })
     this.#handler = handler
     this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
     this.#deferred = new DeferredJobs(boss.getDb(), queue)
@@ -139,7 +140,7 @@ class Worker<Data extends object> implements JobWorker {
 
   start(): void {
     void this.#loop.start()
-    void this.#heartbeat.start()
+    this.#endHeartbeat = every(HEARTBEAT_MS, () => void this.#beat())
   }
 
   stop(): Promise<void> {
@@ -152,7 +153,7 @@ class Worker<Data extends object> implements JobWorker {
     clearTimeout(this.#releasing)
     await this.#putBack(this.#waiting.splice(0))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
-    await this.#heartbeat.stop()
+    this.#endHeartbeat()
     // They run again now, and not after a missed heartbeat.
     if (this.#running.size > 0) await this.#boss.fail(this.#queue, [...this.#running]).catch((error: Error) => this.#report(error))
   }

@@ -1,8 +1,9 @@
-import { setTimeout as delay, setImmediate } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { reasonOf } from '../db/loggable-error.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { type Fence, FencedOut, type MessageHandler, type TopicEvent } from '../topic/topic.ts'
+import { withinMs } from '../within-ms.ts'
 import type { LakeDataset } from './lake-dataset.ts'
 import { LakeFiles, type PendingRow } from './lake-files.ts'
 import type { LakeStore } from './lake-store.ts'
@@ -95,7 +96,12 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     this.#generation += 1
     this.#clearTimer()
     try {
-      await Promise.race([this.flush(), failAfter(STOP_PATIENCE_MS)])
+      const isLate = await withinMs(
+        STOP_PATIENCE_MS,
+        this.flush().then(() => false),
+        true,
+      )
+      if (isLate) throw new Error(`the lake was not written within ${STOP_PATIENCE_MS} ms`)
     } catch (error) {
       this.#options.logger.error(
         { err: error, rows: this.#buffer.length },
@@ -160,7 +166,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     if (silentMs > HANGS_AFTER_MS) return `the storage has not answered for ${Math.round(silentMs / 1_000)} s`
     // One that hangs is not tried a second time: each would occupy a thread of the process.
     if (this.#probe === null || (this.#probe.isAnswered && now - this.#probe.at > PROBE_EVERY_MS)) this.#probe = this.#beginProbe(now)
-    return Promise.race([this.#probe.failure, delay(PROBE_EVERY_MS, null, { ref: false })])
+    return withinMs(PROBE_EVERY_MS, this.#probe.failure, null)
   }
 
   #beginProbe(at: number) {
@@ -269,9 +275,4 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     for (const timer of [this.#timer, this.#quietTimer]) if (timer !== null) clearTimeout(timer)
     this.#timer = this.#quietTimer = null
   }
-}
-
-async function failAfter(ms: number): Promise<never> {
-  await delay(ms, undefined, { ref: false })
-  throw new Error(`the lake was not written within ${ms} ms`)
 }

@@ -24,6 +24,7 @@ import type { Logger } from 'pino'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { TracesConfig } from '../config/traces.ts'
 import { isSampled, isTraceparent, newTraceparent, readTraceparent, spanIdOf, traceIdOf } from '../traceparent.ts'
+import { withinMs } from '../within-ms.ts'
 import { createSpanExporter } from './span-exporter.ts'
 import { type RequestSpan, SPANS, type Span, type SpanAttributes, type TracedPart, type Tracing } from './tracing.ts'
 
@@ -147,10 +148,11 @@ export function createTracing(config: TracesConfig, logger: Logger): Tracing {
   }
 
   async function shutDown(): Promise<void> {
-    const patience = Promise.withResolvers<void>()
-    const timer = setTimeout(patience.resolve, STOP_MS)
-    await Promise.race([provider.shutdown().catch(() => {}), patience.promise])
-    clearTimeout(timer)
+    await withinMs(
+      STOP_MS,
+      provider.shutdown().catch(() => {}),
+      null,
+    )
     exporter.abort()
     diag.disable()
   }

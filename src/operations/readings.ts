@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Gauge } from 'prom-client'
+import { withinMs } from '../within-ms.ts'
 
 /** A value of a gauge; null removes the previous value. */
 export interface Reading {
@@ -44,9 +44,7 @@ export class Readings {
     source.inFlight ??= this.#read(source).finally(() => {
       source.inFlight = null
     })
-    const giveUp = new AbortController()
-    const isRead = await Promise.race([source.inFlight, delay(TIMEOUT_MS, false, { signal: giveUp.signal }).catch(() => false)])
-    giveUp.abort()
+    const isRead = await withinMs(TIMEOUT_MS, source.inFlight, false)
     if (!isRead) forget(source.last)
     this.#ok.set({ source: source.name }, isRead ? 1 : 0)
   }

@@ -8,6 +8,7 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import type { TracesConfig } from '../config/traces.ts'
 import { OperatorError } from '../errors.ts'
+import { every } from '../loop.ts'
 
 // Exports that wait for the receiver: each has up to OTEL_BSP_MAX_EXPORT_BATCH_SIZE spans.
 const EXPORTS_IN_FLIGHT = 4
@@ -62,12 +63,12 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
     export(spans, done) {
       let isLate = false
       // The SDK's own timeout begins again with each byte that arrives. Other exports that this cuts are retried.
-      const deadline = setInterval(() => {
+      const endDeadline = every(config.timeoutMs, () => {
         isLate = true
         cutConnections()
-      }, config.timeoutMs)
+      })
       sender.export(spans, ({ code, error }) => {
-        clearInterval(deadline)
+        endDeadline()
         const reason = isLate ? new Error(`no complete answer within ${config.timeoutMs} ms`) : (error ?? new Error('unknown'))
         if (!isAborted) report(code === 0 ? undefined : reason, spans.length)
         // It is logged already; the SDK would log every failure.

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { abandonClient, connectClient, type Pool } from '../db/pool.ts'
 import { literal, sql } from '../db/sql.ts'
-import { type Failure, Loop } from '../loop.ts'
+import { every, type Failure, Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 import { partitionMessages } from './partition-messages.ts'
 import {
@@ -201,7 +201,7 @@ class Session {
   readonly #name: string
   readonly #fence: number
   readonly #lost = new AbortController()
-  readonly #pinging: Loop
+  readonly #endPings: () => void
   readonly client: pg.Client
   /** The subscriber's position when this process became active. */
   readonly position: number
@@ -214,8 +214,7 @@ class Session {
     this.#fence = fence
     this.position = position
     client.on('end', () => this.#lost.abort())
-    this.#pinging = new Loop({ firstMs: PING_MS, everyMs: PING_MS, work: () => this.#ping(), onFailure: () => this.#lost.abort() })
-    void this.#pinging.start()
+    this.#endPings = every(PING_MS, () => this.#ping())
   }
 
   static async open(client: pg.Client, name: string, partition: string, keepsPosition: boolean): Promise<Session> {
@@ -251,7 +250,7 @@ class Session {
   }
 
   async close(): Promise<void> {
-    void this.#pinging.stop()
+    this.#endPings()
     // Without the timeout this would wait forever for a server that is cut off.
     await withinMs(
       SESSION_TIMEOUT_MS,
@@ -261,9 +260,9 @@ class Session {
     abandonClient(this.client)
   }
 
-  async #ping(): Promise<void> {
-    const answer = await withinMs(SESSION_TIMEOUT_MS, this.client.query('select 1'), null)
-    if (answer === null) this.#lost.abort()
+  #ping(): void {
+    const lose = () => this.#lost.abort()
+    withinMs(SESSION_TIMEOUT_MS, this.client.query('select 1'), null).then((answer) => answer ?? lose(), lose)
   }
 
   #fencedOut(): FencedOut {

@@ -5,6 +5,7 @@ import { findForeignReason, PUBLICATION } from '../../change-stream/replication-
 import type { Pool } from '../../db/pool.ts'
 import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
 import { OperatorError } from '../../errors.ts'
+import { every } from '../../loop.ts'
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
@@ -60,10 +61,10 @@ export async function holdSlot(url: string, slotName: string): Promise<{ release
   // Discards messages without confirming them, so the next reader receives them.
   const connection = await whileInUse(() => openReplication(url, slotName, () => {}, { publication: PUBLICATION }))
   connection.pause()
-  const timer = setInterval(() => connection.confirm(0n), STATUS_INTERVAL_MS)
+  const endSigns = every(STATUS_INTERVAL_MS, () => connection.confirm(0n))
   return {
     async release() {
-      clearInterval(timer)
+      endSigns()
       await connection.close().catch(() => {})
     },
   }

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { confirmIncarnation } from '../../db/confirm-incarnation.ts'
@@ -16,6 +15,7 @@ import {
   UNRECONCILED,
 } from '../../topic/incarnations.ts'
 import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from '../../topic/topic.ts'
+import { withinMs } from '../../within-ms.ts'
 import { type ComparedStores, type DataLoss, findDataLoss } from './find-data-loss.ts'
 
 export interface IncarnationOptions extends ComparedStores {
@@ -107,7 +107,11 @@ const LONG_LAKE_PATIENCE_MS = 60_000
 
 /** Throws when the end of the lake cannot be read in time. */
 async function assertAnswers(lake: LakeStore, patienceMs: number): Promise<void> {
-  const isListed = await Promise.race([findLakeEnd(lake).then(() => true), delay(patienceMs, false, { ref: false })])
+  const isListed = await withinMs(
+    patienceMs,
+    findLakeEnd(lake).then(() => true),
+    false,
+  )
   if (!isListed) throw new Error(`the lake ${lake.locate('')} did not answer within ${patienceMs / 1_000} s`)
 }
 

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { Loop } from '../../loop.ts'
 import type { Server } from './postgres-server.ts'
 
 const MIN_PAUSE_MS = 500
@@ -17,14 +17,18 @@ interface SupervisionOptions {
 export class SupervisedServer {
   #server: Server
   readonly #options: SupervisionOptions
-  readonly #stopping = new AbortController()
-  readonly #watching: Promise<void>
+  readonly #loop: Loop
   #failure: string | null = null
 
   constructor(server: Server, options: SupervisionOptions) {
     this.#server = server
     this.#options = options
-    this.#watching = this.#watch()
+    this.#loop = new Loop({
+      ...{ everyMs: 0, retryMs: MIN_PAUSE_MS, retryMaxMs: MAX_PAUSE_MS },
+      work: (signal, well) => this.#run(signal, well),
+      onFailure: (error) => this.#reportDown(error instanceof Error ? error.message : String(error)),
+    })
+    void this.#loop.start()
   }
 
   /** Why no server is running; null while one is. */
@@ -34,37 +38,24 @@ export class SupervisedServer {
 
   /** Idempotent. */
   async stop(how: 'now' | 'wait'): Promise<void> {
-    this.#stopping.abort()
-    await this.#watching
+    await this.#loop.stop()
     await this.#server.stop(how)
   }
 
-  async #watch(): Promise<void> {
-    const { signal } = this.#stopping
-    const stopped = new Promise<null>((resolve) => signal.addEventListener('abort', () => resolve(null)))
-    let pauseMs = MIN_PAUSE_MS
-    while (!signal.aborted) {
-      const startedAt = performance.now()
-      const reason = await Promise.race([this.#server.unexpectedExit, stopped])
-      if (reason === null) return
-      if (performance.now() - startedAt > STABLE_RUN_MS) pauseMs = MIN_PAUSE_MS
-      this.#reportDown(reason)
-      while (this.#failure !== null && !signal.aborted) {
-        await delay(pauseMs, undefined, { signal }).catch(() => {})
-        pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)
-        if (!signal.aborted) await this.#restart()
-      }
-    }
-  }
-
-  async #restart(): Promise<void> {
-    try {
+  /** Runs the server until it exits, which is a failure. */
+  async #run(signal: AbortSignal, well: () => void): Promise<'done'> {
+    if (this.#failure !== null) {
       this.#server = await this.#options.restart()
       this.#failure = null
       this.#options.onUp()
-    } catch (error) {
-      this.#reportDown(error instanceof Error ? error.message : String(error))
     }
+    const startedAt = performance.now()
+    const { promise: stopped, resolve } = Promise.withResolvers<null>()
+    signal.addEventListener('abort', () => resolve(null))
+    const reason = await Promise.race([this.#server.unexpectedExit, stopped])
+    if (reason === null) return 'done'
+    if (performance.now() - startedAt > STABLE_RUN_MS) well()
+    throw new Error(reason)
   }
 
   #reportDown(reason: string): void {

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Msg } from '@nats-io/transport-node'
+import { withinMs } from '../../within-ms.ts'
 import { type MessageSource, SourceStalled } from '../subscriber.ts'
 import type { StoredMessage, TopicEvent } from '../topic.ts'
 import { isBrokerError, type Jetstream } from './connection.ts'
@@ -99,7 +99,7 @@ export class NatsSource implements MessageSource {
     this.#pull.close()
     // The broker removes an unused consumer after a minute, so nothing waits long for this.
     const removed = this.#jetstream.manager.consumers.delete(this.#stream.name, this.#consumer.name)
-    await Promise.race([removed, delay(CLOSE_PATIENCE_MS, undefined, { ref: false })])
+    await withinMs(CLOSE_PATIENCE_MS, removed, null)
   }
 
   /** Throws SourceStalled when the consumer has stopped, skipped a message, or sent one that the stream's leader lacks. */
