@@ -260,9 +260,7 @@ test('the next round waits until a failure has been handled', async (t) => {
 test('every calls again and again after a pause, until it is ended', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let calls = 0
-  const end = every(100, () => {
-    calls += 1
-  })
+  const end = every(100, () => ++calls)
   for (const [ms, expected] of [
     [99, 0],
     [1, 1],

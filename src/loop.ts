@@ -118,7 +118,10 @@ export class Loop {
  */
 export function every(ms: number, work: () => void, { ref = true }: { ref?: boolean } = {}): () => void {
   const loop = new Loop({
-    ...{ firstMs: ms, everyMs: ms, work, ref },
+    ...{ firstMs: ms, everyMs: ms, ref },
+    work() {
+      work()
+    },
     onFailure(error) {
       throw error
     },

@@ -12,13 +12,10 @@ import {
   lastReply,
   makeStreamDatabase,
   readerPid,
-  silent,
   startStream,
   untilHeld,
 } from '../../test/stream-harness.ts'
 import { makeGate } from '../../test/topic-harness.ts'
-import { ChangeStream } from './change-stream.ts'
-import { ORDER_SOURCE } from './order-source.ts'
 import type { Commit } from './slot-reader.ts'
 
 test('stop right after start leaves the slot free', async (t) => {

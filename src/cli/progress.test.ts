@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createProgress } from './progress.ts'
 
 function streamOf(isTTY: boolean) {
@@ -7,33 +8,41 @@ function streamOf(isTTY: boolean) {
   return { written, isTTY, columns: 30, write: (text: string) => written.push(text) > 0 }
 }
 
-test('rewrites one line that fits the terminal, counts the seconds, and removes it once', (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] })
+/** Moves the clock, second by second. */
+async function pass(t: TestContext, seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second++) {
+    t.mock.timers.tick(1_000)
+    await nextTurn()
+  }
+}
+
+test('rewrites one line that fits the terminal, counts the seconds, and removes it once', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
   const stream = streamOf(true)
   const progress = createProgress(stream)
   progress.show('Reading')
   progress.show('Reading a lake of many files and years')
-  t.mock.timers.tick(1_000)
+  await pass(t, 1)
   progress.end()
   progress.end()
   progress.clear()
-  t.mock.timers.tick(5_000)
+  await pass(t, 5)
   const long = '\r\x1b[KReading a lake of many files '
   assert.deepEqual(stream.written, ['\r\x1b[KReading …', long, long, '\r\x1b[K'])
 })
 
-test('writes nothing of short work to what is no terminal, and of long work a line every half minute', (t) => {
-  t.mock.timers.enable({ apis: ['setInterval'] })
+test('writes nothing of short work to what is no terminal, and of long work a line every half minute', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
   const stream = streamOf(false)
   const progress = createProgress(stream)
   progress.show('Reading')
   progress.clear()
-  t.mock.timers.tick(29_000)
+  await pass(t, 29)
   assert.equal(stream.written.length, 0)
   progress.show('Comparing')
-  t.mock.timers.tick(31_000)
+  await pass(t, 31)
   progress.end()
-  t.mock.timers.tick(60_000)
+  await pass(t, 60)
   assert.deepEqual(
     stream.written.map((line) => line.replace(/\d+ s/, 'N s')),
     ['Comparing … N s\n', 'Comparing … N s\n'],

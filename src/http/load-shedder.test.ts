@@ -109,7 +109,7 @@ test('a wait for connections counts whatever the number of clients, and one paus
 
 test('a refusal comes before authentication and the body, says when to return, can be read by a page, and keeps the connection', async (t) => {
   // The level stays where it is.
-  t.mock.timers.enable({ apis: ['setInterval'] })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
   const { server, shedder, authenticated } = await createServer([{ sheds: 'orders', pressure: () => 9 }])
   await server.listen({ host: '127.0.0.1', port: 0 })
   for (const _ of SHED_CLASSES) stepOneClass(shedder)

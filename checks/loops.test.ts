@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+/** Files that repeat something by a timer of their own. The console's page runs in a browser, where `poll.ts` repeats. */
+const OWN_TIMERS = ['src/auth/polling.ts', 'src/auth/tokens/key-ring.ts', 'src/console/page/lake.ts']
+/** `stopping` or the like beside a loop: start, stop and stop in flight by hand. */
+const BY_HAND = /\bsetInterval\(|\bwhile \(!(?:this\.#stopping|stopping)\.signal\.aborted\)/
+
+function findOwnTimers(files: readonly (readonly [file: string, source: string])[]): string[] {
+  return files.filter(([, source]) => BY_HAND.test(source)).map(([file]) => file)
+}
+
+test('whatever is repeated until it is stopped is a Loop of src/loop.ts', () => {
+  const files = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) => !file.endsWith('.test.ts'))
+  assert.ok(files.length > 500)
+  assert.deepEqual(findOwnTimers(files.toSorted().map((file) => [file, readFileSync(`${ROOT}/${file}`, 'utf8')] as const)), OWN_TIMERS)
+})
+
+test('sees intervals and loops that are stopped by hand', () => {
+  for (const way of [
+    'timer ??= setInterval(() => check(), 1)',
+    'while (!stopping.signal.aborted) {',
+    'while (!this.#stopping.signal.aborted) {',
+  ])
+    assert.deepEqual(findOwnTimers([['src/x.ts', way]]), ['src/x.ts'], way)
+  assert.deepEqual(findOwnTimers([['src/x.ts', 'const end = every(1_000, draw)']]), [])
+})
