@@ -32,7 +32,7 @@ export class SourceStalled extends Error {
 
 /** The messages after one position, as an adapter reads them. */
 export interface MessageSource {
-  /** The next messages in order; none when there were none for about a second, or `signal` aborts. Throws SourceStalled. */
+  /** The next messages in order; none when there were none for some seconds, or `signal` aborts. Throws SourceStalled. */
   next(signal: AbortSignal): Promise<StoredMessage[]>
   close(): Promise<void>
 }

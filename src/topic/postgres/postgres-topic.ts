@@ -13,8 +13,8 @@ import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition 
 const BATCH_SIZE = 1_000
 /** Of a batch, as the table stores it: compressed. A thousand events of products in thirty languages would be a gigabyte of memory. */
 const BATCH_BYTES = 4 * 1024 * 1024
-/** Notifications wake a subscriber; this interval bounds the delay when one is lost. */
-const POLL_MS = 1_000
+/** Notifications wake a subscriber, on the connection that it pings; this interval bounds the delay when one is lost all the same. */
+const POLL_MS = 5_000
 
 /** The store's topic has been moved to a broker. */
 export class TopicMoved extends OperatorError {
@@ -126,11 +126,14 @@ async function readFrom(place: Place, session: pg.Client, after: number): Promis
   session.on('notification', wakeSignal.notify)
   await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
+  // The first read does not wait: a subscriber that has failed is healthy once it returns.
+  let waitMs = 0
   return {
     async next(signal) {
       wakeSignal.reset()
       const messages = await readMessages(place, session, position, BATCH_SIZE)
-      if (messages.length === 0) await wakeSignal.wait(POLL_MS, signal)
+      if (messages.length === 0) await wakeSignal.wait(waitMs, signal)
+      waitMs = POLL_MS
       position = messages.at(-1)?.sequence ?? position
       return messages
     },
