@@ -188,9 +188,10 @@ function languageHeaders(language: AnswerLanguage | null): string[] {
   return ['vary', vary, ...(language === null ? [] : ['content-language', language.tag])]
 }
 
-/** Takes the reply from Fastify, which would process each header and the body again. Returns the headers set so far. */
+/** Takes the reply from Fastify, which would process each header and the body again. Returns the headers of every answer, but for `cache-control`. */
 function takeOver(reply: FastifyReply): string[] {
   reply.hijack()
+  reply.removeHeader('cache-control')
   return Object.entries(reply.getHeaders()).flatMap(([name, value]) => [name, String(value)])
 }
 
