@@ -98,6 +98,31 @@ test('a list of few products by currency has each of them, by every sort', async
   }
 })
 
+test('a page of what the planner expects anywhere and is nowhere, or at the other end, reads no more than what one condition matches', async () => {
+  const each = 20_000
+  // Many have each condition, and none has both; they are the dearest, and not the newest.
+  await store.pool.query(
+    `set session_replication_role = replica;
+    insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, attributes, description, created_at, search)
+    select gen_random_uuid(), 'SIDE-' || n, 'Side ' || n, 'Sides', 90000000 + n, 'EUR', true, case when n % 2 = 0 then 'Left' else 'Right' end,
+      jsonb_build_object('side', case when n % 2 = 0 then 'right' else 'left' end), repeat('x ', 300), '2001-01-01', 'side:1'
+    from generate_series(1, ${2 * each}) as n;
+    set session_replication_role = origin;
+    analyze products`,
+  )
+  for (const [query, found] of [
+    [{ brand: 'Left', attr: ['side=left'] }, 0],
+    [{ brand: 'Left', attr: ['side=left'], sort: 'price' }, 0],
+    [{ brand: 'Left', sort: 'price' }, 20],
+    [{ attr: ['side=left'], sort: 'price' }, 20],
+    [{ attr: ['side=left'] }, 20],
+    [{ min_price: 90_000_000 }, 20],
+  ] satisfies [Query, number][]) {
+    const blocks = await blocksOf(async (db) => assert.equal((await listProducts(db, readListing(query))).page.data.length, found))
+    assert.ok(blocks <= 1.5 * each, `${JSON.stringify(query)}: ${blocks} blocks`)
+  }
+})
+
 test('compares the variants of a group once, whatever their order and the statistics', async () => {
   const variants = 600
   // In the worst order, the newest stored last.

@@ -47,7 +47,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       config: {
         access: 'public',
         isReadableByAnyOrigin: true,
-        cost: ({ q, include, attr }) => ((q ?? include ?? attr) === undefined ? 'page' : 'search'),
+        cost: ({ q, include, attr, collapse }) => ((q ?? include ?? attr ?? collapse) === undefined ? 'page' : 'search'),
       },
       schema: {
         operationId: 'listProducts',
@@ -63,8 +63,9 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
       const listing = readListing(request.query)
       const parameters = toParameters(listing)
       const key = `list ${JSON.stringify(parameters)}`
-      // No index has the order of a list and its attributes: a rare one can be looked for among all products.
-      const cost = listing.search === null && listing.attributes === null && !listing.hasCount ? 'page' : 'search'
+      const { search, attributes, hasCount, isCollapsed } = listing
+      // No index has the order of a list and its attributes, or its groups: all products that match may be read for a page.
+      const cost = search === null && attributes === null && !hasCount && !isCollapsed ? 'page' : 'search'
       return serveCatalogue(context, request, reply, { key, cost, lang: request.query.lang }, async (tx, { language, translations }) => {
         const { page, previousCursor } = await listProducts(tx, { ...listing, languages: translations })
         const { cursor: _, ...rest } = parameters

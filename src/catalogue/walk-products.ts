@@ -1,10 +1,11 @@
 import type { Queryable } from '../db/pool.ts'
 import { allOf, limitTo, literal, prepared, type Sql, sql } from '../db/sql.ts'
-import { listSource, matchSource } from './categories/list-source.ts'
+import { type ListSource, listSource, matchSource } from './categories/list-source.ts'
 import { amountIn } from './offered-prices.ts'
 import type { Filters, KeySort, LocatedFilters } from './product-query.ts'
 import { type ProductRow, type ProductView, productColumns } from './products.ts'
-import { filterConditions, type TextQuery } from './search/filter-sql.ts'
+import { estimateProducts } from './search/count-products.ts'
+import { filterConditions, matchConditions, type TextQuery } from './search/filter-sql.ts'
 
 /** What a product has of its place in every sort. */
 type PlacedRow = Pick<ProductRow, 'id' | 'variant_group' | 'name' | 'price_amount' | 'created_at'>
@@ -71,9 +72,13 @@ async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   const { filters, view } = walk
   const isOne = filters.group !== null
   const ids = isOne ? [...(await findFirstVariants(db, walk, [filters.group ?? '']))] : await findEntries(db, walk)
-  if (isOne) return walkEach(db, { ...walk, filters: { ...filters, ids } })
-  const { rows } = await db.query<ProductRow>(
-    sql`select ${productColumns(view)}
+  return isOne ? walkEach(db, { ...walk, filters: { ...filters, ids } }) : readRows(db, ids, productColumns(view))
+}
+
+/** In the order of the ids. */
+async function readRows<Row extends PlacedRow>(db: Queryable, ids: readonly string[], columns: Sql): Promise<Row[]> {
+  const { rows } = await db.query<Row>(
+    sql`select ${columns}
     from unnest(${ids}::uuid[]) with ordinality as entry (id, place)
     join products as product on product.id = entry.id
     order by entry.place`,
@@ -83,14 +88,13 @@ async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
 
 /** The ids of the next entries: windows of places, whose groups are compared, and after some where nearly all are later variants, all groups. */
 async function findEntries(db: Queryable, walk: Walk): Promise<string[]> {
-  const { filters, sort, count } = walk
-  const places = sql`product.id, product.variant_group, product.name, ${amountIn(PRODUCT, filters.currency)} as price_amount, product.created_at`
+  const { sort, count } = walk
   const listed: string[] = []
   const compared = new Set<string>()
   const firstIds = new Set<string>()
   let { from } = walk
   for (let window = Math.max(WINDOW.first, 2 * count); window <= WINDOW.largest; window *= 2) {
-    const rows: PlacedRow[] = await walkEach(db, { ...walk, from, count: window }, places)
+    const rows: PlacedRow[] = await walkEach(db, { ...walk, from, count: window }, placesOf(walk))
     const groups = [...new Set(rows.flatMap(({ variant_group }) => variant_group ?? []))].filter((group) => !compared.has(group))
     for (const id of groups.length === 0 ? [] : await findFirstVariants(db, walk, groups)) firstIds.add(id)
     for (const group of groups) compared.add(group)
@@ -133,6 +137,10 @@ async function findAmongAll(db: Queryable, walk: Walk): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
+function placesOf({ filters }: Walk): Sql {
+  return sql`product.id, product.variant_group, product.name, ${amountIn(PRODUCT, filters.currency)} as price_amount, product.created_at`
+}
+
 /** The sort key of the alias `row`: of prices, that in the currency. */
 function keyOf(row: Sql, { filters, sort }: Walk): Sql {
   return filters.currency !== null && sort.endsWith('price') ? amountIn(row, filters.currency) : sql`${row}.${sortKey(sort).column}`
@@ -170,21 +178,127 @@ async function walkEach<Row extends PlacedRow = ProductRow>(
   walk: Walk,
   columns = productColumns(walk.view),
 ): Promise<Row[]> {
-  const { filters, textQuery, sort, isBackward, count } = walk
+  const { filters, sort, count } = walk
   if (filters.currency !== null && sort.endsWith('price')) return walkPricesIn(db, walk, filters.currency, columns)
-  const { column, memberColumn } = sortKey(sort)
-  const direction = sort.startsWith('-') !== isBackward ? sql`desc` : sql`asc`
-  const beyond = (key: Sql) => beyondPlaces(key, walk)
+  if (mayPassMany(walk)) return readRows(db, await findMatching(db, walk), columns)
   const name = planName(walk)
   const limit = name === null ? sql`limit ${literal(count)}` : limitTo(count)
-  const source = listSource(filters, textQuery, othersOf(walk), { column, memberColumn, direction, beyond, limit })
+  const source = sourceOf(walk, limit)
   const statement = sql`select ${columns}
     from ${source.from}
     where ${allOf(source.conditions)}
-    order by ${source.order}
+    order by ${orderOf(source, walk)}
     ${limit}`
   const { rows } = await (name === null ? db.query<Row>(statement) : db.query<Row>(prepared(statement, name)))
   return rows
+}
+
+function readDirection({ sort, isBackward }: Walk): Sql {
+  return sort.startsWith('-') !== isBackward ? sql`desc` : sql`asc`
+}
+
+function sourceOf(walk: Walk, limit: Sql): ListSource {
+  const { filters, textQuery, sort } = walk
+  const { column, memberColumn } = sortKey(sort)
+  const beyond = (key: Sql) => beyondPlaces(key, walk)
+  return listSource(filters, textQuery, othersOf(walk), { column, memberColumn, direction: readDirection(walk), beyond, limit })
+}
+
+function orderOf({ key, id }: Pick<ListSource, 'key' | 'id'>, walk: Walk): Sql {
+  const direction = readDirection(walk)
+  return sql`${key} ${direction}, ${id} ${direction}`
+}
+
+/**
+ * Whether the index of the order has products that do not match: however many match, they may all be at its other end, or two conditions that
+ * half of the products meet may be met by none, which the planner does not expect.
+ */
+function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
+  const { soldIds, ids, group, brand, inStock, attributes, currency, minPrice, maxPrice, categoryIds } = filters
+  if (textQuery !== null || soldIds !== null || ids !== null || group !== null) return false
+  const others = [attributes, currency, ...(sort.endsWith('price') ? [] : [minPrice, maxPrice])].filter((filter) => filter !== null).length
+  const indexed = [brand, inStock].filter((filter) => filter !== null).length
+  const isIndexed = indexed === 1 && others === 0 && categoryIds === null && sort.endsWith('created_at')
+  return indexed + others > 0 && !isIndexed
+}
+
+/** Places that are looked at in the order of the list, before the places of all that match are read. */
+const NEAR = { least: 2_000, perProduct: 20 }
+/** So few matching products are read at once. */
+const FEW = 2_000
+
+/** The ids of the next products, at the cost of some thousand places and, where these have too few, of the products that match. */
+async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
+  const { filters, sort, count } = walk
+  // Whether a product has an attribute takes long to see without the index of attributes.
+  const isFew = filters.attributes !== null && (await estimateProducts(db, filters, null)).estimate <= FEW
+  if (isFew) return findFar(db, walk)
+  const places = Math.max(NEAR.least, NEAR.perProduct * count)
+  const near = await findNear(db, walk, places)
+  if (near.length === count) return near
+  const last = await findPlace(db, withoutFilters(walk), places)
+  if (last === undefined) return near
+  const from = { value: sortKey(sort).of(last), id: last.id }
+  return [...near, ...(await findFar(db, { ...walk, from, count: count - near.length }))]
+}
+
+/** The same list without the filters that the index of its order does not have. */
+function withoutFilters(walk: Walk): Walk {
+  const prices = walk.sort.endsWith('price') ? {} : { minPrice: null, maxPrice: null }
+  return { ...walk, filters: { ...walk.filters, brand: null, inStock: null, attributes: null, currency: null, ...prices } }
+}
+
+/** The matching ones among the next `places`. */
+async function findNear(db: Queryable, walk: Walk, places: number): Promise<string[]> {
+  const limit = sql`limit ${literal(places)}`
+  const source = sourceOf(withoutFilters(walk), limit)
+  const { rows } = await db.query<{ id: string }>(
+    sql`select id
+    from (
+      select ${source.id} as id, ${source.key} as key, ${allOf(matchConditions('product', { ...walk.filters, categoryIds: null }, null))} as is_match
+      from ${source.from}
+      where ${allOf(source.conditions)}
+      order by ${orderOf(source, walk)}
+      ${limit}
+    ) as near
+    where is_match
+    order by ${orderOf({ key: sql`key`, id: sql`id` }, walk)}
+    limit ${literal(walk.count)}`,
+  )
+  return rows.map(({ id }) => id)
+}
+
+/** The `number`-th place of a list, undefined when it has fewer. */
+async function findPlace(db: Queryable, walk: Walk, number: number): Promise<PlacedRow | undefined> {
+  const source = sourceOf(walk, sql`limit ${literal(number)}`)
+  const { rows } = await db.query<PlacedRow>(
+    sql`select ${placesOf(walk)}
+    from ${source.from}
+    where ${allOf(source.conditions)}
+    order by ${orderOf(source, walk)}
+    offset ${literal(number - 1)}
+    limit 1`,
+  )
+  return rows[0]
+}
+
+/** The next ones of all products that match, which are read before they are sorted: by the indexes of what they match. */
+async function findFar(db: Queryable, walk: Walk): Promise<string[]> {
+  const { filters, textQuery, count } = walk
+  const { from, conditions } = matchSource(filters, textQuery)
+  const { rows } = await db.query<{ id: string }>(
+    sql`with place as materialized (
+      select product.id, ${keyOf(PRODUCT, walk)} as key
+      from ${from}
+      where ${allOf([...conditions, ...othersOf(walk)])}
+    )
+    select id
+    from place
+    where ${allOf(beyondPlaces(sql`(key, id)`, walk))}
+    order by ${orderOf({ key: sql`key`, id: sql`id` }, walk)}
+    limit ${literal(count)}`,
+  )
+  return rows.map(({ id }) => id)
 }
 
 /**

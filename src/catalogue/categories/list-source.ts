@@ -12,11 +12,12 @@ export interface ListOrder {
   limit: Sql
 }
 
-/** What follows `from` and `where`, with products as `product`, and the order of the rows, which an index has. */
+/** What follows `from` and `where`, with products as `product`, and the sort key and the id of each row, in whose order an index has them. */
 export interface ListSource {
   from: Sql
   conditions: readonly Sql[]
-  order: Sql
+  key: Sql
+  id: Sql
 }
 
 export type MatchSource = Pick<ListSource, 'from' | 'conditions'>
@@ -55,7 +56,8 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
     return {
       from: productsSource(filters),
       conditions: [...filterConditions('product', filters, textQuery), ...others, ...beyond(sql`(product.${column}, product.id)`)],
-      order: sql`product.${column} ${direction}, product.id ${direction}`,
+      key: sql`product.${column}`,
+      id: sql`product.id`,
     }
   }
   // Members have the own price, and whether the product is archived. Each condition more costs the planner time.
@@ -71,10 +73,10 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
     ...(maxPrice === null ? [] : [sql`member.price_amount <= ${maxPrice}::bigint`]),
     ...beyond(sql`(member.${memberColumn}, member.product_id)`),
   ]
-  const memberOrder = sql`member.${memberColumn} ${direction}, member.product_id ${direction}`
+  const place = { key: sql`member.${memberColumn}`, id: sql`member.product_id` }
   if (categoryIds.length === 1) {
     const conditions = [...ofCategory(sql`${categoryIds[0]}::uuid`), ...matching]
-    return { from: sql`product_categories as member ${WITH_PRODUCTS}`, conditions, order: memberOrder }
+    return { from: sql`product_categories as member ${WITH_PRODUCTS}`, conditions, ...place }
   }
   const isPlain = matching.length === 0
   return {
@@ -86,7 +88,7 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
         from product_categories as member
         ${isPlain ? noSql : WITH_PRODUCTS}
         where ${allOf([...ofCategory(sql`wanted.id`), ...(isPlain ? [] : matching)])}
-        order by ${memberOrder}
+        order by ${place.key} ${direction}, ${place.id} ${direction}
         ${limit}
       ) as first
       order by first.${memberColumn} ${direction}, first.product_id ${direction}
@@ -94,7 +96,7 @@ export function listSource(filters: LocatedFilters, textQuery: TextQuery, others
     ) as member
     ${WITH_PRODUCTS}`,
     conditions: [],
-    order: memberOrder,
+    ...place,
   }
 }
 

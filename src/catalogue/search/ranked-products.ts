@@ -95,7 +95,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
     return sql`select product.id, product.created_at
       from ${source.from}
       where ${allOf(source.conditions)}
-      order by ${source.order}
+      order by ${source.key} desc, ${source.id} desc
       limit ${limit}`
   }
   const matching =
