@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
+import { isTemporary } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
-import { createPolling } from '../polling.ts'
+import { Loop } from '../../loop.ts'
 
 const FLUSH_MS = 2_000
 /** At most one write for each key in this time, by all processes together. */
@@ -10,7 +11,7 @@ const WRITE_EVERY_MS = 60_000
 export class LastUses {
   readonly #pool: Pool
   readonly #now: () => Date
-  readonly #polling: ReturnType<typeof createPolling>
+  readonly #writing: Loop
   /** By key id. */
   readonly #used = new Map<string, Date>()
   /** Of keys that were written within the last minute, by performance.now(). */
@@ -19,7 +20,15 @@ export class LastUses {
   constructor({ pool, logger, now }: { pool: Pool; logger: Logger; now: () => Date }) {
     this.#pool = pool
     this.#now = now
-    this.#polling = createPolling(FLUSH_MS, logger, () => this.#write(false))
+    this.#writing = new Loop({
+      everyMs: FLUSH_MS,
+      firstMs: FLUSH_MS,
+      work: () => this.#write(false),
+      // Others log outages of the database.
+      onFailure(error) {
+        if (!isTemporary(error)) logger.warn({ err: error }, 'the last uses of API keys could not be written, will retry')
+      },
+    })
   }
 
   note(keyId: string): void {
@@ -27,12 +36,12 @@ export class LastUses {
   }
 
   start(): Promise<void> {
-    return this.#polling.start()
+    return this.#writing.start()
   }
 
   /** Idempotent, safe before start. Writes what is left; while the database is unavailable that is lost. */
   async stop(): Promise<void> {
-    await this.#polling.stop()
+    await this.#writing.stop()
     await this.#write(true).catch(() => {})
   }
 
