@@ -55,21 +55,6 @@ test('stop waits for the in-flight batch and confirms it, and leaves the rest to
   assert.deepEqual([idsOf(first), idsOf(second)], [[taken], [left]])
 })
 
-test('stops while it is on standby and while it waits for a retry', async (t) => {
-  const db = await makeStreamDatabase(t)
-  const active = await startStream(t, db, async () => {
-    throw new Error('the topic is unavailable')
-  })
-  await eventually(async () => active.state === 'active')
-  const standby = await startStream(t, db, async () => {})
-  await eventually(async () => standby.state === 'standby')
-  await standby.stop()
-  await insertOrders(db.pool, 1)
-  await eventually(async () => active.state === 'failing')
-  await active.stop()
-  assert.deepEqual([active.state, standby.state], ['stopped', 'stopped'])
-})
-
 test('stops reading at its limits while the handler is busy, and loses nothing', async (t) => {
   const gate = makeGate(t)
   const db = await makeStreamDatabase(t)
