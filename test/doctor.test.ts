@@ -174,6 +174,12 @@ test('a mail server that is closed, and a sender that was forgotten', async (t) 
   assertFinding(away, 'settings', 'warning', /anybody can make this store mail/, /^set EMAIL_VERIFICATION=required$/)
 })
 
+test('mail templates with which a process of the role email would not start', async () => {
+  const env = { DATABASE_URL: databaseUrl('nowhere'), MAIL_TEMPLATES: '/nowhere/at/all' }
+  assertFinding(await examine(env), 'settings', 'problem', /^MAIL_TEMPLATES: \/nowhere\/at\/all is not a folder$/, /^correct the file/)
+  assertFinding(await examine({ ...env, ROLES: 'lake' }), 'settings', 'ok', /./)
+})
+
 test('a bucket that does not exist, refuses the key, or overwrites', async (t) => {
   const { server, env } = await makeBucket(t)
   assertFinding(await examine({ ...env, LAKE_URL: 's3://another/lake' }), 'lake', 'problem', /NoSuchBucket/, /check LAKE_URL/)

@@ -10,14 +10,19 @@ import { TemplateError } from '../mail/templates.ts'
  * where mails are sent: its API shows no rendered mails. Elsewhere throws TemplateError.
  */
 export function openMailTemplates(config: Config, logger: Logger): MailTemplates | null {
-  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, baseUrl, mailFrom, currency } = config
   try {
-    const languages = mailLanguages(defaultLanguage, mailLocale)
-    const pages = { accountUrl, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
-    return readMailTemplates({ directory, languages, currency, ...pages })
+    return readStoreTemplates(config)
   } catch (error) {
     if (!(error instanceof TemplateError) || config.roles.includes('email')) throw error
     logger.warn({ reason: error.message }, 'the mail templates cannot be used: this process shows no rendered mails')
     return null
   }
+}
+
+/** The mail templates of this store. Throws TemplateError when the shop's own cannot be used. */
+export function readStoreTemplates(config: Config): MailTemplates {
+  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, baseUrl, mailFrom, currency } = config
+  const languages = mailLanguages(defaultLanguage, mailLocale)
+  const pages = { accountUrl, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
+  return readMailTemplates({ directory, languages, currency, ...pages })
 }

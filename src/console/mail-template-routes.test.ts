@@ -111,7 +111,7 @@ test('a process that cannot use the templates logs the reason and answers everyt
   const warnings: string[] = []
   const logger = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(JSON.parse(line).reason) })
   const { call } = await startSecondProcess(t, store, { mailTemplates, logger })
-  assert.ok(warnings.includes(`${mailTemplates} is not a folder`))
+  assert.ok(warnings.includes(`MAIL_TEMPLATES: ${mailTemplates} is not a folder`))
   assertProblem(await call('GET', '/admin/mail-templates', { token }), 503, 'unavailable')
   assertProblem(await call('GET', '/admin/mail-templates/created', { token }), 503, 'unavailable')
   const [userId, orderId] = [crypto.randomUUID(), crypto.randomUUID()]

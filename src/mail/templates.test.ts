@@ -78,10 +78,14 @@ test('a template that cannot be used is refused at once, in one line that names 
     foreign: {
       name: 'it/created.txt.mustache',
       text: 'Subject\n\nText',
-      reason: /is no mail template; .* each also in a folder en, de, fr, es$/,
+      reason: /is no mail template; storefront mail templates FOLDER writes all .* in the folders en, de, fr, es$/,
     },
     translated: { name: 'fr/created.txt.mustache', text: 'Sujet\n{{nombre}}', reason: /\{\{nombre\}\} is not known/ },
-    unknown: { name: 'create.txt.mustache', text: 'Subject\n', reason: /is no mail template; they are / },
+    unknown: {
+      name: 'create.txt.mustache',
+      text: 'Subject\n',
+      reason: /is no mail template; storefront mail templates FOLDER writes all /,
+    },
   }
   for (const [what, { name, text, reason }] of Object.entries(cases)) {
     assert.throws(
@@ -94,7 +98,7 @@ test('a template that cannot be used is refused at once, in one line that names 
       },
     )
   }
-  assert.throws(() => renderer('/nowhere/at/all'), /\/nowhere\/at\/all is not a folder/)
+  assert.throws(() => renderer('/nowhere/at/all'), /: MAIL_TEMPLATES: \/nowhere\/at\/all is not a folder$/)
 })
 
 test('the files of the built-in templates are accepted from a shop, and make the same mails', (t) => {

@@ -115,7 +115,8 @@ function filesOf(name: string, language: Language): string[] {
 
 /** The shop's own template files, such as `created.txt.mustache`. Throws TemplateError when one has no name of a template. */
 function listOwn(directory: string, names: readonly string[]): string[] {
-  if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false)) throw new TemplateError(`${directory} is not a folder`)
+  if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false))
+    throw new TemplateError(`MAIL_TEMPLATES: ${directory} is not a folder`)
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll(sep, '/'))
     .filter((name) => name.endsWith(EXTENSION))
@@ -124,7 +125,7 @@ function listOwn(directory: string, names: readonly string[]): string[] {
   const stranger = files.find((name) => !known.has(name))
   if (stranger === undefined) return files
   throw new TemplateError(
-    `${join(directory, stranger)} is no mail template; they are ${names.join(', ')}, each also in a folder ${LANGUAGES.join(', ')}`,
+    `${join(directory, stranger)} is no mail template; storefront mail templates FOLDER writes all that there are, each in the folders ${LANGUAGES.join(', ')}`,
   )
 }
 

@@ -133,5 +133,6 @@ test('makes no connection to an address that is not public', async (t) => {
   const sender = makeSender(t, { isPrivateAllowed: false })
   const URLS = [`http://127.0.0.1:${receiver.port}/`, `https://127.0.0.1:${receiver.port}/`, `https://localhost:${receiver.port}/`]
   for (const url of URLS) await assert.rejects(sender.send(url, HEADERS, BODY), PrivateAddress, url)
+  await assert.rejects(sender.send(URLS[0] ?? '', HEADERS, BODY), /plain http is not allowed without WEBHOOK_ALLOW_PRIVATE=on/)
   assert.equal(receiver.connections, 0)
 })

@@ -63,7 +63,8 @@ export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }
     async send(text, headers, body) {
       const url = new URL(text)
       // The setting may have changed since the endpoint was added.
-      if (!isPrivateAllowed && url.protocol !== 'https:') throw new PrivateAddress('plain http is not allowed')
+      if (!isPrivateAllowed && url.protocol !== 'https:')
+        throw new PrivateAddress('plain http is not allowed without WEBHOOK_ALLOW_PRIVATE=on')
       // A socket calls no lookup for an address.
       if (!isPrivateAllowed && !mayBePublic(url)) throw new PrivateAddress(`${url.hostname} is not a public address`)
       return post(url, headers, body, AbortSignal.timeout(timeoutMs))

@@ -5,6 +5,7 @@ import type { DatabaseAddresses } from '../../db/addresses.ts'
 import { dataFolder, hasCluster } from '../../db/embedded/data-folder.ts'
 import { assertComplete, findEmbeddedPostgres } from '../../db/embedded/embedded-postgres.ts'
 import { isRunning, readPidFile } from '../../db/embedded/running-postgres.ts'
+import { readStoreTemplates } from '../mail-templates.ts'
 import { examineDatabase, examineRoles } from './examine-database.ts'
 import { examineLake } from './examine-lake.ts'
 import { DEAD_DISK_REMEDY, examineDisks, examineProcesses, type FoundDatabase, foldersOf } from './examine-machine.ts'
@@ -35,6 +36,10 @@ export async function examineStore(
   const findings = await Promise.all([
     check('settings', { remedy: 'set DATABASE_URL', timeoutMs }, async () => {
       assertEmbeddedIsMeant(config)
+      return []
+    }),
+    check('settings', { remedy: 'correct the file, or remove it to use the built-in one', timeoutMs }, async () => {
+      if (config.roles.includes('email')) readStoreTemplates(config)
       return []
     }),
     examineSettings(config, misspelt, versions),
