@@ -176,7 +176,13 @@ test('a mail server that is closed, and a sender that was forgotten', async (t) 
 
 test('mail templates with which a process of the role email would not start', async () => {
   const env = { DATABASE_URL: databaseUrl('nowhere'), MAIL_TEMPLATES: '/nowhere/at/all' }
-  assertFinding(await examine(env), 'settings', 'problem', /^MAIL_TEMPLATES: \/nowhere\/at\/all is not a folder$/, /^correct the file/)
+  assertFinding(
+    await examine(env),
+    'settings',
+    'problem',
+    /^MAIL_TEMPLATES: \/nowhere\/at\/all is not a folder$/,
+    /^correct MAIL_TEMPLATES or the file/,
+  )
   assertFinding(await examine({ ...env, ROLES: 'lake' }), 'settings', 'ok', /./)
 })
 

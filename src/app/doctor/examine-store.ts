@@ -38,7 +38,7 @@ export async function examineStore(
       assertEmbeddedIsMeant(config)
       return []
     }),
-    check('settings', { remedy: 'correct the file, or remove it to use the built-in one', timeoutMs }, async () => {
+    check('settings', { remedy: 'correct MAIL_TEMPLATES or the file, or remove the file to use the built-in one', timeoutMs }, async () => {
       if (config.roles.includes('email')) readStoreTemplates(config)
       return []
     }),
