@@ -158,8 +158,8 @@ async function readCopies(db: Queryable, copies: readonly Polled[], since: strin
   const name = copies.length === 1 ? {} : { name: 'fresh-copies' }
   const query: pg.QueryConfig & { query_timeout: number } = { ...name, text, values, query_timeout: QUERY_TIMEOUT_MS }
   const takes = copies.map((copy) => copy.begin(since === EVERYTHING))
-  const { rows } = await db.query<Record<string, unknown> & { next: string }>(query)
-  const [row] = rows
+  const { rows } = await db.query(query)
+  const row: (Record<string, unknown> & { next: string }) | undefined = rows[0]
   if (row === undefined) throw new Error(`one of these copies reads no row: ${copies.map(({ name }) => name).join(', ')}`)
   for (const take of takes) take(row)
   return row.next

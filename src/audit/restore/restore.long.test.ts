@@ -120,9 +120,11 @@ for (const { where, skip, open } of topics) {
         eventually(
           async () => {
             const { catalogue, findings, undecided } = await running.verify()
-            const { rows: recorded } = await running.pool.query(`select product_id || stream || version as id from product_events`)
-            const inLake = await rows('select product_id, version from catalogue_events').catch(() => [])
-            return findings.length + undecided.length === 0 && catalogue?.waiting === 0 && inLake.length >= recorded.length
+            const { rows: recorded } = await running.pool.query<{ id: string }>(
+              `select concat_ws('.', product_id, nullif(stream, 'product'), version) as id from product_events`,
+            )
+            const inLake = new Set((await rows('select event_id from catalogue_events').catch(() => [])).map(([id]) => id))
+            return findings.length + undecided.length === 0 && catalogue?.waiting === 0 && recorded.every(({ id }) => inLake.has(id))
           },
           { what: 'the events of products everywhere', timeoutMs: 60_000 },
         )
