@@ -15,7 +15,6 @@ import { runStorefront, serve } from './store-process.ts'
 /** Commands and statements in the text that another test runs, or the reason why none does. Blocks are in test/documents.test.ts. */
 const ELSEWHERE: Record<string, string> = {
   'npm ci': 'test/readme.long.test.ts',
-  'npm run bench -- upgrade': 'it takes minutes; test/upgrade.long.test.ts has the same upgrade',
   'npm start': 'test/readme.long.test.ts',
   './storefront doctor': 'test/doctor.test.ts',
   'storefront doctor': 'test/doctor.test.ts',
@@ -128,6 +127,8 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
   'select number, opened_at, reason, compared_at from database_incarnations order by number': async (text) =>
     assert.ok((await query(as(text))).length > 0),
   'select epoch, stream from topic_epochs': (text) => query(as(text)),
+  'select usename, application_name, count(*) from pg_stat_activity group by 1, 2': async (text) =>
+    assert.ok((await query<{ application_name: string }>(as(text))).some((row) => row.application_name.startsWith('storefront'))),
   'select max(sequence) from topic_messages': async (text) => assert.ok(Object.values((await query<object>(as(text)))[0] ?? {})[0] > 1),
   'select name, sequence from topic_subscribers': async (text) =>
     assert.equal((await query(as(text))).length, 5, 'three of orders, two of the catalogue'),
