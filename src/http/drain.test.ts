@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { get } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { pino } from 'pino'
 import { drain } from './drain.ts'
@@ -8,12 +10,17 @@ import { createHttpServer } from './server.ts'
 
 const CLIENTS = 64
 
-test('answers clients that connected before the drain but were not yet accepted', async () => {
+/** A server that says `here`, and its port. */
+async function startServer() {
   const authenticate = () => Promise.reject(new Error('unused'))
   const server = await createHttpServer({ logger: pino({ level: 'silent' }), baseUrl: 'http://localhost', authenticate })
   server.get('/', { config: { access: 'public', cost: 'memory' } }, async () => 'here')
   await server.listen({ host: '127.0.0.1', port: 0 })
-  const { port } = server.server.address() as AddressInfo
+  return { server, port: (server.server.address() as AddressInfo).port }
+}
+
+test('answers clients that connected before the drain but were not yet accepted', async () => {
+  const { server, port } = await startServer()
   const send = () =>
     new Promise<string>((resolve) => {
       get({ port, host: '127.0.0.1', agent: false }, (response) => resolve(`${response.statusCode}`)).on('error', (error) =>
@@ -25,4 +32,31 @@ test('answers clients that connected before the drain but were not yet accepted'
   await firstAccepted
   await drain(server, 10_000)
   assert.deepEqual(await Promise.all(answers), Array(CLIENTS).fill('200'))
+})
+
+test('a client that breaks off while the server stops listening ends nothing but its own request', async (t) => {
+  const { server, port } = await startServer()
+  // Never quiet: connections wait until the server gives up looking for a moment.
+  let isBusy = true
+  const work = () => {
+    for (const endsAt = performance.now() + 1; performance.now() < endsAt; );
+    if (isBusy) setImmediate(work)
+  }
+  work()
+  t.after(() => {
+    isBusy = false
+  })
+  const drained = drain(server, 10_000)
+  const [broken, patient] = await Promise.all(
+    [0, 1].map(async () => {
+      const accepted = once(server.server, 'connection')
+      const client = connect(port, '127.0.0.1')
+      await accepted
+      return client
+    }),
+  )
+  patient?.write('GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+  broken?.on('error', () => {}).resetAndDestroy()
+  assert.match(await text(patient as Socket), /^HTTP\/1.1 200 OK.*here$/s)
+  await drained
 })

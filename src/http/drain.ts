@@ -19,7 +19,10 @@ const QUIET_TURN_MS = 0.2
 async function stopListening(http: Server, second: Server | null): Promise<unknown> {
   const waiting: Socket[] = []
   const listeners = http.listeners('connection') as ((socket: Socket) => void)[]
-  http.removeAllListeners('connection').on('connection', (socket: Socket) => waiting.push(socket))
+  http.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    // A client that breaks off before its connection is handled must not end the process.
+    waiting.push(socket.on('error', () => {}))
+  })
   const endsAt = performance.now() + MAX_ACCEPTING_MS
   for (let isQuiet = false; !isQuiet && performance.now() < endsAt; ) {
     const [before, began] = [waiting.length, performance.now()]
@@ -31,7 +34,7 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
   const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))
   http.removeAllListeners('connection')
   for (const listener of listeners) http.on('connection', listener)
-  for (const socket of waiting) http.emit('connection', socket)
+  for (const socket of waiting) if (!socket.destroyed) http.emit('connection', socket)
   return Promise.all(closed)
 }
 
