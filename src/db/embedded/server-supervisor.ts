@@ -18,6 +18,7 @@ export class SupervisedServer {
   #server: Server
   readonly #options: SupervisionOptions
   readonly #loop: Loop
+  readonly #stopped = Promise.withResolvers<null>()
   #failure: string | null = null
 
   constructor(server: Server, options: SupervisionOptions) {
@@ -25,7 +26,7 @@ export class SupervisedServer {
     this.#options = options
     this.#loop = new Loop({
       ...{ everyMs: 0, retryMs: MIN_PAUSE_MS, retryMaxMs: MAX_PAUSE_MS },
-      work: (signal, well) => this.#run(signal, well),
+      work: (_signal, well) => this.#run(well),
       onFailure: (error) => this.#reportDown(error instanceof Error ? error.message : String(error)),
     })
     void this.#loop.start()
@@ -38,21 +39,20 @@ export class SupervisedServer {
 
   /** Idempotent. */
   async stop(how: 'now' | 'wait'): Promise<void> {
+    this.#stopped.resolve(null)
     await this.#loop.stop()
     await this.#server.stop(how)
   }
 
   /** Runs the server until it exits, which is a failure. */
-  async #run(signal: AbortSignal, well: () => void): Promise<'done'> {
+  async #run(well: () => void): Promise<'done'> {
     if (this.#failure !== null) {
       this.#server = await this.#options.restart()
       this.#failure = null
       this.#options.onUp()
     }
     const startedAt = performance.now()
-    const { promise: stopped, resolve } = Promise.withResolvers<null>()
-    signal.addEventListener('abort', () => resolve(null))
-    const reason = await Promise.race([this.#server.unexpectedExit, stopped])
+    const reason = await Promise.race([this.#server.unexpectedExit, this.#stopped.promise])
     if (reason === null) return 'done'
     if (performance.now() - startedAt > STABLE_RUN_MS) well()
     throw new Error(reason)
