@@ -183,6 +183,29 @@ test('a refresh begins after the change that it is about, and an older reading d
   assert.equal(newest(), 'second')
 })
 
+test('a question that began too long ago satisfies only those who asked it', async (t) => {
+  const { database, pool, change } = await makeWords(t)
+  const [answered, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const askedPool: Queryable = {
+    query: (async (...args: Parameters<typeof pool.query>) => {
+      const answer = await pool.query(...args)
+      answered.resolve()
+      await held.promise
+      return answer
+    }) as never,
+  }
+  const { copy, newest } = addWord(makeCopies(t, database, { askedPool }).copies)
+  const continueClock = stopClock(t)
+  const early = copy.ensureFresh()
+  await answered.promise
+  await change('second')
+  continueClock()
+  const late = copy.ensureFresh()
+  held.resolve()
+  await Promise.all([early, late])
+  assert.equal(newest(), 'second')
+})
+
 test('stop waits for what is being taken up, and polls do not', async (t) => {
   const { database, change } = await makeWords(t)
   const { copies, poll } = makeCopies(t, database)
@@ -205,6 +228,28 @@ test('stop waits for what is being taken up, and polls do not', async (t) => {
   loading.resolve()
   await stopped
   assert.equal(isLoaded, true)
+})
+
+test('polls of a locked table leave no sessions at the server, and copies are fresh again when it is free', async (t) => {
+  const { database, pool, change } = await makeWords(t)
+  const { copies, gate, poll } = makeCopies(t, database)
+  const { copy, newest } = addWord(copies)
+  await copies.start()
+  const locker = await pool.connect()
+  await locker.query('begin; lock table words')
+  try {
+    await eventually(async () => gate.connections > 2, { timeoutMs: 30_000 })
+    const { rows } = await pool.query(
+      `select count(*)::int as sessions from pg_stat_activity where application_name = 'copies-under-test' and datname = current_database()`,
+    )
+    assert.ok(rows[0].sessions <= 2, `${rows[0].sessions} sessions`)
+  } finally {
+    locker.release(true)
+  }
+  await change('second')
+  await poll()
+  await eventually(async () => copy.isFresh)
+  assert.equal(newest(), 'second')
 })
 
 test('starts while the database is unavailable, stops before start, twice, and during a poll that gets no answer', async (t) => {

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import type { Logger } from 'pino'
 import { WakeSignal } from '../wake-signal.ts'
 import type { Queryable } from './pool.ts'
-import { commaList, identifier, type Sql, sql } from './sql.ts'
+import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
 /** Polls in the time for which a copy is relied on: one that is late or lost leaves the others fresh. */
@@ -123,6 +123,8 @@ export class FreshCopies {
   }
 
   async #listen(client: pg.Client): Promise<void> {
+    // The server ends a poll that nobody waits for any more: each would keep its session, as long as a table is locked.
+    await client.query(sql`set statement_timeout = ${literal(QUERY_TIMEOUT_MS)}`)
     client.on('notification', this.#wakeSignal.notify)
     for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
   }
@@ -195,8 +197,11 @@ export class FreshCopy<Row extends object> implements Polled {
   /** Reads the copy when it is not fresh; concurrent calls share the reading. Throws when that fails. */
   async ensureFresh(): Promise<void> {
     if (this.isFresh) return
+    const shared = this.#reading
     try {
-      await (this.#reading ?? this.refresh())
+      await (shared ?? this.refresh())
+      // It may have begun longer before this call than a copy is relied on.
+      if (shared !== null && !this.isFresh) await this.refresh()
     } catch (error) {
       if (!this.isFresh) throw error
     }
