@@ -148,34 +148,18 @@ test('a later poll reads what has committed since the previous one, also when it
 })
 
 test('a refresh begins after the change that it is about, and an older reading does not undo it', async (t) => {
-  const { database, pool, change } = await makeWords(t)
-  const held = Promise.withResolvers<void>()
-  let isHeld = false
-  const copies = new FreshCopies({
-    pool,
-    async connect(signal) {
-      const client = await connectClient(database.url, 'copies', signal)
-      const query = client.query.bind(client)
-      client.query = (async (...args: Parameters<typeof query>) => {
-        const answer = await query(...args)
-        if (isHeld) await held.promise
-        return answer
-      }) as never
-      return client
-    },
-    logger,
-  })
-  t.after(() => copies.stop())
-  const { copy, newest, learned } = addWord(copies, { maxAgeMs: 100 })
+  const { database, change } = await makeWords(t)
+  const { copies, gate } = makeCopies(t, database)
+  const { copy, newest, learned } = addWord(copies)
   await copies.start()
-  isHeld = true
-  const polls = learned.length
+  const held = Promise.withResolvers<void>()
+  gate.held = held.promise
   const polled = copy.nextPoll()
-  await eventually(async () => !copy.isFresh)
+  await eventually(async () => gate.holding > 0)
+  const polls = learned.length
   await change('second')
   await Promise.all([copy.refresh(), copy.refresh()])
   assert.deepEqual([newest(), learned.length], ['second', polls + 1])
-  isHeld = false
   held.resolve()
   await polled
   assert.equal(newest(), 'second')

@@ -34,7 +34,7 @@ test('answers clients that connected before the drain but were not yet accepted'
   assert.deepEqual(await Promise.all(answers), Array(CLIENTS).fill('200'))
 })
 
-test('a client that breaks off while the server stops listening ends nothing but its own request', async (t) => {
+test('a client that breaks off while the server stops listening ends only its own request', async (t) => {
   const { server, port } = await startServer()
   // Never quiet: connections wait until the server gives up looking for a moment.
   let isBusy = true

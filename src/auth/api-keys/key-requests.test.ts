@@ -9,6 +9,7 @@ import { makeCopies } from '../../../test/fresh-copies.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { sendRaw } from '../../../test/raw-http.ts'
 import { startStore } from '../../../test/store.ts'
+import { doingOfCommand } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { Client, SecurityFields } from '../client.ts'
@@ -17,6 +18,7 @@ import { REFUSED_KEYS, REQUESTS_OF_KEY } from './key-limits.ts'
 import { formatKey, newSecret, parseKey } from './key-text.ts'
 import { LastUses } from './last-uses.ts'
 import { LiveKeys } from './live-keys.ts'
+import { revokeApiKey } from './revoke-api-key.ts'
 
 const logger = pino({ level: 'silent' })
 const store = await startStore({ after })
@@ -45,7 +47,7 @@ async function startKeys(t: TestContext, { isByNetwork = true, isStarted = true 
       () => 'accepted',
       (error) => (error instanceof AppError ? error.code : String(error)),
     )
-  return { copies, gate, cut, counted, events, codeOf, poll }
+  return { copies, gate, liveKeys, cut, counted, events, codeOf, poll }
 }
 
 test('queries nothing for a known key', async (t) => {
@@ -59,6 +61,29 @@ test('queries nothing for a known key', async (t) => {
   await store.pool.query('alter table api_keys_elsewhere rename to api_keys')
   startClock()
   assert.equal(answer.status, 422, answer.text)
+})
+
+test('a key that this process has revoked is refused at once, also when a poll has read it before', async (t) => {
+  const held = Promise.withResolvers<void>()
+  t.after(() => held.resolve())
+  const { liveKeys, gate, codeOf, poll } = await startKeys(t)
+  // While this transaction is open, every poll reads the keys that are younger.
+  const open = await store.pool.connect()
+  t.after(() => open.release(true))
+  await open.query('begin; select pg_current_xact_id()')
+  const { id, key } = await makeKey(store, ['orders:read'])
+  await poll()
+  stopClock(t)
+  gate.held = held.promise
+  const polled = poll()
+  await eventually(async () => gate.holding > 0)
+  assert.equal(await codeOf(key), 'accepted')
+  await revokeApiKey(store.pool, id, { doing: doingOfCommand('keys revoke'), now: new Date() })
+  await liveKeys.refresh()
+  assert.equal(await codeOf(key), 'invalid_token')
+  held.resolve()
+  await polled
+  assert.equal(await codeOf(key), 'invalid_token')
 })
 
 test('a thousand wrong keys a second cost a few queries together, are throttled, and hold up no right key', async (t) => {

@@ -1,8 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { FreshCopies, FreshCopy } from '../../db/fresh-copies.ts'
 import type { Queryable } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 import { isAccountRole, isScope, permits, type Scope } from '../../http/scopes.ts'
+import { withinMs } from '../../within-ms.ts'
 
 /** An older copy is not relied on: a revoked key is refused everywhere after a second. */
 const MAX_AGE_MS = 1_000
@@ -59,16 +59,18 @@ export class LiveKeys {
     if (known !== undefined || this.#waiting >= MAX_WAITING) return known
     // Another process may just have made it: all who ask wait for the same poll.
     this.#waiting++
-    const isLate = await Promise.race([this.#copy.nextPoll().then(() => false), delay(MAX_AGE_MS, true, { ref: false })])
+    const hasPolled = await withinMs(
+      MAX_AGE_MS,
+      this.#copy.nextPoll().then(() => true),
+      false,
+    )
     this.#waiting--
-    return isLate || !this.#copy.isFresh ? this.#readOne(id) : this.#keys.get(id)
+    return hasPolled && this.#copy.isFresh ? this.#keys.get(id) : this.#readOne(id)
   }
 
-  /** Reads a key that this process has changed. Call it after the commit and before the answer. */
-  async refresh(id: string): Promise<void> {
-    const key = await this.#readOne(id)
-    if (key === undefined) this.#keys.delete(id)
-    else this.#keys.set(id, key)
+  /** This process has changed a key: call it after the commit and before the answer. A poll that has read it before is left out. */
+  refresh(): Promise<void> {
+    return this.#copy.refresh()
   }
 
   #learn(changed: readonly KeyRow[], isWhole: boolean): void {

@@ -101,7 +101,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const doing = doingOf(request)
       const input = { name, scopes, expiresAt: expiresAt === null ? null : new Date(expiresAt) }
       const { key, ...made } = await createApiKey(pool, input, { doing, now: now() })
-      await liveKeys.refresh(made.id)
+      await liveKeys.refresh()
       clientOf(request).record('api_key_created', { user_id: doing.actor.id ?? '', key_id: made.id })
       return reply.code(201).send({ ...presentApiKey(made), key })
     },
@@ -152,7 +152,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const { overlap_seconds: overlapSeconds = DEFAULT_OVERLAP_SECONDS } = request.body
       const doing = doingOf(request)
       const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { doing, now: now() })
-      await liveKeys.refresh(rotated.id)
+      await liveKeys.refresh()
       clientOf(request).record('api_key_rotated', { user_id: doing.actor.id ?? '', key_id: rotated.id })
       return reply.send({ ...presentApiKey(rotated), key })
     },
@@ -175,7 +175,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
     async (request, reply) => {
       const doing = doingOf(request)
       const revoked = await revokeApiKey(pool, request.params.id, { doing, now: now() })
-      await liveKeys.refresh(revoked.id)
+      await liveKeys.refresh()
       clientOf(request).record('api_key_revoked', { user_id: doing.actor.id ?? '', key_id: revoked.id })
       return reply.send(presentApiKey(revoked))
     },

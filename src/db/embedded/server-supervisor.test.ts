@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Server } from './postgres-server.ts'
 import { SupervisedServer } from './server-supervisor.ts'
 
-/** A server that exits when the test says so. */
+/** A server that exits when the test calls `exit`. */
 function createServer() {
   const exit = Promise.withResolvers<string>()
   const stops: string[] = []
