@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -57,6 +57,24 @@ test('a file in the folder of a language stands in for that language only, and c
     [render(shipped, null, 'en').subject, render(shipped, null).subject],
     ['Off it goes', 'Ihre Bestellung SF-1001 ist unterwegs'],
   )
+})
+
+test('files are used through links, as in a volume of Kubernetes, and hidden ones are not', (t) => {
+  const folder = makeFolder(t, {
+    '..2026_11_27/created.txt.mustache': 'Ihr Auftrag\n\nDanke',
+    '..2026_11_27/fr/shipped.txt.mustache': 'Partie\n\nMerci',
+  })
+  symlinkSync('..2026_11_27', join(folder, '..data'))
+  symlinkSync('..data/created.txt.mustache', join(folder, 'created.txt.mustache'))
+  symlinkSync('..data/fr', join(folder, 'fr'))
+  symlinkSync('.', join(folder, 'loop'))
+  assert.throws(() => createTemplateReader(folder), /loop\/created.txt.mustache is no mail template/)
+  rmSync(join(folder, 'loop'))
+  const render = renderer(folder)
+  assert.equal(render(content, null).subject, 'Ihr Auftrag')
+  assert.equal(render({ ...content, kind: 'shipped' }, null, 'fr').subject, 'Partie')
+  writeFileSync(join(folder, '..data/fr/shippped.txt.mustache'), '')
+  assert.throws(() => createTemplateReader(folder), /fr\/shippped.txt.mustache is no mail template/)
 })
 
 test('a template that cannot be used is refused at once, in one line that names it', (t) => {

@@ -1,11 +1,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join, sep } from 'node:path'
+import { join } from 'node:path'
 import mustache from 'mustache'
 import { OperatorError } from '../errors.ts'
 import { LANGUAGES, type Language } from '../language.ts'
 import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 
 const EXTENSION = '.mustache'
+/** Parts of the longest path of a template, such as `de/account/footer.txt.mustache`: links may lead in circles. */
+const MAX_DEPTH = 3
 const FORMATS = ['html', 'txt'] as const
 
 /** A template that cannot be used. The message is one line and names the file. */
@@ -117,16 +119,24 @@ function filesOf(name: string, language: Language): string[] {
 function listOwn(directory: string, names: readonly string[]): string[] {
   if (!(statSync(directory, { throwIfNoEntry: false })?.isDirectory() ?? false))
     throw new TemplateError(`MAIL_TEMPLATES: ${directory} is not a folder`)
-  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
-    .map((name) => name.replaceAll(sep, '/'))
-    .filter((name) => name.endsWith(EXTENSION))
-    .toSorted()
+  const files = listFiles(directory, '').filter((name) => name.endsWith(EXTENSION))
   const known = new Set(names.flatMap((name) => LANGUAGES.flatMap((language) => filesOf(name, language))))
   const stranger = files.find((name) => !known.has(name))
   if (stranger === undefined) return files
   throw new TemplateError(
     `${join(directory, stranger)} is no mail template; storefront mail templates FOLDER writes all that there are, each in the folders ${LANGUAGES.join(', ')}`,
   )
+}
+
+/** The files of a folder, sorted, also through links. Without hidden ones, which a volume of Kubernetes links to. */
+function listFiles(directory: string, folder: string): string[] {
+  const names = readdirSync(join(directory, folder)).filter((name) => !name.startsWith('.'))
+  return names.toSorted().flatMap((name) => {
+    const path = folder + name
+    const isFolder = statSync(join(directory, path), { throwIfNoEntry: false })?.isDirectory() === true
+    if (!isFolder) return [path]
+    return path.split('/').length < MAX_DEPTH ? listFiles(directory, `${path}/`) : []
+  })
 }
 
 /** Mustache renders unknown names as nothing: a misspelt name would leave a gap in every mail. */
