@@ -22,6 +22,7 @@ const EVERYWHERE = [
   'money.ts',
   'source-amounts.ts',
   'spreadsheet-guard.ts',
+  'subscribers.ts',
   'time-slice.ts',
   'traceparent.ts',
   'wake-signal.ts',

@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { ROLES } from '../src/config.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { freePort } from '../test/free-port.ts'
@@ -25,7 +26,7 @@ const USAGE = `usage: deploy/local-cluster.sh [--port 3000] [--data DIR] [--cata
 DATABASE_URL names a PostgreSQL with wal_level=logical; without it one is started. Other settings are passed on.`
 
 const BIN = fileURLToPath(new URL('../bin/storefront.mjs', import.meta.url))
-const ROLES = ['stream', 'email', 'lake', 'webhook'] as const
+const WORKER_ROLES = ROLES.filter((role) => role !== 'api')
 const RESTART_MS = 2_000
 const CHAOS_PAUSE_MS = 4_000
 const SIGSTOP_MS = 12_000
@@ -207,7 +208,7 @@ try {
   await Promise.all(natsPorts.map(untilListening))
   await runStorefront(env, 'migrate')
   if (values.catalogue !== undefined) await runStorefront(env, 'catalogue', 'import', values.catalogue)
-  for (const role of ROLES) {
+  for (const role of WORKER_ROLES) {
     members.push([1, 2].map((number) => new Member(`${role}-${number}`, [process.execPath, BIN, 'serve', '--role', role], env)))
   }
   const apis = apiPorts.map(

@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { verify } from '../src/audit/verify/verify.ts'
+import { ROLES } from '../src/config.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
@@ -23,7 +24,7 @@ const DELIVERY_MS = 120_000
 
 export async function startFuzzedStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<FuzzedStore> {
   const store = await startStore(t, {
-    roles: ['api', 'stream', 'email', 'lake', 'webhook'],
+    roles: ROLES,
     host: '127.0.0.1',
     lakeFlushSeconds: 1,
     mailMaxPerHour: null,

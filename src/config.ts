@@ -18,9 +18,10 @@ import { readOidcProviders } from './config/oidc.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
 import { isCurrency } from './currency.ts'
+import { SUBSCRIBER_ROLES, type SubscriberRole } from './subscribers.ts'
 
-export const ROLES = ['api', 'stream', 'email', 'lake', 'webhook'] as const
-export type Role = (typeof ROLES)[number]
+export type Role = 'api' | 'stream' | SubscriberRole
+export const ROLES: readonly Role[] = ['api', 'stream', ...SUBSCRIBER_ROLES]
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 const LOG_FORMATS = ['auto', 'pretty', 'json'] as const

@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { ROLES } from '../src/config.ts'
+import { SUBSCRIBERS } from '../src/subscribers.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { missingProgram } from './programs.ts'
@@ -57,14 +59,13 @@ const MINUTES = 180
 const steady = (value: number | string) => `${value}x${MINUTES}`
 /** Of a process that dies after ten minutes, and whose series end with it. */
 const DIES = '1x10 stale'
-const ALL = ['api', 'stream', 'email', 'lake', 'webhook']
 
 /** A store of four processes in which everything is healthy: an API, one with the stream, the webhooks and the lake, and two that send mail. */
 const WELL: Record<string, string> = {}
 for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 'lake', 'webhook'], mail1: ['email'], mail2: ['email'] })) {
   const of = (labels = '') => `instance="${instance}",job="storefront"${labels}`
   WELL[`up{${of()}}`] = steady(1)
-  for (const role of ALL) WELL[`storefront_expected_roles{${of(`,role="${role}"`)}}`] = steady(1)
+  for (const role of ROLES) WELL[`storefront_expected_roles{${of(`,role="${role}"`)}}`] = steady(1)
   for (const role of roles) WELL[`storefront_roles{${of(`,role="${role}"`)}}`] = steady(1)
   for (const queue of ['email', 'webhook', 'account-mail', 'cdn-purge']) {
     WELL[`storefront_queued{${of(`,queue="${queue}"`)}}`] = steady(2_000)
@@ -88,9 +89,7 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   WELL[`storefront_requests_shed_total{${of(',class="search"')}}`] = steady(40)
   for (const kind of ['order', 'account']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
   WELL[`storefront_webhooks_total{${of(',outcome="failed"')}}`] = steady(7)
-  const names = roles.filter((role) => role !== 'api' && role !== 'stream')
-  const ofCatalogue = names.filter((name) => name !== 'email').map((name) => `catalogue-${name}`)
-  for (const subscriber of [...names, ...ofCatalogue]) {
+  for (const { name: subscriber } of SUBSCRIBERS.filter(({ role }) => roles.includes(role))) {
     const isActive = instance !== 'mail2'
     WELL[`storefront_subscriber_state{${of(`,subscriber="${subscriber}",state="active"`)}}`] = steady(isActive ? 1 : 0)
     WELL[`storefront_subscriber_lag_events{${of(`,subscriber="${subscriber}"`)}}`] = steady(50)
@@ -210,7 +209,7 @@ test('every series that an alert or the dashboard asks for is there on a store t
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
   const store = await startStore(t, {
     operations,
-    roles: ['api', 'stream', 'email', 'lake', 'webhook'],
+    roles: ROLES,
     smtpUrl: smtp.url,
     lakeFlushSeconds: 1,
   })

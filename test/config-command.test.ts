@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ConfigError } from '../src/config/settings.ts'
-import { readConfig, readEnvironment } from '../src/config.ts'
+import { ROLES, readConfig, readEnvironment } from '../src/config.ts'
 import { runStorefront } from './store-process.ts'
 
 const SECRET = 'hunter2'
@@ -94,7 +94,7 @@ test('all problems are reported at once, with the values that are no secrets', a
     'BASE_URL must be a URL that starts with http:// or https:// and has no query, no fragment and no credentials',
     'STOREFRONT_SECRET must be at least 32 characters long',
     'MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>, not "nope"',
-    'ROLES must be some of api, stream, email, lake, webhook, not "api,kitchen"',
+    `ROLES must be some of ${ROLES.join(', ')}, not "api,kitchen"`,
     'SMTP_ULR is no setting: did you mean SMTP_URL?',
   ]
   const serve = await runStorefront(t, ['serve'], { env })

@@ -1,12 +1,13 @@
 import { ROLES, type Role } from '../src/config.ts'
+import { SUBSCRIBERS, type Subscriber } from '../src/subscribers.ts'
 
 export const DEPENDENCIES = ['database', 'broker', 'bucket', 'mail server', 'CDN', 'disk'] as const
 export type Dependency = (typeof DEPENDENCIES)[number]
 /** `hanging`: while running, it takes connections and answers nothing; otherwise it refuses them. */
 export const MOMENTS = ['while running', 'hanging', 'at start'] as const
 export type Moment = (typeof MOMENTS)[number]
-export const WORKS = ['orders', 'events', 'mails', 'lake', 'webhooks', 'purges'] as const
-export type Work = (typeof WORKS)[number]
+export type Work = 'orders' | 'events' | 'purges' | Subscriber['makes']
+export const WORKS: readonly Work[] = [...new Set<Work>(['orders', 'events', 'purges', ...SUBSCRIBERS.map(({ makes }) => makes)])]
 
 export interface Cell {
   /** What this role does no longer, because of the dependency itself or of a role that waits for it. */
@@ -20,46 +21,38 @@ export interface Cell {
 }
 
 const NOTHING: Cell = { stops: [], readyz: [], reason: /^/ }
-const OWN: Record<Role, readonly Work[]> = {
-  api: ['orders'],
-  stream: ['events', 'purges'],
-  email: ['mails'],
-  lake: ['lake'],
-  webhook: ['webhooks'],
-}
+const ownOf = (role: Role): readonly Work[] =>
+  role === 'api' ? ['orders'] : role === 'stream' ? ['events', 'purges'] : [...new Set(subscribersOf(role).map(({ makes }) => makes))]
 const REFUSED = /ECONNREFUSED/
 /** What waits gives up by a timeout of its own, or its dead connection is noticed. */
 const SILENT = /time(d )?out|not answer|terminated|never received|session of the subscriber was ended/i
 
-const SUBSCRIBERS: Partial<Record<Role, readonly string[]>> = {
-  stream: ['change_stream', 'catalogue_stream'],
-  email: ['subscriber_email'],
-  lake: ['subscriber_lake', 'subscriber_catalogue-lake'],
-  webhook: ['subscriber_webhook', 'subscriber_catalogue-webhook'],
-}
+const subscribersOf = (role: Role) => SUBSCRIBERS.filter((one) => one.role === role)
+const readersOf = (role: Role): readonly string[] =>
+  role === 'stream' ? ['change_stream', 'catalogue_stream'] : subscribersOf(role).map(({ name }) => `subscriber_${name}`)
 
 /** What a process with this role alone does without the dependency. */
 function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
   const away = moment === 'hanging' ? SILENT : REFUSED
   switch (dependency) {
     case 'database': {
-      const stops = OWN[role]
+      const stops = ownOf(role)
       if (moment === 'at start') return { stops, readyz: [], reason: REFUSED, ends: true }
       // Without it nobody knows more of the streams.
-      const subscribers = role === 'stream' ? [] : (SUBSCRIBERS[role] ?? [])
+      const subscribers = role === 'stream' ? [] : readersOf(role)
       return { stops, readyz: ['database', ...subscribers], reason: away }
     }
     case 'broker':
       if (role === 'api') return NOTHING
       return {
-        stops: OWN[role].filter((work) => work !== 'purges'),
-        readyz: SUBSCRIBERS[role] ?? [],
+        stops: ownOf(role).filter((work) => work !== 'purges'),
+        readyz: readersOf(role),
         reason: /NATS: .*(ECONNREFUSED|connection|timeout)/i,
       }
     case 'bucket':
       if (role !== 'lake') return NOTHING
       // At the start the subscribers cannot read where the lake ends.
-      return { stops: ['lake'], readyz: moment === 'at start' ? (SUBSCRIBERS.lake ?? []) : ['lake'], reason: away }
+      return { stops: ['lake'], readyz: moment === 'at start' ? readersOf('lake') : ['lake'], reason: away }
     case 'mail server':
       return role === 'email' ? { stops: ['mails'], readyz: ['mail_server'], reason: away } : NOTHING
     case 'CDN':

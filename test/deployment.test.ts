@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Ajv } from 'ajv'
 import { DockerfileParser } from 'dockerfile-ast'
-import { readConfig } from '../src/config.ts'
+import { ROLES, readConfig } from '../src/config.ts'
 import {
   imageCommands,
   imageSettings,
@@ -50,8 +50,7 @@ test('the settings of each process in compose.yaml are settings of the store', (
     if (name !== 'migrate') assert.equal(config.roles.length, 1, name)
     return environment.ROLES
   })
-  for (const role of ['api', 'stream', 'email', 'lake', 'webhook'])
-    assert.equal(roles.filter((each) => each === role).length, 2, `two processes with the role ${role}`)
+  for (const role of ROLES) assert.equal(roles.filter((each) => each === role).length, 2, `two processes with the role ${role}`)
   const config = readConfig({ ...imageSettings(), ...kubernetesSettings() })
   assert.equal(config.lakeBucket?.bucket, 'lake')
 })
@@ -148,7 +147,7 @@ test('each selector of a manifest finds a pod, and every pod is unprivileged wit
     const template = spec?.template as { metadata: { labels: Labels }; spec: Pod['spec'] } | undefined
     return template === undefined ? [] : [{ labels: template.metadata.labels, spec: template.spec }]
   })
-  assert.equal(pods.length, 6)
+  assert.equal(pods.length, ROLES.length + 1)
   for (const { spec } of pods) {
     assert.equal(spec.securityContext.runAsNonRoot, true)
     for (const { securityContext } of spec.containers)
@@ -169,7 +168,7 @@ test('each selector of a manifest finds a pod, and every pod is unprivileged wit
       JSON.stringify(selector),
     )
   const roles = pods.flatMap(({ spec }) => spec.containers.map(({ args }) => args.join(' ')))
-  assert.deepEqual(roles.toSorted(), ['migrate', ...['api', 'email', 'lake', 'stream', 'webhook'].map((role) => `serve --role ${role}`)])
+  assert.deepEqual(roles.toSorted(), ['migrate', ...ROLES.map((role) => `serve --role ${role}`)].toSorted())
 })
 
 test('nats-server accepts the configuration of the brokers', { skip: NO_NATS }, () => {

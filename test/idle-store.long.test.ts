@@ -6,6 +6,7 @@ import { startAsInstalled } from '../bench/rig/installed-store.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { findEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { connectClient } from '../src/db/pool.ts'
+import { SUBSCRIBERS } from '../src/subscribers.ts'
 import { eventually } from './eventually.ts'
 
 const CALM_MS = 10_000
@@ -18,11 +19,7 @@ const MOST: Record<string, number> = {
   // The position of a slot after a checkpoint or a cleaned table, renamed categories, and what is done once a minute.
   'storefront-pipeline': 2.5,
   // Each holds a lock that it must lose within seconds of a cut.
-  'storefront-email': 1,
-  'storefront-lake': 1,
-  'storefront-webhook': 1,
-  'storefront-catalogue-lake': 1,
-  'storefront-catalogue-webhook': 1,
+  ...Object.fromEntries(SUBSCRIBERS.map(({ name }) => [`storefront-${name}`, 1])),
   'storefront-purge': 0.2,
 }
 const MOST_TOGETHER = 13

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { ROLES } from '../src/config.ts'
 import { eventually } from './eventually.ts'
 import { type PeerExport, writeShopifyExport, writeWooCommerceExport } from './peer-exports.ts'
 import { startStore, TEST_SECRET } from './store.ts'
@@ -22,7 +23,7 @@ const convert = (shop: string, to: string, ...args: string[]) => {
 }
 
 test('a year of two peers moves in from their exports: killed once, run twice, sums equal, nothing sent, nothing missing', async (t) => {
-  const store = await startStore(t, { roles: ['api', 'stream', 'email', 'lake', 'webhook'], lakeFlushSeconds: 1 })
+  const store = await startStore(t, { roles: ROLES, lakeFlushSeconds: 1 })
   const folder = mkdtempSync(join(tmpdir(), 'storefront-move-in-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const { api, stream } = store.addresses

@@ -4,7 +4,9 @@ import { type TestContext, test } from 'node:test'
 import pino from 'pino'
 import { createApp } from '../src/app.ts'
 import { createEncryption } from '../src/auth/store-secret.ts'
+import { ROLES } from '../src/config.ts'
 import { readDatabaseId } from '../src/db/database-id.ts'
+import { SUBSCRIBERS } from '../src/subscribers.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
@@ -49,7 +51,7 @@ test('each metric counts the work that was done', async (t) => {
   receiver.answer(410)
   const store = await startStore(t, {
     operations,
-    roles: ['api', 'stream', 'email', 'lake', 'webhook'],
+    roles: ROLES,
     smtpUrl: smtp.url,
     isPrivateWebhookAllowed: true,
     lakeFlushSeconds: 1,
@@ -108,7 +110,7 @@ test('each metric counts the work that was done', async (t) => {
     nodejs_eventloop_lag_p99_seconds: (seconds) => seconds >= 0,
     process_resident_memory_bytes: (bytes) => bytes > 10_000_000,
     ...Object.fromEntries(
-      ['email', 'lake', 'webhook'].flatMap((subscriber) => [
+      SUBSCRIBERS.filter(({ partition }) => partition === 'orders').flatMap(({ name: subscriber }) => [
         [`storefront_subscriber_state{subscriber="${subscriber}",state="active"}`, 1],
         [`storefront_subscriber_position{subscriber="${subscriber}"}`, 1],
         [`storefront_subscriber_lag_events{subscriber="${subscriber}"}`, 0],

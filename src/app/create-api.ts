@@ -9,7 +9,8 @@ import type { RelyingParty } from '../auth/factors/webauthn.ts'
 import { oidcRoutes } from '../auth/oidc/routes.ts'
 import { operatorRoutes } from '../auth/operators/operator-routes.ts'
 import { authRoutes } from '../auth/routes.ts'
-import type { SigningKeys } from '../auth/tokens/signing-keys.ts'
+import { claimIssuer } from '../auth/tokens/issuer.ts'
+import { loadSigningKeys, type SigningKeys } from '../auth/tokens/signing-keys.ts'
 import { findUserIdsByEmail } from '../auth/users.ts'
 import { catalogueAdminRoutes } from '../catalogue/admin-routes.ts'
 import { CatalogueVersion } from '../catalogue/catalogue-version.ts'
@@ -20,12 +21,14 @@ import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
+import { saveStockEventPercent } from '../catalogue/product-events.ts'
 import { tagHeadersOf } from '../catalogue/purge/purger.ts'
 import { catalogueRoutes } from '../catalogue/routes.ts'
 import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-catalogue.ts'
 import { stockRoutes } from '../catalogue/stock-routes.ts'
 import type { Config } from '../config.ts'
 import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
+import type { RunCommand } from '../console/run-command.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
@@ -41,21 +44,30 @@ import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import { createJobQueue, type JobQueue } from '../jobs/job-queue.ts'
 import { Catalogue } from '../lake/iceberg/catalogue.ts'
+import { queueAccountMail } from '../mail/account-mail.ts'
 import { retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
+import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
 import { createConsoleParts } from './create-console.ts'
+import { createListener, workerConfigs } from './create-listener.ts'
 import { createShedder } from './create-shedder.ts'
 import { createSignIns } from './create-sign-ins.ts'
+import type { RunningSubscribers } from './create-subscribers.ts'
 import { createTopic } from './create-topic.ts'
+import { explainListenErrors } from './explain-listen-errors.ts'
+import { createFigures } from './figures.ts'
+import { createHousekeeping, erasureOf } from './housekeeping.ts'
 import { createLakeQueries, openLake } from './open-lake.ts'
+import type { Service } from './service.ts'
+import type { StoreParts } from './store-parts.ts'
 
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
@@ -64,8 +76,54 @@ const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // One core is left for everything else, which a low priority alone does not ensure; see docs/decisions/0012.
 const hashingThreads = (processes: number) => Math.max(1, Math.floor((availableParallelism() - 1) / processes))
 
+interface ApiRoleOptions {
+  requestPool: Pool
+  placingPool: Pool
+  subscriptions: RunningSubscribers['subscriptions']
+  check: ReadinessCheck
+  /** Called with the greatest order number of each batch that was committed. */
+  onNumbered: (number: number) => void
+  runCommand: RunCommand | undefined
+  createWorkers: ((configs: readonly Config[]) => Service) | undefined
+}
+
+/** The role `api`: the HTTP API, and what the store does by the clock. */
+export async function createApiRole(parts: StoreParts, options: ApiRoleOptions): Promise<{ server: HttpServer; services: Service[] }> {
+  const { config, pool, addresses, topic, jobs, copies, secret, mailEncryption, logger, now } = parts
+  const { requestPool, placingPool, subscriptions, check, onNumbered, runCommand, createWorkers } = options
+  await saveStockEventPercent(pool, config.stockEventPercent)
+  const auth = createAuth({
+    ...authOptions(config, requestPool, logger, now),
+    issuer: await claimIssuer(pool, { ...config, isAlone: config.databaseAddresses === null }, logger),
+    keys: await loadSigningKeys(pool, secret),
+    secret,
+    copies,
+    sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, mailEncryption, mail),
+    onAccountDeleted: async (tx, userId, guestIds) => {
+      await eraseAddressesOf(tx, userId, erasureOf(config), now())
+      await deleteKeysOf(tx, guestIds)
+    },
+  })
+  const catalogue = createCatalogue(config, requestPool, logger, copies)
+  const consoleParts = createConsoleParts(config, { pool: requestPool, url: addresses.api, topic, subscriptions, runCommand, logger })
+  const server = await createApi({ ...parts, pool: requestPool, placingPool, auth, catalogue, consoleParts, check, onNumbered })
+  const workersAt =
+    createWorkers === undefined ? null : (port: number) => createWorkers(workerConfigs({ ...config, port }, { addresses, secret }))
+  return {
+    server,
+    services: [
+      createFigures({ pool, logger }),
+      auth,
+      createHousekeeping(config, { pool, jobs, logger, now }),
+      consoleParts.pipeline,
+      consoleParts.audits,
+      explainListenErrors(createListener(server, config, logger, workersAt), config),
+    ],
+  }
+}
+
 /** The settings of accounts. */
-export function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
+function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
   return {
     pool,
     hashing: { threads: hashingThreads(config.webConcurrency), maxWaiting: MAX_WAITING_HASHES },
@@ -144,7 +202,7 @@ interface ApiOptions {
 }
 
 /** The HTTP API with every route. Uses the database only to answer requests. */
-export async function createApi(options: ApiOptions): Promise<HttpServer> {
+async function createApi(options: ApiOptions): Promise<HttpServer> {
   const {
     config,
     pool,
@@ -261,7 +319,7 @@ function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<Order
 }
 
 /** The dependencies of the catalogue's routes. */
-export function createCatalogue(config: Config, pool: Pool, logger: Logger, copies: FreshCopies): CatalogueContext {
+function createCatalogue(config: Config, pool: Pool, logger: Logger, copies: FreshCopies): CatalogueContext {
   const pages: CatalogueContext['pages'] = new PageCache(config.pageCacheBytes)
   return {
     pool,

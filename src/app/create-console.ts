@@ -1,25 +1,21 @@
 import type { Logger } from 'pino'
-import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import type { Config } from '../config.ts'
 import { AuditRunner } from '../console/audit-runner.ts'
 import { Pipeline } from '../console/pipeline-status.ts'
 import type { ConsoleParts } from '../console/routes.ts'
 import type { RunCommand } from '../console/run-command.ts'
 import type { Pool } from '../db/pool.ts'
-import { readJobQueue } from '../jobs/job-queue.ts'
-import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
-import { EMAIL_QUEUE, readMailQueue } from '../mail/email-deliveries.ts'
+import type { SubscriberName } from '../subscribers.ts'
 import type { Subscription, Topic } from '../topic/topic.ts'
-import { readWebhookQueue, WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
 import { openLake } from './open-lake.ts'
-import { orderSlotOf } from './prepare-database.ts'
+import { orderSlotOf, WATCHED_QUEUES } from './prepare-database.ts'
 
 export interface ConsolePartsOptions {
   pool: Pool
   /** Address of the same database. */
   url: string
   topic: Topic
-  subscriptions: ReadonlyMap<string, Subscription>
+  subscriptions: ReadonlyMap<SubscriberName, Subscription>
   runCommand: RunCommand | undefined
   logger: Logger
 }
@@ -32,12 +28,7 @@ export function createConsoleParts(config: Config, options: ConsolePartsOptions)
       ...{ pool, topic, subscriptions },
       slotName: orderSlotOf(url),
       openLake: () => openLake(config),
-      queues: {
-        [EMAIL_QUEUE.name]: () => readMailQueue(pool),
-        [WEBHOOK_QUEUE.name]: () => readWebhookQueue(pool),
-        [ACCOUNT_MAIL_QUEUE.name]: () => readJobQueue(pool, ACCOUNT_MAIL_QUEUE.name),
-        [PURGE_QUEUE.name]: () => readJobQueue(pool, PURGE_QUEUE.name),
-      },
+      queues: WATCHED_QUEUES,
     }),
     audits: new AuditRunner({ pool, runCommand, logger }),
   }

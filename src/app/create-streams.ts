@@ -1,29 +1,17 @@
-import type { Logger } from 'pino'
-import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
+import { createEventBackfill } from '../catalogue/backfill-events.ts'
+import { createCategoryRenaming } from '../catalogue/categories/rename-products.ts'
+import { createCataloguePurge } from '../catalogue/purge/purge-catalogue.ts'
+import { createPurgers } from '../catalogue/purge/purger.ts'
 import { createCatalogueStreamHandler } from '../change-stream/catalogue-stream-handler.ts'
 import type { WatchedStream } from '../change-stream/change-stream.ts'
 import { createOrderStreamHandler } from '../change-stream/order-stream-handler.ts'
 import type { StreamHandlerOptions } from '../change-stream/stream-handler.ts'
-import type { Config } from '../config.ts'
-import type { DatabaseAddresses } from '../db/addresses.ts'
-import type { Pool } from '../db/pool.ts'
-import type { Metrics } from '../operations/metrics.ts'
-import type { Tracing } from '../operations/tracing.ts'
-import type { OrderEvent } from '../orders/events.ts'
-import type { Topic, TopicEvent } from '../topic/topic.ts'
+import { connectClient } from '../db/pool.ts'
+import type { TopicEvent } from '../topic/topic.ts'
 import { PublishingCheck } from './ensure-incarnation.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 import type { Service } from './service.ts'
-
-export interface StreamsOptions {
-  pool: Pool
-  addresses: DatabaseAddresses
-  topic: Topic<OrderEvent>
-  catalogueTopic: Topic<CatalogueEvent>
-  logger: Logger
-  metrics: Metrics
-  tracing: Tracing | null
-}
+import type { StoreParts } from './store-parts.ts'
 
 /** The change streams of a process: that of orders, and that of the catalogue, which neither waits for the other. */
 export interface Streams {
@@ -31,9 +19,9 @@ export interface Streams {
   catalogue: WatchedStream
 }
 
-/** `check` stops after the streams. */
-export function createStreams(config: Config, options: StreamsOptions): Streams & { check: Service } {
-  const { pool, addresses, topic, catalogueTopic, logger, metrics, tracing } = options
+/** The role `stream`: the change streams, and what else follows a change of the catalogue. */
+export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
+  const { config, pool, addresses, topic, catalogueTopic, jobs, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })
   const shared = <E extends TopicEvent>(): Pick<
     StreamHandlerOptions<E>,
@@ -62,5 +50,9 @@ export function createStreams(config: Config, options: StreamsOptions): Streams 
   })
   metrics.watchChangeStream(orders)
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
-  return { orders, catalogue, check }
+  const connect = (signal: AbortSignal) => connectClient(addresses.api, 'storefront-purge', signal)
+  const purge = createCataloguePurge({ pool, connect, jobs, purgers: createPurgers(config.cdnPurgeUrls), logger })
+  // The check stops after the streams.
+  const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, createCategoryRenaming({ pool, logger })]
+  return { orders, catalogue, services }
 }

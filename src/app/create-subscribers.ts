@@ -1,39 +1,81 @@
-import type { Logger } from 'pino'
 import { findNewestAssignedSequence } from '../audit/restore/find-data-loss.ts'
-import type { Encryption } from '../auth/store-secret.ts'
-import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
+import { createEncryption } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
-import type { Pool } from '../db/pool.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
+import type { QueueDefinition } from '../jobs/job-queue.ts'
 import { TableWriter } from '../lake/iceberg/table-writer.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake-dataset.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink, type LakeSinkOptions } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { createAccountMailWorker } from '../mail/account-mail.ts'
+import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
-import type { MailTemplates } from '../mail/mail-templates.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
-import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
-import type { DeliveryLog } from '../topic/delivery-log.ts'
+import type { QueueSubscriber, SubscriberName, SubscriberRole } from '../subscribers.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag, saveStoredSequence } from '../topic/subscriber-lag.ts'
-import type { MessageHandler, SubscribeOptions, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
+import type { MessageHandler, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
 import { isSampled, isTraceparent } from '../traceparent.ts'
+import { WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
 import { createWebhookSender } from '../webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../webhooks/webhook-subscriber.ts'
-import { inOrder, type Service } from './service.ts'
+import { openSuitableLake } from './open-lake.ts'
+import type { Service } from './service.ts'
+import type { StoreParts } from './store-parts.ts'
 
-/** The subscriptions of this process, for metrics and readiness. */
-export interface Watched {
-  metrics: Metrics
-  subscriptions: Map<string, Subscription>
+/** How the subscribers of each role are made, in the order of their start. */
+const MAKERS: Record<SubscriberRole, (parts: SubscriberParts) => Promise<Service[]>> = {
+  lake: createLake,
+  email: createEmail,
+  webhook: createWebhook,
+}
+
+const QUEUES: Record<QueueSubscriber, QueueDefinition> = { email: EMAIL_QUEUE, webhook: WEBHOOK_QUEUE }
+export const SUBSCRIBER_QUEUES: readonly QueueDefinition[] = Object.values(QUEUES)
+
+/** The subscribers of this process, for metrics and readiness. */
+export interface RunningSubscribers {
+  subscriptions: Map<SubscriberName, Subscription>
   /** Null where this process sends no mail by SMTP. */
   mailServer: { readonly awayReason: string | null } | null
   /** Null where this process writes no lake. */
   lake: { findFailure(): Promise<string | null> } | null
+}
+
+type SubscriberParts = StoreParts & { running: RunningSubscribers }
+
+/** The subscribers of every role of this process that has some. */
+export async function createSubscribers(parts: StoreParts): Promise<{ services: Service[]; running: RunningSubscribers }> {
+  const running: RunningSubscribers = { subscriptions: new Map(), mailServer: null, lake: null }
+  const services: Service[] = []
+  for (const [role, create] of Object.entries(MAKERS))
+    if (parts.config.roles.some((own) => own === role)) services.push(...(await create({ ...parts, running })))
+  return { services, running }
+}
+
+/** Only a subscriber that stores its own position knows it. */
+interface OwnPosition {
+  lastSequence: () => Promise<number>
+  readPosition: (subscription: Subscription) => Promise<SubscriberLag | null>
+}
+
+/** A subscription that metrics and readiness know. */
+function subscribe<E extends TopicEvent>(
+  { pool, metrics, running }: SubscriberParts,
+  topic: Topic<E>,
+  name: SubscriberName,
+  handle: MessageHandler<E>,
+  own?: OwnPosition,
+): Subscription {
+  const subscription = topic.subscribe(name, handle, {
+    ...(own === undefined ? {} : { lastSequence: own.lastSequence }),
+    onCorrupt: (messages) => metrics.corruptMessagesLeftOut(name, messages.length),
+  })
+  running.subscriptions.set(name, subscription)
+  metrics.watchSubscriber(name, subscription, () => own?.readPosition(subscription) ?? readSubscriberLag(pool, topic, name))
+  return subscription
 }
 
 /** At most as many as a batch has spans. */
@@ -59,35 +101,12 @@ function traceLake(tracing: Tracing | null, { nats }: Config) {
   return tracing === null ? null : { handled, stored }
 }
 
-type ReadPosition = () => Promise<SubscriberLag | null>
-
-/** Adds a subscription to metrics and readiness. */
-function watch({ metrics, subscriptions }: Watched, name: string, subscription: Subscription, readPosition: ReadPosition): Subscription {
-  subscriptions.set(name, subscription)
-  metrics.watchSubscriber(name, subscription, readPosition)
-  return subscription
-}
-
-function countCorrupt({ metrics }: Watched, name: string): Pick<SubscribeOptions, 'onCorrupt'> {
-  return { onCorrupt: (messages) => metrics.corruptMessagesLeftOut(name, messages.length) }
-}
-
-interface LakeOptions {
-  pool: Pool
-  store: LakeStore
-  topic: Topic
-  catalogueTopic: Topic<CatalogueEvent>
-  deliveryLog: DeliveryLog
-  logger: Logger
-  watched: Watched
-  tracing: Tracing | null
-}
-
 /** The subscribers that write the data lake, and what keeps its tables. */
-export function createLake(config: Config, options: LakeOptions): Service {
-  const { pool, store, topic, catalogueTopic, deliveryLog, logger, watched, tracing } = options
+async function createLake(parts: SubscriberParts): Promise<Service[]> {
+  const { config, pool, topic, catalogueTopic, deliveryLog, logger, metrics, tracing, running } = parts
+  const store = await openSuitableLake(config, logger)
   const traced = traceLake(tracing, config)
-  const orders = createSink(config, options, topic, ORDER_DATASET, {
+  const orders = createSink(parts, store, topic, ORDER_DATASET, {
     onStored(sequences, upTo, since) {
       deliveryLog.inLake(sequences)
       traced?.stored(sequences.length, upTo, since)
@@ -97,7 +116,7 @@ export function createLake(config: Config, options: LakeOptions): Service {
     traced?.handled(messages)
     return orders.sink.handle(messages, signal, fence)
   }
-  const catalogue = createSink(config, options, catalogueTopic, CATALOGUE_DATASET, {
+  const catalogue = createSink(parts, store, catalogueTopic, CATALOGUE_DATASET, {
     onPosition(sequence) {
       // The next file repeats it, and until then old messages stay.
       saveStoredSequence(pool, CATALOGUE_DATASET.subscriber, sequence).catch((error) =>
@@ -105,12 +124,11 @@ export function createLake(config: Config, options: LakeOptions): Service {
       )
     },
   })
-  watched.lake = orders.sink
+  running.lake = orders.sink
   const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
-  for (const writer of tables) watched.metrics.watchLakeTable(writer)
-  return inOrder([...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)], async () =>
-    store.close(),
-  )
+  for (const writer of tables) metrics.watchLakeTable(writer)
+  const closing: Service = { start: async () => {}, stop: async () => store.close() }
+  return [closing, ...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
 }
 
 interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {
@@ -120,13 +138,13 @@ interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {
 
 /** The sink of a dataset, and the subscription that fills it. */
 function createSink<E extends TopicEvent>(
-  config: Config,
-  { pool, store, logger, watched }: LakeOptions,
+  parts: SubscriberParts,
+  store: LakeStore,
   topic: Topic<E>,
   dataset: LakeDataset<E>,
   listener: SinkListener,
 ) {
-  const name = dataset.subscriber
+  const { config, pool, logger, metrics } = parts
   let stored: number | null = null
   const sink = new LakeSink<E>({
     ...{ store, dataset, logger, flushSeconds: config.lakeFlushSeconds, flushRows: config.lakeFlushRows },
@@ -135,41 +153,26 @@ function createSink<E extends TopicEvent>(
       listener.onPosition?.(upTo)
       stored = upTo
     },
-    onFileWritten: watched.metrics.lakeFileWritten,
+    onFileWritten: metrics.lakeFileWritten,
   })
-  const lastSequence = async () => {
-    stored = await sink.lastSequence()
-    const published = await findNewestAssignedSequence(pool, topic)
-    if (stored > published) throw new LakeAhead(stored, published)
-    listener.onPosition?.(stored)
-    return stored
-  }
-  const subscribe = (handle: MessageHandler<E>) => {
-    const subscription = topic.subscribe(name, handle, { lastSequence, ...countCorrupt(watched, name) })
+  const own: OwnPosition = {
+    async lastSequence() {
+      stored = await sink.lastSequence()
+      const published = await findNewestAssignedSequence(pool, topic)
+      if (stored > published) throw new LakeAhead(stored, published)
+      listener.onPosition?.(stored)
+      return stored
+    },
     // The position is in the lake's files: only the process that writes them knows it.
-    const readPosition = async () =>
-      subscription.state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())
-    return watch(watched, name, subscription, readPosition)
+    readPosition: async ({ state }) => (state === 'standby' || stored === null ? null : lagBehind(stored, await topic.newestSequence())),
   }
-  return { sink, subscribe }
-}
-
-interface JobsOptions {
-  pool: Pool
-  topic: Topic
-  jobs: JobQueue
-  encryption: Encryption
-  logger: Logger
-  now: () => Date
-  watched: Watched
-  tracing: Tracing | null
+  return { sink, subscribe: (handle: MessageHandler<E>) => subscribe(parts, topic, dataset.subscriber, handle, own) }
 }
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
-export async function createEmail(
-  config: Config,
-  { pool, topic, jobs, templates, encryption, logger, now, watched, tracing }: JobsOptions & { templates: MailTemplates },
-): Promise<Service> {
+async function createEmail(parts: SubscriberParts): Promise<Service[]> {
+  const { config, pool, topic, jobs, mailTemplates, mailEncryption: encryption, logger, now, metrics, running, tracing } = parts
+  if (mailTemplates === null) throw new Error('the role email has no mail templates')
   const { mailFrom: from, mailReplyTo: replyTo } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
   const smtp =
@@ -183,40 +186,32 @@ export async function createEmail(
   const smtpWatch = smtp === null ? null : new SmtpWatch({ mailer: smtp, probe: smtp.probe, logger, now, onRecovered })
   const mailer = smtpWatch?.mailer ?? createFileMailer({ directory: dataFolder(config.dataDir).mail, from, replyTo })
   if (smtpWatch !== null) {
-    watched.mailServer = smtpWatch
-    watched.metrics.watchMailServer(smtpWatch)
+    running.mailServer = smtpWatch
+    metrics.watchMailServer(smtpWatch)
   }
-  const { mailTried } = watched.metrics
   const subscriber = createEmailSubscriber({
-    ...{ pool, jobs, mailer, render: templates.render, logger, now, tracing },
+    ...{ pool, jobs, mailer, render: mailTemplates.render, logger, now, tracing },
     maxPerHour: config.mailMaxPerHour,
-    onTried: (outcome) => mailTried('order', outcome),
+    onTried: (outcome) => metrics.mailTried('order', outcome),
   })
   const accountMails = createAccountMailWorker({
-    ...{ jobs, mailer, encryption, render: templates.renderAccountMail, logger, now },
-    onTried: (outcome) => mailTried('account', outcome),
+    ...{ jobs, mailer, encryption, render: mailTemplates.renderAccountMail, logger, now },
+    onTried: (outcome) => metrics.mailTried('account', outcome),
   })
-  const subscription = watch(watched, 'email', topic.subscribe('email', subscriber.handle, countCorrupt(watched, 'email')), () =>
-    readSubscriberLag(pool, topic, 'email'),
-  )
   // Last in, first out: the subscriber closes the mailer.
-  return inOrder([subscriber, accountMails, subscription, ...(smtpWatch === null ? [] : [smtpWatch])])
+  return [subscriber, accountMails, subscribe(parts, topic, 'email', subscriber.handle), ...(smtpWatch === null ? [] : [smtpWatch])]
 }
 
 /** The subscribers that post events to the endpoints. */
-export function createWebhook(
-  config: Config,
-  { pool, topic, catalogueTopic, jobs, encryption, logger, now, watched, tracing }: JobsOptions & { catalogueTopic: Topic<CatalogueEvent> },
-): Service {
+async function createWebhook(parts: SubscriberParts): Promise<Service[]> {
+  const { config, pool, topic, catalogueTopic, jobs, secret, logger, now, metrics, tracing } = parts
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const { webhookTried: onTried } = watched.metrics
+  const encryption = createEncryption(secret, 'webhook secret')
+  const { webhookTried: onTried } = metrics
   const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried, tracing })
-  const subscription = topic.subscribe('webhook', subscriber.handle, countCorrupt(watched, 'webhook'))
-  const name = 'catalogue-webhook'
-  const catalogue = catalogueTopic.subscribe(name, subscriber.handleCatalogue, countCorrupt(watched, name))
-  return inOrder([
+  return [
     subscriber,
-    watch(watched, 'webhook', subscription, () => readSubscriberLag(pool, topic, 'webhook')),
-    watch(watched, name, catalogue, () => readSubscriberLag(pool, catalogueTopic, name)),
-  ])
+    subscribe(parts, topic, 'webhook', subscriber.handle),
+    subscribe(parts, catalogueTopic, 'catalogue-webhook', subscriber.handleCatalogue),
+  ]
 }

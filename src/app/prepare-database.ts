@@ -9,14 +9,14 @@ import { isOfLaterRelease, migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
-import { installJobQueues } from '../jobs/job-queue.ts'
+import { installJobQueues, type QueueDefinition } from '../jobs/job-queue.ts'
 import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
-import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
-import { WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
+import { SUBSCRIBER_QUEUES } from './create-subscribers.ts'
 import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 
-/** The queues of a store. */
-export const JOB_QUEUES = [EMAIL_QUEUE, ACCOUNT_MAIL_QUEUE, WEBHOOK_QUEUE, PURGE_QUEUE, HOUSEKEEPING_QUEUE]
+/** The queues whose length metrics and console show. */
+export const WATCHED_QUEUES: readonly QueueDefinition[] = [...SUBSCRIBER_QUEUES, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE]
+export const JOB_QUEUES = [...WATCHED_QUEUES, HOUSEKEEPING_QUEUE]
 
 /**
  * Updates schema, replication slot, job queues and the API's rights. Several processes may run it at once. What needs a lock that others hold is

@@ -7,7 +7,7 @@ import type { Pool } from '../db/pool.ts'
 import type { ReadinessCheck } from '../http/health.ts'
 import { findUnreconciledReason } from '../topic/incarnations.ts'
 import type { Streams } from './create-streams.ts'
-import type { Watched } from './create-subscribers.ts'
+import type { RunningSubscribers } from './create-subscribers.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
 /** Whether the API may get traffic: its database answers, and the change streams work if this process reads them. */
@@ -65,9 +65,13 @@ export function shareChecks(check: ReadinessCheck): ReadinessCheck {
 }
 
 /** The same, and whether the other roles can work. `secret` is null where only the API has it, which continues with its keys. */
-export function checkEveryRole(check: ReadinessCheck, watched: Watched, secret: { readonly isOutdated: boolean } | null): ReadinessCheck {
+export function checkEveryRole(
+  check: ReadinessCheck,
+  running: RunningSubscribers,
+  secret: { readonly isOutdated: boolean } | null,
+): ReadinessCheck {
   return async () => {
-    const { subscriptions, lake, mailServer } = watched
+    const { subscriptions, lake, mailServer } = running
     const failing = [...(await check())]
     const add = (name: string, reason: string) => failing.push({ name, reason })
     for (const [name, { state, failure }] of subscriptions)

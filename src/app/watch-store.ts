@@ -1,17 +1,13 @@
 import { statfs } from 'node:fs/promises'
-import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { countDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus } from '../change-stream/replication-slot.ts'
 import type { Config } from '../config.ts'
 import { readClockDifference } from '../db/clock.ts'
 import type { Pool } from '../db/pool.ts'
 import { readJobQueue } from '../jobs/job-queue.ts'
-import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
-import { EMAIL_QUEUE, readMailQueue } from '../mail/email-deliveries.ts'
 import type { Metrics } from '../operations/metrics.ts'
-import { readWebhookQueue, WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
 import { countEndpoints } from '../webhooks/webhook-endpoints.ts'
-import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
+import { catalogueSlotOf, orderSlotOf, WATCHED_QUEUES } from './prepare-database.ts'
 
 /** Metrics of the whole store, which every process reports: a dead process cannot report its own. */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
@@ -19,9 +15,7 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
   metrics.watchDatabase(() => readClockDifference(pool, Date.now))
   metrics.watchSlot(() => readSlotStatus(pool, orderSlotOf(url)))
   metrics.watchSlot(() => readSlotStatus(pool, catalogueSlotOf(url)), 'catalogue_stream')
-  metrics.watchQueue(EMAIL_QUEUE.name, () => readMailQueue(pool))
-  metrics.watchQueue(WEBHOOK_QUEUE.name, () => readWebhookQueue(pool))
-  for (const { name } of [ACCOUNT_MAIL_QUEUE, PURGE_QUEUE]) metrics.watchQueue(name, () => readJobQueue(pool, name))
+  for (const queue of WATCHED_QUEUES) metrics.watchQueue(queue.name, () => readJobQueue(pool, queue))
   metrics.watchDeadLetters(() => countDeadLetters(pool))
   metrics.watchWebhookEndpoints(() => countEndpoints(pool))
   metrics.watchDisk(() => readDisk(config.dataDir))

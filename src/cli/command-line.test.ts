@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { ROLES } from '../config.ts'
+import { SUBSCRIBERS } from '../subscribers.ts'
 import { type Command, type Flag, type Option, UsageError } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { COMMANDS } from './commands.ts'
@@ -13,7 +15,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   NAME: { right: 'windows-1252', wrong: 'klingon' },
   EUR: { right: 'PYG', wrong: 'eur' },
   FILE: { right: 'a.json' },
-  'api|stream|email|lake|webhook': { right: 'api', wrong: 'kitchen' },
+  [ROLES.join('|')]: { right: 'api', wrong: 'kitchen' },
   'en|de|fr|es': { right: 'de', wrong: 'it' },
   'ndjson|csv': { right: 'csv', wrong: 'xml' },
   'queued|sent|failed': { right: 'failed', wrong: 'lost' },
@@ -24,7 +26,7 @@ const TEXTS: Record<string, { right: string; wrong?: string }> = {
   'TYPE,…|all': { right: 'all' },
   TIME: { right: '2026-03-01', wrong: 'yesterday' },
   'YYYY-MM-DD': { right: '2026-03-01', wrong: '2026-3-1' },
-  'email|webhook|catalogue-webhook|lake': { right: 'email', wrong: 'nobody' },
+  [SUBSCRIBERS.flatMap(({ name }) => (name === 'catalogue-lake' ? [] : [name])).join('|')]: { right: 'email', wrong: 'nobody' },
   FOLDER: { right: 'folder' },
   HOURS: { right: '0', wrong: '87601' },
   DURATION: { right: '90s', wrong: '90' },
@@ -143,7 +145,7 @@ test('refuses contradictory options', () => {
 
 test('refuses values that are wrong by themselves: names, days that no month has, negative numbers, arguments without text', () => {
   for (const [args, message] of [
-    [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, catalogue-webhook, lake; /],
+    [['replay', '--subscriber', 'nobody'], /^--subscriber must be one of email, webhook, [a-z, -]*lake; catalogue-lake cannot/],
     [
       ['replay', '--subscriber', 'catalogue-lake'],
       /; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks\n/,
@@ -208,7 +210,7 @@ test('the usage shows alternatives and options that may be repeated', () => {
   assert.ok(usages.includes('storefront keys create NAME --scopes SCOPE,… [--expires-in-days N]'))
   assert.ok(usages.includes('storefront mail retry EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront webhook redeliver ID EVENT_ID|--all-failed'))
-  assert.ok(usages.includes('storefront serve [--role api|stream|email|lake|webhook]…'))
+  assert.ok(usages.includes(`storefront serve [--role ${ROLES.join('|')}]…`))
 })
 
 test('the table of docs/commands.md equals the table of commands', () => {

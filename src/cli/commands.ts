@@ -1,5 +1,6 @@
 import { ROLES } from '../config.ts'
 import { OPERATOR_ROLES } from '../http/scopes.ts'
+import { SUBSCRIBERS } from '../subscribers.ts'
 import { type Command, defineCommand, UsageError } from './command.ts'
 import { NOTIFICATION_COMMANDS } from './notification-commands.ts'
 import {
@@ -29,7 +30,8 @@ import {
 } from './options.ts'
 
 const FORMATS = ['ndjson', 'csv'] as const
-const SUBSCRIBERS = ['email', 'webhook', 'catalogue-webhook', 'lake'] as const
+/** Files are repaired instead, those of both partitions under the name `lake`. */
+const REWOUND = SUBSCRIBERS.filter(({ name, position }) => position === 'topic' || name === 'lake').map(({ name }) => name)
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
@@ -195,9 +197,9 @@ export const COMMANDS: readonly Command[] = [
       since,
       order: orderId,
       subscriber: {
-        ...oneOf(SUBSCRIBERS, 'rewinds this subscriber, which handles what it has missed'),
+        ...oneOf(REWOUND, 'rewinds this subscriber, which handles what it has missed'),
         // Its position is in its files.
-        must: `be one of ${SUBSCRIBERS.join(', ')}; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks`,
+        must: `be one of ${REWOUND.join(', ')}; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks`,
       },
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
       run: runId,

@@ -14,6 +14,7 @@ import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import { counted } from '../counted.ts'
 import { assertReachable } from '../db/assert-suitable.ts'
 import { OperatorError } from '../errors.ts'
+import { SUBSCRIBERS, type SubscriberName } from '../subscribers.ts'
 import { DeliveryLog } from '../topic/delivery-log.ts'
 import { isBrokerError } from '../topic/nats/connection.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
@@ -60,7 +61,7 @@ async function compareStore(
 interface ReplayArguments {
   since: Date | undefined
   orderId: string | undefined
-  subscriber: string | undefined
+  subscriber: SubscriberName | undefined
   /** The operator knows that the database was restored: begins a new incarnation without evidence from topic and lake. */
   isRestored?: boolean | undefined
   /** The id under which the console has recorded it. */
@@ -112,9 +113,8 @@ async function replayWith(
   if (subscriber === 'lake') return repairWith(context, withSteps, setResult)
   return withTopics(context, async (topic, catalogueTopic) => {
     if (subscriber !== undefined) {
-      const isOfCatalogue = subscriber.startsWith('catalogue-')
       const wanted = { pool, url, name: subscriber, since }
-      const { from, to } = await (isOfCatalogue
+      const { from, to } = await (SUBSCRIBERS.find(({ name }) => name === subscriber)?.partition === 'catalogue'
         ? rewindSubscriber({ ...wanted, topic: catalogueTopic })
         : rewindSubscriber({ ...wanted, topic }))
       setResult({ subscriber, from, to })

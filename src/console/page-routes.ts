@@ -16,6 +16,7 @@ const SHARED_FILES = new Map<string, URL | string>([
   ['currency.ts', new URL('../currency.ts', import.meta.url)],
   ['scopes.ts', new URL('../http/scopes.ts', import.meta.url)],
   ['spreadsheet-guard.ts', new URL('../spreadsheet-guard.ts', import.meta.url)],
+  ['subscribers.ts', new URL('../subscribers.ts', import.meta.url)],
   [
     'uplot.js',
     createRequire(import.meta.url)

@@ -2,16 +2,16 @@ import { type AuditRun, findLastRun } from '../audit/audit-runs.ts'
 import { countDeadLetters, type ListedDeadLetter, listNewestDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus, type SlotStatus } from '../change-stream/replication-slot.ts'
 import type { Pool } from '../db/pool.ts'
-import type { QueueLength } from '../jobs/job-queue.ts'
+import { type QueueDefinition, type QueueLength, readJobQueue } from '../jobs/job-queue.ts'
 import { lastOf } from '../lake/lake-end.ts'
 import { splitSuperseded } from '../lake/lake-names.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
+import { SUBSCRIBERS, type SubscriberName } from '../subscribers.ts'
 import { findActiveSubscribers, lagBehind, listSubscriberPositions } from '../topic/subscriber-lag.ts'
 import type { Subscription, Topic } from '../topic/topic.ts'
 import { withinMs } from '../within-ms.ts'
 
-/** The subscribers of a store, in the order in which they are shown. */
-const SUBSCRIBERS = ['email', 'webhook', 'lake'] as const
+const SHOWN = SUBSCRIBERS.filter(({ partition }) => partition === 'orders')
 const NEWEST_DEAD_LETTERS = 5
 const TIMEOUT_MS = 2_000
 const LAKE_KEPT_MS = 10_000
@@ -24,8 +24,8 @@ export interface PipelineOptions {
   /** Opened at first use: the role `api` needs no lake otherwise. */
   openLake: () => Promise<LakeStore>
   /** The subscriptions of this process, by name. */
-  subscriptions: ReadonlyMap<string, Pick<Subscription, 'state'>>
-  queues: Readonly<Record<string, () => Promise<QueueLength>>>
+  subscriptions: ReadonlyMap<SubscriberName, Pick<Subscription, 'state'>>
+  queues: readonly QueueDefinition[]
 }
 
 interface TopicStatus {
@@ -84,7 +84,7 @@ export class Pipeline {
       slot: new Part(async () => ({ name: slotName, ...(await readSlotStatus(pool, slotName)) })),
       topic: new Part(() => this.#readTopic()),
       subscribers: new Part(() => this.#readSubscribers()),
-      queues: new Part(() => Array.fromAsync(Object.entries(queues), async ([name, read]) => ({ name, ...(await read()) }))),
+      queues: new Part(() => Array.fromAsync(queues, async (queue) => ({ name: queue.name, ...(await readJobQueue(pool, queue)) }))),
       deadLetters: new Part(async () => {
         const count = await countDeadLetters(pool)
         return { count, newest: count === 0 ? [] : await listNewestDeadLetters(pool, NEWEST_DEAD_LETTERS) }
@@ -134,8 +134,9 @@ export class Pipeline {
   async #readSubscribers(): Promise<Omit<SubscriberStatus, 'lag'>[]> {
     const { pool, subscriptions } = this.#options
     const positions = await listSubscriberPositions(pool)
-    const active = await findActiveSubscribers(pool, SUBSCRIBERS)
-    return SUBSCRIBERS.map((name) => ({
+    const names = SHOWN.map(({ name }) => name)
+    const active = await findActiveSubscribers(pool, names)
+    return names.map((name) => ({
       name,
       position: positions.get(name) ?? null,
       isActive: active.has(name),

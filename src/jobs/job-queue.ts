@@ -20,6 +20,8 @@ export interface QueueDefinition {
   retryDelayMaxSeconds: number
   /** How long a completed or failed job is kept for inspection. */
   keepSeconds: number
+  /** How much waits in it, for a queue whose table knows it better than its jobs. */
+  read?: (db: Queryable) => Promise<QueueLength>
 }
 
 export interface NewJob {
@@ -134,14 +136,15 @@ export interface QueueLength {
 
 export const EMPTY_QUEUE: QueueLength = { queued: 0, oldestUntriedSeconds: 0 }
 
-/** Counts the jobs of a queue that are neither completed nor failed. */
-export async function readJobQueue(db: Queryable, queue: string): Promise<QueueLength> {
+/** Counts what waits in a queue, by default the jobs that are neither completed nor failed. */
+export async function readJobQueue(db: Queryable, { name, read }: QueueDefinition): Promise<QueueLength> {
+  if (read !== undefined) return read(db)
   const { rows } = await db.query<QueueLength>(
     sql`select
       count(*) as queued,
       coalesce(greatest(extract(epoch from now() - min(start_after) filter (where state = 'created' and priority >= 0)), 0), 0)::float8 as "oldestUntriedSeconds"
     from pgboss.job
-    where name = ${queue} and state <= 'active'`,
+    where name = ${name} and state <= 'active'`,
   )
   return rows[0] ?? EMPTY_QUEUE
 }

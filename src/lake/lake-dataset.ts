@@ -1,6 +1,7 @@
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import type { Sql } from '../db/sql.ts'
 import type { OrderEvent } from '../orders/events.ts'
+import type { SubscriberName } from '../subscribers.ts'
 import type { TopicEvent, TopicMessage } from '../topic/topic.ts'
 import { CATALOGUE_COLUMNS, toCatalogueRow } from './catalogue-row.ts'
 import type { DatasetName } from './lake-names.ts'
@@ -11,7 +12,7 @@ export interface LakeDataset<E extends TopicEvent> {
   /** Its folder, from the lake's root. */
   name: DatasetName
   /** The subscriber of the topic that writes it. */
-  subscriber: string
+  subscriber: SubscriberName
   /** Of its files, by DuckDB type. */
   columns: Readonly<Record<string, Sql>>
   toRow(message: TopicMessage<E>, ingestedAt: string): object

@@ -14,6 +14,7 @@ export const EMAIL_QUEUE: QueueDefinition = {
   retryDelaySeconds: 2,
   retryDelayMaxSeconds: 6 * 3_600,
   keepSeconds: 3_600,
+  read: readMailQueue,
 }
 
 /** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */
@@ -53,7 +54,7 @@ async function findReceivers(tx: Transaction, mails: readonly MailJob[]): Promis
 }
 
 /** The number of queued mails, and the age of the oldest due one that was never attempted. */
-export async function readMailQueue(db: Queryable): Promise<QueueLength> {
+async function readMailQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
        count(*) as queued,

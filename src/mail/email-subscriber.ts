@@ -61,7 +61,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
     if (mail === null) return 'done'
     const attempts = retryCount + 1
-    const span = tracing?.start('mail', mail.content.traceparent, { 'messaging.message.id': job.event_id })
+    const span = tracing?.start('email', mail.content.traceparent, { 'messaging.message.id': job.event_id })
     const outcome = await send(job.event_id, mail, attempts, reportHealth, span?.traceparent)
     const result = await record({ ...job, attempts }, outcome)
     report(job.event_id, mail, attempts, outcome)

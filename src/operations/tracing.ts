@@ -1,3 +1,5 @@
+import { QUEUE_SUBSCRIBERS, type QueueSubscriber } from '../subscribers.ts'
+
 export interface SpanDefinition {
   /** `{…}` stands for a value. */
   name: string
@@ -8,17 +10,26 @@ export interface SpanDefinition {
   others: readonly string[]
 }
 
-const job = (queue: string) => ({
-  'messaging.system': 'pg-boss',
-  'messaging.destination.name': queue,
-  'messaging.operation.name': 'process',
-  'messaging.operation.type': 'process',
-})
 const ofTopic = (operation: string, type: string) => ({
   'messaging.destination.name': 'orders',
   'messaging.operation.name': operation,
   'messaging.operation.type': type,
 })
+/** An attempt to deliver, of each subscriber with a queue. */
+const ATTEMPTS = Object.fromEntries(
+  QUEUE_SUBSCRIBERS.map(({ name }): [string, SpanDefinition] => [
+    name,
+    {
+      ...{ name: `process ${name}`, kind: 'consumer', others: ['messaging.message.id', 'error.type'] },
+      fixed: {
+        'messaging.system': 'pg-boss',
+        'messaging.destination.name': name,
+        'messaging.operation.name': 'process',
+        'messaging.operation.type': 'process',
+      },
+    },
+  ]),
+) as Readonly<Record<QueueSubscriber, SpanDefinition>>
 const PART_OF_BATCH = ['messaging.message.id', 'messaging.batch.message_count', 'error.type']
 
 /**
@@ -37,9 +48,8 @@ export const SPANS = {
     others: ['db.operation.batch.size', 'error.type'],
   },
   publish: { name: 'send orders', kind: 'producer', fixed: ofTopic('send', 'send'), others: ['messaging.system', ...PART_OF_BATCH] },
-  mail: { name: 'process email', kind: 'consumer', fixed: job('email'), others: ['messaging.message.id', 'error.type'] },
+  ...ATTEMPTS,
   smtp: { name: 'send mail', kind: 'client', fixed: {}, others: ['error.type'] },
-  webhook: { name: 'process webhook', kind: 'consumer', fixed: job('webhook'), others: ['messaging.message.id', 'error.type'] },
   post: {
     ...{ name: 'POST', kind: 'client', fixed: { 'http.request.method': 'POST' } },
     others: ['server.address', 'server.port', 'http.response.status_code', 'error.type'],

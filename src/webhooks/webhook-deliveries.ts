@@ -15,6 +15,7 @@ export const WEBHOOK_QUEUE: QueueDefinition = {
   retryDelaySeconds: FIRST_PAUSE_SECONDS,
   retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
   keepSeconds: 86_400,
+  read: readWebhookQueue,
 }
 
 /** Webhooks, one for each pair of an endpoint and an event. */
@@ -95,7 +96,7 @@ export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Prom
 }
 
 /** The number of queued deliveries, and the age of the oldest one that was never attempted, to an endpoint that is not failing. */
-export async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
+async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
        coalesce(sum(waiting.queued), 0)::float8 as queued,

@@ -1,3 +1,4 @@
+import { SUBSCRIBERS } from '#subscribers'
 import { showChanges } from './all-changes.ts'
 import type { Schemas } from './api.ts'
 import { auditsCard } from './audits.ts'
@@ -9,10 +10,6 @@ import { webhooksCard } from './webhooks.ts'
 
 type Pipeline = Schemas['Pipeline']
 type Part = Schemas['PipelineGap']['part']
-
-/** The queue that each subscriber fills; the lake writes its files itself. */
-const QUEUES: Readonly<Record<string, string>> = { email: 'email', webhook: 'webhook' }
-const NAMES: Readonly<Record<string, string>> = { email: 'mails', webhook: 'webhooks', lake: 'lake' }
 
 /** `#pipeline` is the state of it, `#pipeline?changes=1` what was changed by operators, keys and commands. */
 export const pipeline: Screen = {
@@ -80,9 +77,9 @@ function stagesOf(state: Pipeline): HTMLElement[] {
       ? [unknown('Subscribers', 'subscribers')]
       : subscribers.map((subscriber) => {
           const { name, lag_events, is_active } = subscriber
-          const queue = queues?.find((one) => one.name === QUEUES[name])
+          const queue = queues?.find((one) => one.name === name)
           return stage(
-            `Subscriber: ${NAMES[name] ?? name}`,
+            `Subscriber: ${SUBSCRIBERS.find((one) => one.name === name)?.makes ?? name}`,
             stateOf(subscriber),
             lag_events === null
               ? is_active

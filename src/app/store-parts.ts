@@ -1,0 +1,64 @@
+import type { Logger } from 'pino'
+import { createEncryption } from '../auth/store-secret.ts'
+import type { Config } from '../config.ts'
+import type { DatabaseAddresses } from '../db/addresses.ts'
+import { FreshCopies } from '../db/fresh-copies.ts'
+import { connectClient, type Pool } from '../db/pool.ts'
+import { createJobQueue } from '../jobs/job-queue.ts'
+import { Metrics } from '../operations/metrics.ts'
+import { QUEUE_SUBSCRIBERS } from '../subscribers.ts'
+import { DeliveryLog } from '../topic/delivery-log.ts'
+import { CATALOGUE } from '../topic/partitions.ts'
+import { createPartition, createTopic } from './create-topic.ts'
+import { openMailTemplates } from './mail-templates.ts'
+import { openSecret, watchSecret } from './secrets.ts'
+import type { Service } from './service.ts'
+
+export interface PartsOptions {
+  config: Config
+  logger: Logger
+  now: () => Date
+  addresses: DatabaseAddresses
+  /** Of the pipeline, housekeeping and the readiness check, which never wait behind requests. */
+  pool: Pool
+  /** Of requests. */
+  requestPool: Pool
+}
+
+/** What the roles of a process share. */
+export type StoreParts = Awaited<ReturnType<typeof createParts>>
+
+/** `services`: those parts that are started before the roles. */
+export async function createParts({ config, logger, now, addresses, pool, requestPool }: PartsOptions) {
+  const { roles } = config
+  const url = addresses.api
+  const hasApi = roles.includes('api')
+  const hasPipeline = roles.some((role) => role !== 'api')
+  const delivers = QUEUE_SUBSCRIBERS.some(({ role }) => roles.includes(role))
+  // Other roles encrypt nothing and run with any secret.
+  const secret = hasApi || delivers ? await openSecret(pool, url, config) : ''
+  const connect = (signal: AbortSignal) => connectClient(url, 'storefront-copies', signal)
+  const copies = new FreshCopies({ pool: hasApi ? requestPool : pool, connect, logger })
+  const secretWatch = secret === '' ? null : watchSecret({ copies, secret, logger })
+  const metrics = new Metrics(logger)
+  if (secretWatch !== null) metrics.watchSecret(secretWatch)
+  // OpenTelemetry is loaded only when traces are on.
+  const tracing = config.traces && (await import('../operations/open-telemetry.ts')).createTracing(config.traces, logger)
+  const deliveryLog = new DeliveryLog({ pool, logger })
+  const topicOptions = { pool, url, logger, isReadOnly: !hasPipeline }
+  const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
+  const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
+  const hasJobs = delivers || (roles.includes('stream') && config.cdnPurgeUrls.length > 0)
+  const jobs = createJobQueue({ url, logger, supervise: hasJobs, runsScheduler: hasApi })
+  // An API alone opens a topic at the first look: for the figures, or for an operator.
+  const topics = [topic, catalogueTopic].map((each) => (hasPipeline ? each : { start: async () => {}, stop: () => each.stop() }))
+  const services: Service[] = [deliveryLog, copies, ...(hasApi || hasJobs ? [jobs] : []), ...topics]
+  return {
+    ...{ config, logger, now, addresses, pool, metrics, tracing, secret, copies, jobs, deliveryLog, topic, catalogueTopic, services },
+    /** Null where no role stops with it: the API continues with its keys. */
+    secretWatch: delivers ? secretWatch : null,
+    mailEncryption: createEncryption(secret, 'account mail'),
+    /** Null in a process that sends no mail and cannot use them. */
+    mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
+  }
+}

@@ -1,0 +1,30 @@
+interface SubscriberDefinition {
+  /** Names its position, its lock, its connection and its metrics. */
+  name: string
+  /** The role of the processes that run it. */
+  role: string
+  partition: 'orders' | 'catalogue'
+  /** What it makes of the events, in the operators' words. */
+  makes: string
+  /** What knows how far it has come: the topic, or the files that it writes. */
+  position: 'topic' | 'files'
+  /** Whether it delivers from a job queue, whose name is its own, and each attempt has a span. */
+  hasQueue: boolean
+}
+
+/** Every subscriber of the notification topic, in the order in which they are shown. `app/create-subscribers.ts` makes those of each role. */
+export const SUBSCRIBERS = [
+  { name: 'email', role: 'email', partition: 'orders', makes: 'mails', position: 'topic', hasQueue: true },
+  { name: 'webhook', role: 'webhook', partition: 'orders', makes: 'webhooks', position: 'topic', hasQueue: true },
+  { name: 'catalogue-webhook', role: 'webhook', partition: 'catalogue', makes: 'webhooks', position: 'topic', hasQueue: false },
+  { name: 'lake', role: 'lake', partition: 'orders', makes: 'lake', position: 'files', hasQueue: false },
+  { name: 'catalogue-lake', role: 'lake', partition: 'catalogue', makes: 'lake', position: 'files', hasQueue: false },
+] as const satisfies readonly SubscriberDefinition[]
+
+export type Subscriber = (typeof SUBSCRIBERS)[number]
+export type SubscriberName = Subscriber['name']
+export type SubscriberRole = Subscriber['role']
+export type QueueSubscriber = Extract<Subscriber, { hasQueue: true }>['name']
+
+export const SUBSCRIBER_ROLES: readonly SubscriberRole[] = [...new Set(SUBSCRIBERS.map(({ role }) => role))].sort()
+export const QUEUE_SUBSCRIBERS = SUBSCRIBERS.filter(({ hasQueue }) => hasQueue)
