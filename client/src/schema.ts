@@ -5069,7 +5069,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_body`: The body is not acceptable. `invalid_one_time_token`: The one-time token is not valid. `password_too_common`: The password is too common. */
+            /** @description `invalid_body`: The body is not acceptable. `password_too_common`: The password is too common. `invalid_one_time_token`: The one-time token is not valid. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -7807,7 +7807,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `account_blocked`: The account is blocked. `second_factor_required`: The second factor is required. */
+            /** @description `second_factor_required`: The second factor is required. `account_blocked`: The account is blocked. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8394,7 +8394,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `account_blocked`: The account is blocked. `second_factor_required`: The second factor is required. */
+            /** @description `second_factor_required`: The second factor is required. `account_blocked`: The account is blocked. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -12082,7 +12082,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sku_taken`: The sku is taken. `slug_taken`: The slug is taken. */
+            /** @description `slug_taken`: The slug is taken. `sku_taken`: The sku is taken. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12337,7 +12337,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12601,7 +12601,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `sku_taken`: The sku is taken. `slug_taken`: The slug is taken. */
+            /** @description `slug_taken`: The slug is taken. `sku_taken`: The sku is taken. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -12793,7 +12793,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -12983,7 +12983,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `slug_taken`: The slug is taken. `category_name_taken`: The name is taken. `category_misplaced`: The category cannot be there. */
+            /** @description `slug_taken`: The slug is taken. `category_misplaced`: The category cannot be there. `category_name_taken`: The name is taken. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -13131,7 +13131,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `slug_taken`: The slug is taken. `category_name_taken`: The name is taken. `category_misplaced`: The category cannot be there. `too_many_categories`: There are too many categories. */
+            /** @description `slug_taken`: The slug is taken. `category_misplaced`: The category cannot be there. `category_name_taken`: The name is taken. `too_many_categories`: There are too many categories. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14225,7 +14225,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `insufficient_stock`: There is not enough stock. `purchase_limit`: The purchase limit is exceeded. `too_many_pending_orders`: Too many orders are pending. `price_changed`: The total has changed. `client_reference_taken`: The client reference is taken. `request_in_progress`: The same request is in progress. */
+            /** @description `insufficient_stock`: There is not enough stock. `client_reference_taken`: The client reference is taken. `price_changed`: The total has changed. `too_many_pending_orders`: Too many orders are pending. `purchase_limit`: The purchase limit is exceeded. `request_in_progress`: The same request is in progress. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14252,7 +14252,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `currency_not_available`: Not sold in this currency. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
+            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. `idempotency_key_reused`: The idempotency key belongs to another request. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -14394,7 +14394,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `currency_not_available`: Not sold in this currency. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. */
+            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `mixed_currencies`: The order mixes currencies. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -15480,7 +15480,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15697,7 +15697,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15915,7 +15915,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `too_many_changes`: The order has too many changes. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -16095,7 +16095,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16131,7 +16131,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `total_negative`: The total would be negative. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -16167,7 +16167,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_too_large`: The total is too large. `invalid_body`: The body is not acceptable. `mixed_currencies`: The order mixes currencies. */
+            /** @description `invalid_body`: The body is not acceptable. `mixed_currencies`: The order mixes currencies. `total_too_large`: The total is too large. */
             422: {
                 headers: {
                     [name: string]: unknown;
@@ -16298,7 +16298,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            /** @description `invalid_header`: A header is not valid. `malformed_json`: The body is not valid JSON. */
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -16334,7 +16334,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `total_negative`: The total would be negative. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -16370,7 +16370,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_too_large`: The total is too large. `invalid_body`: The body is not acceptable. */
+            /** @description `invalid_body`: The body is not acceptable. `total_too_large`: The total is too large. */
             422: {
                 headers: {
                     [name: string]: unknown;

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
-import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import { EXAMPLE_ACTIVITY } from './examples.ts'
 import { type Activity, listActivities } from './list-activities.ts'
@@ -59,20 +59,18 @@ const Position = Type.Tuple([
 
 /** What operators, keys and commands have changed. */
 export function activityRoutes(server: HttpServer, { pool, baseUrl }: { pool: Pool; baseUrl: string }): void {
-  server.get(
-    '/admin/activities',
+  defineRoute(
+    server,
+    'GET /admin/activities',
     {
-      config: { access: 'activities:read' },
-      schema: {
-        operationId: 'listActivities',
-        tags: ['access'],
-        summary: 'What operators, keys and commands have changed, newest first, in pages',
-        description:
-          'Filters combine with AND. Each change is recorded in its own transaction: what was refused is not here. Nothing changes or deletes a row. ' +
-          'Send the `ETag` as `If-None-Match` to poll.',
-        querystring: ActivityQuery,
-        response: okResponses(PageOf(ActivitySchema), 'A page of the activities.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'activities:read',
+      operationId: 'listActivities',
+      summary: 'What operators, keys and commands have changed, newest first, in pages',
+      description:
+        'Filters combine with AND. Each change is recorded in its own transaction: what was refused is not here. Nothing changes or deletes a row. ' +
+        'Send the `ETag` as `If-None-Match` to poll.',
+      query: ActivityQuery,
+      answers: { 200: [PageOf(ActivitySchema), 'A page of the activities.'] },
     },
     async (request, reply) => {
       const { limit = DEFAULT_LIMIT, cursor, ...filters } = request.query

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, Limit, PageOf } from '../http/pagination.ts'
-import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
@@ -23,7 +23,6 @@ import {
   SessionSchema,
   strict,
   Token,
-  tags,
   UserSchema,
 } from './schemas.ts'
 import { endSession, listSessions } from './sessions.ts'
@@ -66,186 +65,150 @@ const WHAT_IS_KEPT = [
 
 /** The caller's own account, its sessions, and passwords. */
 export function accountRoutes(server: HttpServer, context: AuthContext): void {
-  server.get(
-    '/me',
+  defineRoute(
+    server,
+    'GET /me',
     {
-      config: { access: 'caller', cost: 'own' },
-      schema: {
-        operationId: 'getAccount',
-        description:
-          'The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
-        tags,
-        summary: "The caller's account",
-        response: okResponses(AccountSchema, 'The account.', ...CALLER_ONLY),
-      },
+      access: 'caller',
+      cost: 'own',
+      operationId: 'getAccount',
+      summary: "The caller's account",
+      description:
+        'The account of the access token: address and whether it is proven, name, role, language, the providers with which it signs in, and the address that waits to be confirmed.',
+      answers: { 200: [AccountSchema, 'The account.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const user = await getUser(context.pool, callerOf(request).userId)
       const sign_ins = await listSignIns(context.pool, user.id)
       const state = await findAddressState(context.pool, user, context.now())
-      return reply.send({ ...presentUser(user), sign_ins, ...state })
+      return { ...presentUser(user), sign_ins, ...state }
     },
   )
 
-  server.patch(
-    '/me',
+  defineRoute(
+    server,
+    'PATCH /me',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'updateAccount',
-        description: 'Only the properties that the body names change. Null removes the name; mails then have the language of the store.',
-        tags,
-        summary: "Changes the caller's name or language",
-        body: AccountChange,
-        response: okResponses(UserSchema, 'The changed account.', ...JSON_BODY, ...CALLER_ONLY),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'updateAccount',
+      summary: "Changes the caller's name or language",
+      description: 'Only the properties that the body names change. Null removes the name; mails then have the language of the store.',
+      body: AccountChange,
+      answers: { 200: [UserSchema, 'The changed account.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const { userId } = callerOf(request)
       const user = await updateUser(context.pool, userId, request.body)
       clientOf(request).record('account_changed', { user_id: userId })
-      return reply.send(presentUser(user))
+      return presentUser(user)
     },
   )
 
-  server.delete(
-    '/me',
+  defineRoute(
+    server,
+    'DELETE /me',
     {
-      config: { access: 'caller', cost: 'password', stepUp: true },
-      schema: {
-        operationId: 'deleteAccount',
-        tags,
-        summary: "Deletes the caller's account; its orders stay for the retention period",
-        description: WHAT_IS_KEPT,
-        response: noContentResponses(
-          'The account and all its sessions are gone.',
-          ...CALLER_ONLY,
-          'step_up_required',
-          ...JSON_BODY,
-          'last_admin',
-        ),
-      },
+      access: 'caller',
+      cost: 'password',
+      stepUp: true,
+      operationId: 'deleteAccount',
+      summary: "Deletes the caller's account; its orders stay for the retention period",
+      description: WHAT_IS_KEPT,
+      answers: { 204: 'The account and all its sessions are gone.' },
+      refuses: ['last_admin'],
     },
-    async (request, reply) => {
-      await deleteAccount(context, callerOf(request), clientOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => deleteAccount(context, callerOf(request), clientOf(request)),
   )
 
-  server.post(
-    '/auth/password',
+  defineRoute(
+    server,
+    'POST /auth/password',
     {
-      config: { access: 'caller', cost: 'password', stepUp: true },
-      schema: {
-        operationId: 'changePassword',
-        description: 'The session of this call stays; every other one of the account ends at once.',
-        tags,
-        summary: "Changes the caller's password and ends the other sessions",
-        body: PasswordChange,
-        response: {
-          204: Type.Null({ description: 'The password is changed.' }),
-          ...problemResponses(
-            ...JSON_BODY,
-            ...CALLER_ONLY,
-            'step_up_required',
-            'invalid_credentials',
-            'password_too_common',
-            'rate_limited',
-            'unavailable',
-          ),
-        },
-      },
+      access: 'caller',
+      cost: 'password',
+      stepUp: true,
+      operationId: 'changePassword',
+      summary: "Changes the caller's password and ends the other sessions",
+      description: 'The session of this call stays; every other one of the account ends at once.',
+      body: PasswordChange,
+      answers: { 204: 'The password is changed.' },
+      refuses: ['invalid_credentials', 'password_too_common'],
     },
-    async (request, reply) => {
-      await changePassword(context, callerOf(request), request.body, clientOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => changePassword(context, callerOf(request), request.body, clientOf(request)),
   )
 
-  server.post(
-    '/auth/password-reset',
+  defineRoute(
+    server,
+    'POST /auth/password-reset',
     {
-      config: { access: 'public', cost: 'token' },
-      schema: {
-        operationId: 'requestPasswordReset',
-        description:
-          'The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.',
-        tags,
-        summary: 'Mails a token for a new password, if there is such an account',
-        body: ResetRequest,
-        response: {
-          202: { ...Accepted, description: 'The same answer whether there is such an account or not.' },
-          ...problemResponses(...JSON_BODY, 'rate_limited', 'unavailable'),
-        },
-      },
+      access: 'public',
+      cost: 'token',
+      operationId: 'requestPasswordReset',
+      summary: 'Mails a token for a new password, if there is such an account',
+      description: 'The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.',
+      body: ResetRequest,
+      answers: { 202: [Accepted, 'The same answer whether there is such an account or not.'] },
+      refuses: ['rate_limited'],
     },
-    async (request, reply) => {
+    async (request) => {
       await requestPasswordReset(context, request.body.email, clientOf(request))
-      return reply.code(202).send({ status: 'accepted' as const })
+      return { status: 'accepted' as const }
     },
   )
 
-  server.post(
-    '/auth/password-reset/confirm',
+  defineRoute(
+    server,
+    'POST /auth/password-reset/confirm',
     {
-      config: { access: 'public', cost: 'password' },
-      schema: {
-        operationId: 'confirmPasswordReset',
-        description: 'The token works once. Every session of the account ends at once.',
-        tags,
-        summary: 'Sets a new password by a mailed token and ends every session',
-        body: ResetConfirmation,
-        response: {
-          204: Type.Null({ description: 'The password is changed.' }),
-          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'password_too_common', 'unavailable'),
-        },
-      },
+      access: 'public',
+      cost: 'password',
+      operationId: 'confirmPasswordReset',
+      summary: 'Sets a new password by a mailed token and ends every session',
+      description: 'The token works once. Every session of the account ends at once.',
+      body: ResetConfirmation,
+      answers: { 204: 'The password is changed.' },
+      refuses: ['invalid_one_time_token', 'password_too_common'],
     },
-    async (request, reply) => {
-      await confirmPasswordReset(context, request.body, clientOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => confirmPasswordReset(context, request.body, clientOf(request)),
   )
 
-  server.get(
-    '/auth/sessions',
+  defineRoute(
+    server,
+    'GET /auth/sessions',
     {
-      config: { access: 'caller', cost: 'own' },
-      schema: {
-        operationId: 'listSessions',
-        description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
-        tags,
-        summary: "The caller's open sessions, newest first",
-        querystring: SessionQuery,
-        response: okResponses(PageOf(SessionSchema), 'A page of the open sessions.', 'invalid_query', 'invalid_cursor', ...CALLER_ONLY),
-      },
+      access: 'caller',
+      cost: 'own',
+      operationId: 'listSessions',
+      summary: "The caller's open sessions, newest first",
+      description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
+      query: SessionQuery,
+      answers: { 200: [PageOf(SessionSchema), 'A page of the open sessions.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const page = await listSessions(context.pool, callerOf(request), request.query, context.now())
-      return reply.send(page)
+      return page
     },
   )
 
-  server.delete(
-    '/auth/sessions/:id',
+  defineRoute(
+    server,
+    'DELETE /auth/sessions/:id',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'endSession',
-        description: 'Access and refresh tokens of the session stop working at once.',
-        tags,
-        summary: "Ends one of the caller's sessions",
-        params: SessionParams,
-        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, 'not_found', ...JSON_BODY),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'endSession',
+      summary: "Ends one of the caller's sessions",
+      description: 'Access and refresh tokens of the session stop working at once.',
+      params: SessionParams,
+      answers: { 204: 'The session and all its tokens are revoked.' },
     },
-    async (request, reply) => {
+    async (request) => {
       const { userId } = callerOf(request)
       const { id } = request.params
       await endSession(context.pool, userId, id, context.now())
       context.revocations.add(id)
       clientOf(request).record('session_ended', { user_id: userId, session_id: id })
-      return reply.code(204).send(null)
     },
   )
 }

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { LANGUAGES } from '../language.ts'
 import { accountRoutes } from './account-routes.ts'
 import { clientOf } from './client.ts'
@@ -15,7 +15,7 @@ import { signInRoutes } from './factors/sign-in-routes.ts'
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
-import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema, tags } from './schemas.ts'
+import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
 import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
@@ -56,168 +56,152 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
   factorRoutes(server, context)
   signInRoutes(server, context)
 
-  server.post(
-    '/auth/register',
+  defineRoute(
+    server,
+    'POST /auth/register',
     {
-      config: { access: 'public', cost: 'password' },
-      schema: {
-        operationId: 'register',
-        tags,
-        summary: 'Creates an account and logs it in',
-        description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
-        body: Registration,
-        response: {
-          201: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
-          202: { ...Pending, description: 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it.' },
-          ...problemResponses(...JSON_BODY, 'email_taken', 'password_too_common', 'rate_limited', 'unavailable'),
-        },
+      access: 'public',
+      cost: 'password',
+      operationId: 'register',
+      summary: 'Creates an account and logs it in',
+      description: 'With EMAIL_VERIFICATION=required it answers 202 to new and taken addresses alike and sends a mail.',
+      body: Registration,
+      answers: {
+        201: [LoggedIn, 'The account, and the tokens of its first session.'],
+        202: [Pending, 'With EMAIL_VERIFICATION=required: a token is mailed, and the account is created with it.'],
       },
+      refuses: ['email_taken', 'password_too_common', 'rate_limited'],
     },
     async (request, reply) => {
       const opened = await register(context, request.body, clientOf(request))
       if (opened === null) return reply.code(202).send({ status: 'verification_required' as const })
-      return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
+      return { ...opened, user: presentUser(opened.user) }
     },
   )
 
-  server.post(
-    '/auth/guest',
+  defineRoute(
+    server,
+    'POST /auth/guest',
     {
-      config: { access: 'public', cost: 'token' },
-      schema: {
-        operationId: 'createGuest',
-        tags,
-        summary: 'Opens a session without an account',
-        description:
-          'For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, ' +
-          'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
-        body: NewGuest,
-        response: {
-          201: { ...LoggedIn, description: 'The guest, and the tokens of its session.' },
-          ...problemResponses(...JSON_BODY, 'rate_limited'),
-        },
-      },
+      access: 'public',
+      cost: 'token',
+      operationId: 'createGuest',
+      summary: 'Opens a session without an account',
+      description:
+        'For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, ' +
+        'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
+      body: NewGuest,
+      answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },
+      refuses: ['rate_limited'],
     },
-    async (request, reply) => {
+    async (request) => {
       const opened = await createGuest(context, request.body, clientOf(request))
-      return reply.code(201).send({ ...opened, user: presentUser(opened.user) })
+      return { ...opened, user: presentUser(opened.user) }
     },
   )
 
-  server.post(
-    '/auth/verify-email',
+  defineRoute(
+    server,
+    'POST /auth/verify-email',
     {
-      config: { access: 'public', cost: 'password' },
-      schema: {
-        operationId: 'verifyEmail',
-        tags,
-        summary: 'Creates the account whose address a mailed token verifies, and logs it in',
-        description:
-          'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
-          'of somebody else. A wrong password leaves the token usable.',
-        body: Verification,
-        response: {
-          200: { ...LoggedIn, description: 'The account, and the tokens of its first session.' },
-          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited', 'unavailable'),
-        },
-      },
+      access: 'public',
+      cost: 'password',
+      operationId: 'verifyEmail',
+      summary: 'Creates the account whose address a mailed token verifies, and logs it in',
+      description:
+        'The token proves the mailbox; the password proves that the same person registered, because anybody can register with the address ' +
+        'of somebody else. A wrong password leaves the token usable.',
+      body: Verification,
+      answers: { 200: [LoggedIn, 'The account, and the tokens of its first session.'] },
+      refuses: ['invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited'],
     },
-    async (request, reply) => {
+    async (request) => {
       const opened = await verifyEmail(context, request.body, clientOf(request))
-      return reply.send({ ...opened, user: presentUser(opened.user) })
+      return { ...opened, user: presentUser(opened.user) }
     },
   )
 
-  server.post(
-    '/auth/login',
+  defineRoute(
+    server,
+    'POST /auth/login',
     {
-      config: { access: 'public', cost: 'password' },
-      schema: {
-        operationId: 'login',
-        description:
-          'A wrong address and a wrong password get the same answer after the same work. Only the right password of a blocked account gets `account_blocked`. ' +
-          'Attempts are limited for each address and each client. ' +
-          'An account with a second factor gets 403 `second_factor_required` with `challenge`, `methods` and `passkey_options`, for `POST /auth/second-factor`.',
-        tags,
-        summary: 'Opens a session',
-        body: Credentials,
-        response: {
-          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
-          ...problemResponses(
-            ...JSON_BODY,
-            'invalid_credentials',
-            'account_blocked',
-            'second_factor_required',
-            'rate_limited',
-            'unavailable',
-          ),
-        },
-      },
+      access: 'public',
+      cost: 'password',
+      operationId: 'login',
+      summary: 'Opens a session',
+      description:
+        'A wrong address and a wrong password get the same answer after the same work. Only the right password of a blocked account gets `account_blocked`. ' +
+        'Attempts are limited for each address and each client. ' +
+        'An account with a second factor gets 403 `second_factor_required` with `challenge`, `methods` and `passkey_options`, for `POST /auth/second-factor`.',
+      body: Credentials,
+      answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
+      refuses: ['invalid_credentials', 'account_blocked', 'second_factor_required', 'rate_limited'],
     },
-    async (request, reply) => {
+    async (request) => {
       const opened = await login(context, request.body, clientOf(request))
-      return reply.send({ ...opened, user: presentUser(opened.user) })
+      return { ...opened, user: presentUser(opened.user) }
     },
   )
 
-  server.post(
-    '/auth/refresh',
+  defineRoute(
+    server,
+    'POST /auth/refresh',
     {
-      config: { access: 'public', cost: 'token' },
-      schema: {
-        operationId: 'refresh',
-        description:
-          'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.',
-        tags,
-        summary: 'Exchanges a refresh token for a new pair of tokens',
-        body: RefreshRequest,
-        response: okResponses(TokenSetSchema, 'The next pair of tokens.', ...JSON_BODY, 'invalid_refresh_token', 'unavailable'),
-      },
+      access: 'public',
+      cost: 'token',
+      operationId: 'refresh',
+      summary: 'Exchanges a refresh token for a new pair of tokens',
+      description:
+        'Rotates the refresh token (RFC 9700). Within ten seconds the same token gets the same successor, so two tabs can refresh at once; later use of an old token ends the session.',
+      body: RefreshRequest,
+      answers: { 200: [TokenSetSchema, 'The next pair of tokens.'] },
+      refuses: ['invalid_refresh_token'],
     },
-    async (request, reply) => {
+    async (request) => {
       const tokens = await refresh(context, request.body.refresh_token, clientOf(request))
-      return reply.send(tokens)
+      return tokens
     },
   )
 
-  server.post(
-    '/auth/logout',
+  defineRoute(
+    server,
+    'POST /auth/logout',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'logout',
-        description: 'Access and refresh tokens of the session stop working at once.',
-        tags,
-        summary: "Ends the caller's session",
-        response: noContentResponses('The session and all its tokens are revoked.', ...CALLER_ONLY, ...JSON_BODY),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'logout',
+      summary: "Ends the caller's session",
+      description: 'Access and refresh tokens of the session stop working at once.',
+      answers: { 204: 'The session and all its tokens are revoked.' },
     },
-    async (request, reply) => {
+    async (request) => {
       const { userId, sessionId } = callerOf(request)
       await revokeSession(context.pool, sessionId, context.now())
       context.revocations.add(sessionId)
       clientOf(request).record('logged_out', { user_id: userId, session_id: sessionId })
-      return reply.code(204).send(null)
     },
   )
 
-  server.get(
-    '/.well-known/jwks.json',
+  defineRoute(
+    server,
+    'GET /.well-known/jwks.json',
     {
-      config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true },
-      schema: {
-        operationId: 'getSigningKeys',
-        description: 'For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.',
-        tags,
-        summary: 'Public keys of access tokens (RFC 7517)',
-        response: {
-          200: Type.Object(
+      access: 'public',
+      cost: 'memory',
+      isReadableByAnyOrigin: true,
+      operationId: 'getSigningKeys',
+      summary: 'Public keys of access tokens (RFC 7517)',
+      description: 'For services that verify access tokens themselves. Keys are rotated: fetch the set again for an unknown `kid`.',
+      answers: {
+        200: [
+          Type.Object(
             { keys: Type.Array(Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true })) },
-            { title: 'KeySet', description: 'The JWK set.', examples: [EXAMPLE_KEY_SET] },
+            { title: 'KeySet', examples: [EXAMPLE_KEY_SET] },
           ),
-          ...problemResponses('malformed_request'),
-        },
+          'The JWK set.',
+        ],
       },
+      refuses: ['malformed_request'],
     },
     async (_request, reply) => reply.header('cache-control', `public, max-age=${JWKS_MAX_AGE_SECONDS}`).send(context.tokens.jwks as never),
   )

@@ -74,8 +74,6 @@ export const Accepted = Type.Object({ status: Type.Literal('accepted') }, { titl
 
 export const strict = { additionalProperties: false }
 
-export const tags = ['accounts']
-
 /** An address that mail may be sent to. */
 export const Email = Type.String({
   maxLength: EMAIL_MAX_LENGTH,

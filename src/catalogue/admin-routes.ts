@@ -4,9 +4,10 @@ import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { isEncoding } from '../encoding.ts'
 import { AppError } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
-import { isBrokenOff, JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
+import { isBrokenOff } from '../http/problem.ts'
 import { archiveProduct, changeProduct } from './change-product.ts'
 import { createProduct } from './create-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
@@ -30,29 +31,24 @@ const PRODUCT_LIMIT_BYTES = 1_048_576
 /** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
-  const shared = { tags: ['catalogue'] }
   const sendProduct = async (reply: FastifyReply, product: StoredProduct) => {
     await version.refresh()
     return reply.headers({ etag: `"${productETag(product)}"` }).send(product)
   }
 
-  server.post(
-    '/admin/products',
+  defineRoute(
+    server,
+    'POST /admin/products',
     {
-      config: { access: 'products:write' },
+      access: 'products:write',
       bodyLimit: PRODUCT_LIMIT_BYTES,
-      schema: {
-        operationId: 'createProduct',
-        description:
-          'The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
-        ...shared,
-        summary: 'Adds a product',
-        body: NewProductBody,
-        response: {
-          201: { ...EditedProductSchema, description: 'The product; `Location` leads to it.' },
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'sku_taken', 'slug_taken'),
-        },
-      },
+      operationId: 'createProduct',
+      summary: 'Adds a product',
+      description:
+        'The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
+      body: NewProductBody,
+      answers: { 201: [EditedProductSchema, 'The product; `Location` leads to it.'] },
+      refuses: ['sku_taken', 'slug_taken'],
     },
     async (request, reply) => {
       const product = await createProduct(pool, normalizeProduct(request.body), doingOf(request))
@@ -60,35 +56,22 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
   )
 
-  server.patch(
-    '/admin/products/:id',
+  defineRoute(
+    server,
+    'PATCH /admin/products/:id',
     {
-      config: { access: 'products:write' },
+      access: 'products:write',
       bodyLimit: PRODUCT_LIMIT_BYTES,
-      schema: {
-        operationId: 'updateProduct',
-        ...shared,
-        summary: 'Changes a product',
-        description:
-          'Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. ' +
-          '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product.',
-        params: ProductParams,
-        headers: IfMatchHeader,
-        body: ProductPatchBody,
-        response: {
-          200: { ...EditedProductSchema, description: 'The product as it is now.' },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            ...JSON_BODY,
-            'not_found',
-            'invalid_header',
-            'sku_taken',
-            'slug_taken',
-            'precondition_failed',
-            'if_match_required',
-          ),
-        },
-      },
+      operationId: 'updateProduct',
+      summary: 'Changes a product',
+      description:
+        'Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. ' +
+        '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product.',
+      params: ProductParams,
+      headers: IfMatchHeader,
+      body: ProductPatchBody,
+      answers: { 200: [EditedProductSchema, 'The product as it is now.'] },
+      refuses: ['sku_taken', 'slug_taken', 'if_match_required'],
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'product')
@@ -97,18 +80,16 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
   )
 
-  server.get(
-    '/admin/products/:id',
+  defineRoute(
+    server,
+    'GET /admin/products/:id',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'getEditedProduct',
-        ...shared,
-        summary: 'A product with all that operators edit',
-        description: 'In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404.',
-        params: ProductParams,
-        response: okResponses(EditedProductSchema, 'The product.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'products:write',
+      operationId: 'getEditedProduct',
+      summary: 'A product with all that operators edit',
+      description: 'In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404.',
+      params: ProductParams,
+      answers: { 200: [EditedProductSchema, 'The product.'] },
     },
     async (request, reply) => {
       const product = await getProduct(pool, request.params.id)
@@ -116,27 +97,21 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
   )
 
-  server.delete(
-    '/admin/products/:id',
+  defineRoute(
+    server,
+    'DELETE /admin/products/:id',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'archiveProduct',
-        description: 'With `If-Match` only if the product is unchanged.',
-        ...shared,
-        summary: 'Archives a product: no list shows it and it cannot be ordered; orders keep it',
-        params: ProductParams,
-        headers: IfMatchHeader,
-        response: {
-          204: Type.Null({ description: 'The product is archived.' }),
-          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_header', 'precondition_failed', ...JSON_BODY),
-        },
-      },
+      access: 'products:write',
+      operationId: 'archiveProduct',
+      summary: 'Archives a product: no list shows it and it cannot be ordered; orders keep it',
+      description: 'With `If-Match` only if the product is unchanged.',
+      params: ProductParams,
+      headers: IfMatchHeader,
+      answers: { 204: 'The product is archived.' },
     },
-    async (request, reply) => {
+    async (request) => {
       await archiveProduct(pool, request.params.id, readSentCompressed(request.headers['if-match']), doingOf(request))
       await version.refresh()
-      return reply.code(204).send(null)
     },
   )
 
@@ -144,24 +119,18 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   server.register(async (scope: HttpServer) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(IMPORT_TYPES, (_request, payload, done) => done(null, payload))
-    scope.post(
-      '/admin/products/import',
+    defineRoute(
+      scope,
+      'POST /admin/products/import',
       {
-        config: { access: 'products:write' },
-        // Each line has a limit, the body has none.
+        access: 'products:write',
         bodyLimit: NO_BODY_LIMIT,
-        schema: {
-          operationId: 'importProducts',
-          ...shared,
-          summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
-          description:
-            'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
-          consumes: IMPORT_TYPES,
-          response: {
-            200: { description: 'One JSON object a line.', content: { 'application/x-ndjson': { schema: Type.String() } } },
-            ...problemResponses(...OPERATOR_ONLY, 'unsupported_media_type'),
-          },
-        },
+        operationId: 'importProducts',
+        summary: 'Adds and changes products, one per line (NDJSON or CSV), and returns the outcome of each line (NDJSON)',
+        description:
+          'A line is a whole product, as `POST /admin/products` takes it, or with `stock_delta` and `reference` in place of `stock`. Without `slug` the slug stays. As `text/csv` the first line names the columns, what has no column stays, an empty cell clears, `price` is in major units, the line of a record is its first, and `charset` names an encoding that is neither UTF-8 nor UTF-16, such as windows-1252. The last line has the counts, or `error`, `code` and the last `line` that has a result when the import was cut: `import_too_slow` after 25 seconds, `unavailable` or `internal`.',
+        consumes: IMPORT_TYPES,
+        answers: { 200: [{ content: { 'application/x-ndjson': { schema: Type.String() } } }, 'One JSON object a line.'] },
       },
       async (request, reply) => {
         if (request.body === undefined) throw new AppError('unsupported_media_type', `Send the products as ${IMPORT_TYPES.join(' or ')}.`)

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink } from '../http/pagination.ts'
-import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import { listPrices, ProductPricePageSchema } from './list-prices.ts'
 import { Currency, readCurrency } from './offered-prices.ts'
 import { ProductParams } from './products.ts'
@@ -18,26 +18,17 @@ const PricesQuery = Type.Object(
 
 /** The prices of products over time, for operators. */
 export function priceRoutes(server: HttpServer, { pool, baseUrl }: CatalogueContext): void {
-  server.get(
-    '/admin/products/:id/prices',
+  defineRoute(
+    server,
+    'GET /admin/products/:id/prices',
     {
-      config: { access: 'stock:read' },
-      schema: {
-        operationId: 'listProductPrices',
-        description: 'In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always.',
-        tags: ['catalogue'],
-        summary: 'The prices that a product has had in a currency, newest first, in pages',
-        params: ProductParams,
-        querystring: PricesQuery,
-        response: okResponses(
-          ProductPricePageSchema,
-          'A page of the prices.',
-          ...OPERATOR_ONLY,
-          'not_found',
-          'invalid_query',
-          'invalid_cursor',
-        ),
-      },
+      access: 'stock:read',
+      operationId: 'listProductPrices',
+      summary: 'The prices that a product has had in a currency, newest first, in pages',
+      description: 'In one currency, as they were recorded. Kept for `CATALOGUE_EVENT_DAYS`, the newest one in each currency always.',
+      params: ProductParams,
+      query: PricesQuery,
+      answers: { 200: [ProductPricePageSchema, 'A page of the prices.'] },
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
@@ -45,7 +36,7 @@ export function priceRoutes(server: HttpServer, { pool, baseUrl }: CatalogueCont
       const page = await listPrices(pool, id, { limit, cursor, currency: readCurrency(currency) })
       const link = nextLink(baseUrl, `/admin/products/${id}/prices`, request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.send(page)
+      return page
     },
   )
 }

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import type { AnswerLanguage } from '../http/cacheable.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf, pageLinks } from '../http/pagination.ts'
-import { okResponses } from '../http/problem.ts'
 import { LISTS_TAG, productTag } from './events.ts'
 import { EXAMPLE_MOVED_PRODUCT, EXAMPLE_PRODUCT_PAGE } from './examples.ts'
 import { listProducts } from './list-products.ts'
@@ -39,25 +39,19 @@ const MovedSchema = Type.Object(
 
 /** The catalogue for shoppers. No token is read, so any cache in front may store the answers. */
 export function catalogueRoutes(server: HttpServer, context: CatalogueContext): void {
-  const tags = ['catalogue']
-
-  server.get(
-    '/products',
+  defineRoute(
+    server,
+    'GET /products',
     {
-      config: {
-        access: 'public',
-        isReadableByAnyOrigin: true,
-        cost: ({ q, include, attr, collapse }) => ((q ?? include ?? attr ?? collapse) === undefined ? 'page' : 'search'),
-      },
-      schema: {
-        operationId: 'listProducts',
-        description:
-          'Keyset pages: every page costs the same. No token is read, so caches may keep the answer; send the `ETag` as `If-None-Match` to revalidate it.',
-        tags,
-        summary: 'Products, in pages',
-        querystring: ProductQuery,
-        response: okResponses(ProductPageSchema, 'A page of the products.', 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'public',
+      isReadableByAnyOrigin: true,
+      cost: ({ q, include, attr, collapse }) => ((q ?? include ?? attr ?? collapse) === undefined ? 'page' : 'search'),
+      operationId: 'listProducts',
+      summary: 'Products, in pages',
+      description:
+        'Keyset pages: every page costs the same. No token is read, so caches may keep the answer; send the `ETag` as `If-None-Match` to revalidate it.',
+      query: ProductQuery,
+      answers: { 200: [ProductPageSchema, 'A page of the products.'] },
     },
     async (request, reply) => {
       const listing = readListing(request.query)
@@ -79,18 +73,18 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
   )
 
-  server.get(
-    '/products/facets',
+  defineRoute(
+    server,
+    'GET /products/facets',
     {
-      config: { access: 'public', cost: 'search', isReadableByAnyOrigin: true },
-      schema: {
-        operationId: 'listFacets',
-        description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
-        tags,
-        summary: 'How many products there are by category, brand, price and attribute',
-        querystring: FacetsQuery,
-        response: okResponses(FacetsSchema, 'The numbers of products.', 'invalid_query'),
-      },
+      access: 'public',
+      cost: 'search',
+      isReadableByAnyOrigin: true,
+      operationId: 'listFacets',
+      summary: 'How many products there are by category, brand, price and attribute',
+      description: 'Takes the filters of the list. Counts are exact for small results and estimated from a sample for large ones.',
+      query: FacetsQuery,
+      answers: { 200: [FacetsSchema, 'The numbers of products.'] },
     },
     async (request, reply) => {
       const filters = readFilters(request.query)
@@ -105,19 +99,20 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
   )
 
-  server.get(
-    '/products/:id',
+  defineRoute(
+    server,
+    'GET /products/:id',
     {
-      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
-      schema: {
-        operationId: 'getProduct',
-        description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
-        tags,
-        summary: 'One product',
-        params: ProductParams,
-        querystring: PageQuery,
-        response: okResponses(ProductDetailsSchema, 'The product.', 'not_found', 'currency_not_available', 'invalid_query'),
-      },
+      access: 'public',
+      cost: 'page',
+      isReadableByAnyOrigin: true,
+      operationId: 'getProduct',
+      summary: 'One product',
+      description: 'An archived product is 404. The `ETag` can be the `If-Match` of a change.',
+      params: ProductParams,
+      query: PageQuery,
+      answers: { 200: [ProductDetailsSchema, 'The product.'] },
+      refuses: ['currency_not_available'],
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
@@ -132,23 +127,21 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
     },
   )
 
-  server.get(
-    '/products/by-slug/:slug',
+  defineRoute(
+    server,
+    'GET /products/by-slug/:slug',
     {
-      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
-      schema: {
-        operationId: 'getProductBySlug',
-        description:
-          'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.',
-        tags,
-        summary: 'One product, by its slug',
-        params: SlugParams,
-        querystring: PageQuery,
-        response: {
-          ...okResponses(ProductDetailsSchema, 'The product.', 'not_found', 'currency_not_available', 'invalid_query'),
-          301: { ...MovedSchema, description: 'The product has another slug; `Location` leads to it.' },
-        },
-      },
+      access: 'public',
+      cost: 'page',
+      isReadableByAnyOrigin: true,
+      operationId: 'getProductBySlug',
+      summary: 'One product, by its slug',
+      description:
+        'The same as `GET /products/{id}`, by the `slug` of the product. A former slug, or another spelling of one, redirects to the slug of now.',
+      params: SlugParams,
+      query: PageQuery,
+      answers: { 200: [ProductDetailsSchema, 'The product.'], 301: [MovedSchema, 'The product has another slug; `Location` leads to it.'] },
+      refuses: ['currency_not_available'],
     },
     async (request, reply) => {
       const { slug } = request.params

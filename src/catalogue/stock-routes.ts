@@ -2,10 +2,10 @@ import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { adjustStock } from './adjust-stock.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
@@ -68,38 +68,33 @@ const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type
 
 /** Stock for other systems to read and write: see docs/stock.md. */
 export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
-  const shared = { tags: ['catalogue'] }
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
     reply.headers({ etag: `"${level.version}"` }).send({ product_id: productId, ...level })
 
-  server.get(
-    '/admin/stock',
+  defineRoute(
+    server,
+    'GET /admin/stock',
     {
-      config: { access: 'stock:read' },
-      schema: {
-        operationId: 'listStock',
-        description: 'For a page of products in one call. Products that do not exist or are archived are left out.',
-        ...shared,
-        summary: 'The stock of up to 100 products',
-        querystring: Type.Object({ ids: ProductIds }, strict),
-        response: okResponses(StockListSchema, 'The stock of each, by id.', ...OPERATOR_ONLY, 'invalid_query'),
-      },
+      access: 'stock:read',
+      operationId: 'listStock',
+      summary: 'The stock of up to 100 products',
+      description: 'For a page of products in one call. Products that do not exist or are archived are left out.',
+      query: Type.Object({ ids: ProductIds }, strict),
+      answers: { 200: [StockListSchema, 'The stock of each, by id.'] },
     },
-    async (request, reply) => reply.send({ data: await listStockLevels(pool, request.query.ids.split(',')) }),
+    async (request) => ({ data: await listStockLevels(pool, request.query.ids.split(',')) }),
   )
 
-  server.get(
-    '/admin/products/:id/stock',
+  defineRoute(
+    server,
+    'GET /admin/products/:id/stock',
     {
-      config: { access: 'stock:read' },
-      schema: {
-        operationId: 'getStock',
-        description: 'The `ETag` is the version of the stock, for the `If-Match` of a count.',
-        ...shared,
-        summary: 'The stock of a product',
-        params: ProductParams,
-        response: okResponses(StockSchema, 'The stock.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'stock:read',
+      operationId: 'getStock',
+      summary: 'The stock of a product',
+      description: 'The `ETag` is the version of the stock, for the `If-Match` of a count.',
+      params: ProductParams,
+      answers: { 200: [StockSchema, 'The stock.'] },
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
@@ -107,23 +102,19 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
   )
 
-  server.put(
-    '/admin/products/:id/stock',
+  defineRoute(
+    server,
+    'PUT /admin/products/:id/stock',
     {
-      config: { access: 'stock:write' },
-      schema: {
-        operationId: 'setStock',
-        description: 'Needs `If-Match` or `expected`, so that sales since the count are not overwritten.',
-        ...shared,
-        summary: 'Sets the stock of a product, if it has not changed since it was counted',
-        params: ProductParams,
-        headers: IfMatchHeader,
-        body: CountBody,
-        response: {
-          200: { ...StockSchema, description: 'The stock as it is now.' },
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'invalid_header', 'not_found', 'precondition_failed', 'if_match_required'),
-        },
-      },
+      access: 'stock:write',
+      operationId: 'setStock',
+      summary: 'Sets the stock of a product, if it has not changed since it was counted',
+      description: 'Needs `If-Match` or `expected`, so that sales since the count are not overwritten.',
+      params: ProductParams,
+      headers: IfMatchHeader,
+      body: CountBody,
+      answers: { 200: [StockSchema, 'The stock as it is now.'] },
+      refuses: ['if_match_required'],
     },
     async (request, reply) => {
       const { stock, expected, reference = null, reason = null } = request.body
@@ -140,27 +131,21 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
   )
 
-  server.post(
-    '/admin/products/:id/stock/adjustments',
+  defineRoute(
+    server,
+    'POST /admin/products/:id/stock/adjustments',
     {
-      config: { access: 'stock:write' },
-      schema: {
-        operationId: 'adjustStock',
-        description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
-        ...shared,
-        summary: 'Adds or removes units, once per reference',
-        params: ProductParams,
-        body: AdjustmentBody,
-        response: {
-          200: { ...StockAdjustmentSchema, description: 'The adjustment that was made under this reference before.' },
-          201: { ...StockAdjustmentSchema, description: 'The adjustment.' },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            ...JSON_BODY,
-            ...(['not_found', 'insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'] as const),
-          ),
-        },
+      access: 'stock:write',
+      operationId: 'adjustStock',
+      summary: 'Adds or removes units, once per reference',
+      description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
+      params: ProductParams,
+      body: AdjustmentBody,
+      answers: {
+        200: [StockAdjustmentSchema, 'The adjustment that was made under this reference before.'],
+        201: [StockAdjustmentSchema, 'The adjustment.'],
       },
+      refuses: ['insufficient_stock', 'stock_not_tracked', 'adjustment_reference_taken'],
     },
     async (request, reply) => {
       const { delta, reference, reason = null } = request.body
@@ -171,22 +156,17 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
   )
 
-  server.get(
-    '/admin/products/:id/stock/adjustments',
+  defineRoute(
+    server,
+    'GET /admin/products/:id/stock/adjustments',
     {
-      config: { access: 'stock:read' },
-      schema: {
-        operationId: 'listStockAdjustments',
-        description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
-        ...shared,
-        summary: 'The stock changes other than orders, newest first, in pages',
-        params: ProductParams,
-        querystring: AdjustmentsQuery,
-        response: {
-          200: { ...PageOf(StockAdjustmentSchema), description: 'A page of the changes.' },
-          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_query', 'invalid_cursor'),
-        },
-      },
+      access: 'stock:read',
+      operationId: 'listStockAdjustments',
+      summary: 'The stock changes other than orders, newest first, in pages',
+      description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
+      params: ProductParams,
+      query: AdjustmentsQuery,
+      answers: { 200: [PageOf(StockAdjustmentSchema), 'A page of the changes.'] },
     },
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
@@ -194,7 +174,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
       const page = await listAdjustments(pool, id, { limit, cursor })
       const link = nextLink(baseUrl, `/admin/products/${id}/stock/adjustments`, request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.send(page)
+      return page
     },
   )
 }

@@ -3,9 +3,9 @@ import { doingOf } from '../activity/record-activity.ts'
 import { AUDIT_KINDS, type AuditRun, findRun, listRuns } from '../audit/audit-runs.ts'
 import type { Pool } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import type { AuditRunner } from './audit-runner.ts'
 import { EXAMPLE_AUDIT_RUN } from './pipeline-examples.ts'
@@ -62,21 +62,16 @@ export interface AuditRoutesOptions {
 
 /** Runs of `verify` and `replay`, for operators. */
 export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: AuditRoutesOptions): void {
-  const shared = { tags: ['operations'] }
-  const config = { access: 'pipeline:read' } as const
-
-  server.get(
-    '/admin/audits',
+  defineRoute(
+    server,
+    'GET /admin/audits',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'listAudits',
-        summary: 'Runs of verify and replay, newest first, in pages',
-        description: 'Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days.',
-        querystring: AuditQuery,
-        response: okResponses(PageOf(AuditRunSchema), 'A page of the runs.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'pipeline:read',
+      operationId: 'listAudits',
+      summary: 'Runs of verify and replay, newest first, in pages',
+      description: 'Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days.',
+      query: AuditQuery,
+      answers: { 200: [PageOf(AuditRunSchema), 'A page of the runs.'] },
     },
     async (request, reply) => {
       const { limit = DEFAULT_LIMIT, cursor, kind } = request.query
@@ -91,18 +86,16 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
     },
   )
 
-  server.get(
-    '/admin/audits/:id',
+  defineRoute(
+    server,
+    'GET /admin/audits/:id',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'getAudit',
-        summary: 'One run, with its progress or its result',
-        description: 'Poll it with `If-None-Match` while its status is `running`.',
-        params: Params,
-        response: okResponses(AuditRunSchema, 'The run.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'pipeline:read',
+      operationId: 'getAudit',
+      summary: 'One run, with its progress or its result',
+      description: 'Poll it with `If-None-Match` while its status is `running`.',
+      params: Params,
+      answers: { 200: [AuditRunSchema, 'The run.'] },
     },
     async (request, reply) => {
       const run = await findRun(pool, request.params.id)
@@ -111,22 +104,19 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
     },
   )
 
-  server.post(
-    '/admin/audits',
+  defineRoute(
+    server,
+    'POST /admin/audits',
     {
-      config: { access: 'pipeline:repair', stepUp: true },
-      schema: {
-        ...shared,
-        operationId: 'startAudit',
-        summary: 'Starts verify or replay',
-        description:
-          'The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run.',
-        body: NewAudit,
-        response: {
-          202: { ...AuditRunSchema, description: 'It has been started.' },
-          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'request_in_progress'),
-        },
-      },
+      access: 'pipeline:repair',
+      stepUp: true,
+      operationId: 'startAudit',
+      summary: 'Starts verify or replay',
+      description:
+        'The command runs in a process of its own, for 30 minutes at most. One of each kind runs at a time in the whole store. `Location` is the run.',
+      body: NewAudit,
+      answers: { 202: [AuditRunSchema, 'It has been started.'] },
+      refuses: ['request_in_progress'],
     },
     async (request, reply) => {
       const run = await audits.run(request.body.kind, doingOf(request))

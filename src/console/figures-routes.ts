@@ -1,10 +1,9 @@
-import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { FiguresSchema, RangeQuery } from '../figures/figure-schemas.ts'
 import { FiguresCache } from '../figures/figures-cache.ts'
 import { entityTag, isKnown } from '../http/cacheable.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 
 export interface FiguresRoutesOptions {
   pool: Pool
@@ -14,24 +13,18 @@ export interface FiguresRoutesOptions {
 /** `GET /admin/figures`: what the store did in the last hour, day or week. */
 export function figuresRoutes(server: HttpServer, { pool, now }: FiguresRoutesOptions): void {
   const cache = new FiguresCache({ pool, now })
-  server.get(
-    '/admin/figures',
+  defineRoute(
+    server,
+    'GET /admin/figures',
     {
-      config: { access: 'figures:read' },
-      schema: {
-        operationId: 'getFigures',
-        tags: ['operations'],
-        summary: 'Orders and revenue over the last hour, day or week',
-        description:
-          'Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was ' +
-          'collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase.',
-        querystring: RangeQuery,
-        response: {
-          200: { ...FiguresSchema, description: 'The figures of the range.' },
-          304: Type.Null({ description: 'Nothing has changed since the answer with this entity tag.' }),
-          ...problemResponses(...OPERATOR_ONLY, 'invalid_query'),
-        },
-      },
+      access: 'figures:read',
+      operationId: 'getFigures',
+      summary: 'Orders and revenue over the last hour, day or week',
+      description:
+        'Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was ' +
+        'collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase.',
+      query: RangeQuery,
+      answers: { 200: [FiguresSchema, 'The figures of the range.'], 304: 'Nothing has changed since the answer with this entity tag.' },
     },
     async (request, reply) => {
       const body = await cache.get(request.query.range ?? 'hour')

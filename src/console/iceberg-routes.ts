@@ -1,8 +1,8 @@
-import { type TSchema, Type } from 'typebox'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { Type } from 'typebox'
+import { AppError } from '../errors.ts'
 import { entityTag, isKnown } from '../http/cacheable.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { icebergProblemResponses, OPERATOR_ONLY } from '../http/problem.ts'
 import type { Catalogue, LoadedTable } from '../lake/iceberg/catalogue.ts'
 
 const NAMESPACE = 'storefront'
@@ -60,53 +60,35 @@ const OfTable = Type.Object({
   }),
 })
 
-function okResponses<T extends TSchema>(schema: T, description: string, ...refusals: ErrorCode[]) {
-  return { 200: { ...schema, description }, ...icebergProblemResponses(...refusals) }
-}
-
 /** The lake's tables as a read-only catalogue. https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml */
 export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Catalogue }): void {
-  const shared = { tags: ['operations'] }
-  const config = { access: 'figures:read' } as const
-  const preHandler = async ({ params }: { params: unknown }) => {
-    const { namespace } = params as { namespace?: string }
-    if (namespace !== undefined) assertNamespace(namespace)
-  }
-
-  server.get(
-    '/iceberg/v1/config',
+  defineRoute(
+    server,
+    'GET /iceberg/v1/config',
     {
-      config,
-      preHandler,
-      schema: {
-        ...shared,
-        operationId: 'getIcebergConfiguration',
-        summary: 'What the Iceberg REST catalogue of the lake supports',
-        description:
-          'Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only.',
-        querystring: Type.Object({ warehouse: Type.Optional(Type.String({ description: 'Ignored: there is one.' })) }),
-        response: okResponses(Configuration, 'The configuration.', ...OPERATOR_ONLY, 'invalid_query'),
-      },
+      access: 'figures:read',
+      operationId: 'getIcebergConfiguration',
+      summary: 'What the Iceberg REST catalogue of the lake supports',
+      description:
+        'Clients get the address up to `/iceberg` as the URI of the catalogue, and a key as the token. The catalogue is read-only.',
+      query: Type.Object({ warehouse: Type.Optional(Type.String({ description: 'Ignored: there is one.' })) }),
+      answers: { 200: [Configuration, 'The configuration.'] },
     },
     async () => ({ defaults: {}, overrides: {}, endpoints: ENDPOINTS }),
   )
 
-  server.get(
-    '/iceberg/v1/namespaces',
+  defineRoute(
+    server,
+    'GET /iceberg/v1/namespaces',
     {
-      config,
-      preHandler,
-      schema: {
-        ...shared,
-        operationId: 'listIcebergNamespaces',
-        summary: 'The namespaces of the Iceberg REST catalogue',
-        querystring: Type.Object({
-          parent: Type.Optional(
-            Type.String({ description: 'Only namespaces in this one: `storefront` has none. Empty for the top level.' }),
-          ),
-        }),
-        response: okResponses(Namespaces, 'The namespaces.', ...OPERATOR_ONLY, 'invalid_query', 'not_found'),
-      },
+      access: 'figures:read',
+      operationId: 'listIcebergNamespaces',
+      summary: 'The namespaces of the Iceberg REST catalogue',
+      query: Type.Object({
+        parent: Type.Optional(Type.String({ description: 'Only namespaces in this one: `storefront` has none. Empty for the top level.' })),
+      }),
+      answers: { 200: [Namespaces, 'The namespaces.'] },
+      refuses: ['not_found'],
     },
     async (request) => {
       // An empty name is the top level.
@@ -116,61 +98,55 @@ export function icebergRoutes(server: HttpServer, { catalogue }: { catalogue: Ca
     },
   )
 
-  server.get(
-    '/iceberg/v1/namespaces/:namespace',
+  defineRoute(
+    server,
+    'GET /iceberg/v1/namespaces/:namespace',
     {
-      config,
-      preHandler,
-      schema: {
-        ...shared,
-        operationId: 'getIcebergNamespace',
-        summary: 'A namespace of the Iceberg REST catalogue',
-        params: InNamespace,
-        response: okResponses(OneNamespace, 'The namespace.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'figures:read',
+      operationId: 'getIcebergNamespace',
+      summary: 'A namespace of the Iceberg REST catalogue',
+      params: InNamespace,
+      answers: { 200: [OneNamespace, 'The namespace.'] },
     },
-    async () => ({ namespace: [NAMESPACE], properties: {} }),
+    async (request) => {
+      assertNamespace(request.params.namespace)
+      return { namespace: [NAMESPACE], properties: {} }
+    },
   )
 
-  server.get(
-    '/iceberg/v1/namespaces/:namespace/tables',
+  defineRoute(
+    server,
+    'GET /iceberg/v1/namespaces/:namespace/tables',
     {
-      config,
-      preHandler,
-      schema: {
-        ...shared,
-        operationId: 'listIcebergTables',
-        summary: 'The tables of the Iceberg REST catalogue that have been written',
-        params: InNamespace,
-        response: okResponses(Tables, 'The tables.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'figures:read',
+      operationId: 'listIcebergTables',
+      summary: 'The tables of the Iceberg REST catalogue that have been written',
+      params: InNamespace,
+      answers: { 200: [Tables, 'The tables.'] },
     },
-    async () => ({ identifiers: (await catalogue.list()).map((name) => ({ namespace: [NAMESPACE], name })) }),
+    async (request) => {
+      assertNamespace(request.params.namespace)
+      return { identifiers: (await catalogue.list()).map((name) => ({ namespace: [NAMESPACE], name })) }
+    },
   )
 
-  server.get(
-    '/iceberg/v1/namespaces/:namespace/tables/:table',
+  defineRoute(
+    server,
+    'GET /iceberg/v1/namespaces/:namespace/tables/:table',
     {
-      config,
-      preHandler,
-      schema: {
-        ...shared,
-        operationId: 'loadIcebergTable',
-        summary: 'The newest metadata of a table, with which a reader finds its files',
-        description:
-          'The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304.',
-        params: OfTable,
-        querystring: Type.Object({
-          snapshots: Type.Optional(Type.Enum(['all', 'refs'], { default: 'all', description: '`refs`: only the newest snapshot.' })),
-        }),
-        response: {
-          200: { ...Table, description: 'The metadata.' },
-          304: Type.Null({ description: 'The version with this entity tag is the newest one.' }),
-          ...icebergProblemResponses(...OPERATOR_ONLY, 'invalid_query', 'not_found'),
-        },
-      },
+      access: 'figures:read',
+      operationId: 'loadIcebergTable',
+      summary: 'The newest metadata of a table, with which a reader finds its files',
+      description:
+        'The reader needs access to the files themselves. Send the `ETag` as `If-None-Match`: without a new version the answer is 304.',
+      params: OfTable,
+      query: Type.Object({
+        snapshots: Type.Optional(Type.Enum(['all', 'refs'], { default: 'all', description: '`refs`: only the newest snapshot.' })),
+      }),
+      answers: { 200: [Table, 'The metadata.'], 304: 'The version with this entity tag is the newest one.' },
     },
     async (request, reply) => {
+      assertNamespace(request.params.namespace)
       const table = await catalogue.load(request.params.table)
       if (table === null) throw notFound('table', 'NoSuchTableException')
       const body = JSON.stringify(loadResult(table, request.query.snapshots ?? 'all'))

@@ -4,8 +4,8 @@ import { strict } from '../auth/schemas.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import { LAKE_TABLES } from '../lake/lake-tables.ts'
 import { type LakeQueries, MAX_QUERY_CHARACTERS, MAX_QUERY_ROWS } from '../lake/run-query.ts'
 import { withoutValues } from '../lake/without-values.ts'
@@ -70,38 +70,33 @@ const Tables = Type.Object(
 
 /** SQL over the lake, for operators and their tools. */
 export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; queries: LakeQueries }): void {
-  const shared = { tags: ['operations'] }
-
-  server.get(
-    '/admin/lake/tables',
+  defineRoute(
+    server,
+    'GET /admin/lake/tables',
     {
-      config: { access: 'lake:query' },
-      schema: {
-        ...shared,
-        operationId: 'listLakeTables',
-        summary: 'The tables and columns that a query of the lake can read',
-        description: 'What each column means is in docs/events.md.',
-        response: okResponses(Tables, 'The tables with their columns.', ...OPERATOR_ONLY),
-      },
+      access: 'lake:query',
+      operationId: 'listLakeTables',
+      summary: 'The tables and columns that a query of the lake can read',
+      description: 'What each column means is in docs/events.md.',
+      answers: { 200: [Tables, 'The tables with their columns.'] },
     },
-    async (_request, reply) => reply.send({ data: LAKE_TABLES as never }),
+    async () => ({ data: LAKE_TABLES as never }),
   )
 
-  server.post(
-    '/admin/lake/queries',
+  defineRoute(
+    server,
+    'POST /admin/lake/queries',
     {
-      config: { access: 'lake:query' },
+      access: 'lake:query',
       bodyLimit: 8 * MAX_QUERY_CHARACTERS,
-      schema: {
-        ...shared,
-        operationId: 'queryLake',
-        summary: 'Runs SQL over the lake',
-        description:
-          "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has " +
-          '10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it.',
-        body: Query,
-        response: okResponses(Result, 'The rows.', ...OPERATOR_ONLY, ...JSON_BODY, 'query_refused', 'query_timeout', 'rate_limited'),
-      },
+      operationId: 'queryLake',
+      summary: 'Runs SQL over the lake',
+      description:
+        "One SELECT of DuckDB's SQL over the views `order_events` and `orders`, in a process of its own that reads the lake and nothing else. It has " +
+        '10 seconds, bounded memory and bounded space on disk; an operator has one query at a time. Closing the connection ends it.',
+      body: Query,
+      answers: { 200: [Result, 'The rows.'] },
+      refuses: ['query_refused', 'query_timeout'],
     },
     async (request, reply) => {
       const gone = new AbortController()

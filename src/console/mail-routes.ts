@@ -3,9 +3,9 @@ import { Type } from 'typebox'
 import { type Doing, doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, PageOf, toPage } from '../http/pagination.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { OrderMailKind } from '../mail/mail-kinds.ts'
@@ -35,92 +35,73 @@ export interface MailRoutesOptions {
 /** The order mails of all customers, for operators: the answer to "did the mail go out?". */
 export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void {
   const { pool, retryFailed } = options
-  const shared = { tags: ['operations'] }
-
-  server.get(
-    '/admin/mails',
+  defineRoute(
+    server,
+    'GET /admin/mails',
     {
-      config: { access: 'mails:read' },
-      schema: {
-        operationId: 'listMails',
-        description:
-          'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Mails about accounts, such as a password reset, are not ' +
-          'listed: the store keeps no record of them. Send the `ETag` as `If-None-Match` to poll.',
-        ...shared,
-        summary: 'Order mails, newest first, in pages',
-        querystring: MailQuery,
-        response: okResponses(PageOf(MailSummarySchema), 'A page of the mails.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'mails:read',
+      operationId: 'listMails',
+      summary: 'Order mails, newest first, in pages',
+      description:
+        'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Mails about accounts, such as a password reset, are not ' +
+        'listed: the store keeps no record of them. Send the `ETag` as `If-None-Match` to poll.',
+      query: MailQuery,
+      answers: { 200: [PageOf(MailSummarySchema), 'A page of the mails.'] },
     },
     async (request, reply) => sendPolled(request, reply, await listMails(options, request.query)),
   )
 
-  server.get(
-    '/admin/mails/:event_id',
+  defineRoute(
+    server,
+    'GET /admin/mails/:event_id',
     {
-      config: { access: 'mails:read' },
-      schema: {
-        operationId: 'getMail',
-        description:
-          'A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the ' +
-          "order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's " +
-          'address was verified.',
-        ...shared,
-        summary: 'An order mail, with its subject, text and HTML',
-        params: MailParams,
-        response: okResponses(MailSchema, 'The mail.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'mails:read',
+      operationId: 'getMail',
+      summary: 'An order mail, with its subject, text and HTML',
+      description:
+        'A mail that is not sent yet is rendered from its stored content. The content of a sent mail is deleted, so it is rendered again from the ' +
+        "order, which gives the same mail unless since then the templates, `MAIL_LOCALE` or the account's name or language have changed, or the account's " +
+        'address was verified.',
+      params: MailParams,
+      answers: { 200: [MailSchema, 'The mail.'] },
     },
     async (request, reply) => sendPolled(request, reply, await getMail(options, request.params.event_id)),
   )
 
-  server.post(
-    '/admin/mails/:event_id/retry',
+  defineRoute(
+    server,
+    'POST /admin/mails/:event_id/retry',
     {
-      config: { access: 'mails:send' },
-      schema: {
-        operationId: 'retryMail',
-        description: 'It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour.',
-        ...shared,
-        summary: 'Queues a failed mail again',
-        params: MailParams,
-        response: okResponses(
-          MailSchema,
-          'The mail after it was queued again; it may be sent already.',
-          ...OPERATOR_ONLY,
-          ...JSON_BODY,
-          'not_found',
-          'mail_not_failed',
-        ),
-      },
+      access: 'mails:send',
+      operationId: 'retryMail',
+      summary: 'Queues a failed mail again',
+      description: 'It gets as many attempts as a new mail, and waits when its account has had its limit of mails an hour.',
+      params: MailParams,
+      answers: { 200: [MailSchema, 'The mail after it was queued again; it may be sent already.'] },
+      refuses: ['mail_not_failed'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { event_id: eventId } = request.params
       const queued = await retryFailed(eventId, 1, doingOf(request))
       const mail = await getMail(options, eventId)
       if (queued === 0) throw new AppError('mail_not_failed', `The mail is ${mail.status}, not failed.`)
-      return reply.send(mail)
+      return mail
     },
   )
 
-  server.post(
-    '/admin/mails/retry',
+  defineRoute(
+    server,
+    'POST /admin/mails/retry',
     {
-      config: { access: 'mails:send' },
-      schema: {
-        operationId: 'retryMails',
-        description: `The oldest come first, at most ${RETRIED_AT_ONCE} in one call.`,
-        ...shared,
-        summary: 'Queues all failed mails again',
-        response: {
-          200: { ...MailRetrySchema, description: 'The number of mails that are queued again.' },
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY),
-        },
-      },
+      access: 'mails:send',
+      operationId: 'retryMails',
+      summary: 'Queues all failed mails again',
+      description: `The oldest come first, at most ${RETRIED_AT_ONCE} in one call.`,
+      answers: { 200: [MailRetrySchema, 'The number of mails that are queued again.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const queued = await retryFailed(null, RETRIED_AT_ONCE, doingOf(request))
-      return reply.send({ queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) })
+      return { queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) }
     },
   )
 }

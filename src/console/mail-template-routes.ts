@@ -1,52 +1,46 @@
 import { findLocale } from '../currency.ts'
 import { AppError, notFound } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import type { Language } from '../language.ts'
 import type { MailTemplate, MailTemplates } from '../mail/mail-templates.ts'
 import { MailTemplateListSchema, MailTemplateParams, MailTemplatePreviewSchema, MailTemplateQuery } from './mail-schemas.ts'
 
 /** The templates of mails, for operators. `templates` is null when this process cannot use them. */
 export function mailTemplateRoutes(server: HttpServer, { templates }: { templates: MailTemplates | null }): void {
-  const shared = { tags: ['operations'] }
-
-  server.get(
-    '/admin/mail-templates',
+  defineRoute(
+    server,
+    'GET /admin/mail-templates',
     {
-      config: { access: 'mails:read' },
-      schema: {
-        operationId: 'listMailTemplates',
-        description: 'As this process has read them when it started: a changed file counts after a restart, as in mails.',
-        ...shared,
-        summary: 'The templates of mails, and which of them the shop has replaced',
-        response: okResponses(MailTemplateListSchema, 'Every template.', ...OPERATOR_ONLY),
-      },
+      access: 'mails:read',
+      operationId: 'listMailTemplates',
+      summary: 'The templates of mails, and which of them the shop has replaced',
+      description: 'As this process has read them when it started: a changed file counts after a restart, as in mails.',
+      answers: { 200: [MailTemplateListSchema, 'Every template.'] },
     },
-    async (_request, reply) => {
+    async () => {
       const { list, languages } = assertUsable(templates)
       const { defaultLanguage, localeOf } = languages
       const data = list.map((template) => presentTemplate(template, defaultLanguage, localeOf(defaultLanguage)))
-      return reply.send({ data })
+      return { data }
     },
   )
 
-  server.get(
-    '/admin/mail-templates/:name',
+  defineRoute(
+    server,
+    'GET /admin/mail-templates/:name',
     {
-      config: { access: 'mails:read' },
-      schema: {
-        operationId: 'previewMailTemplate',
-        description:
-          "The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` " +
-          'writes the amounts in another way.',
-        ...shared,
-        summary: 'A mail made from a template',
-        params: MailTemplateParams,
-        querystring: MailTemplateQuery,
-        response: okResponses(MailTemplatePreviewSchema, 'The mail.', ...OPERATOR_ONLY, 'invalid_query', 'not_found'),
-      },
+      access: 'mails:read',
+      operationId: 'previewMailTemplate',
+      summary: 'A mail made from a template',
+      description:
+        "The mail of an invented order or account, made by the same code as the store's mails, in a language that the store has. `locale` " +
+        'writes the amounts in another way.',
+      params: MailTemplateParams,
+      query: MailTemplateQuery,
+      answers: { 200: [MailTemplatePreviewSchema, 'The mail.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const { list, preview, languages } = assertUsable(templates)
       const template = list.find(({ name }) => name === request.params.name)
       if (template === undefined) throw notFound('mail template')
@@ -54,7 +48,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       const locale = readLocale(request.query.locale) ?? languages.localeOf(language)
       const rendered = preview(template.name, language, locale)
       if (rendered === null) throw notFound('mail template')
-      return reply.send({ ...presentTemplate(template, language, locale), rendered })
+      return { ...presentTemplate(template, language, locale), rendered }
     },
   )
 }

@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Type } from 'typebox'
 import { notFound } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readOnce } from '../http/read-once.ts'
 
@@ -46,11 +47,10 @@ interface Page {
 
 /** `GET /console`: the page for operators, and its modules. Files are read, and types removed from them, when somebody asks for them. */
 export function consolePageRoutes(server: HttpServer): void {
-  const open = { access: 'public', cost: 'console_page' } as const
   const readPageOnce = readOnce(readPage)
   const readFileOnce = readOnce(readFileOfPage)
 
-  server.get('/console', { schema: { hide: true }, config: open }, async (_request, reply) => {
+  defineRoute(server, 'GET /console', { access: 'public', cost: 'console_page' }, async (_request, reply) => {
     const { html, policy } = await readPageOnce(INDEX)
     return reply
       .headers({ 'cache-control': 'no-cache', 'content-security-policy': policy, 'referrer-policy': 'no-referrer' })
@@ -58,9 +58,10 @@ export function consolePageRoutes(server: HttpServer): void {
       .send(html as never)
   })
 
-  server.get(
-    '/console/:file',
-    { schema: { hide: true, params: Type.Object({ file: Type.String() }) }, config: open },
+  defineRoute(
+    server,
+    'GET /console/:file',
+    { access: 'public', cost: 'console_page', params: Type.Object({ file: Type.String() }) },
     async (request, reply) => {
       const { file } = request.params
       // `/console/` is what people type.

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { OPERATOR_ONLY, okResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import { EPOCH_SEQUENCES, epochOf } from '../topic/topic.ts'
 import { AuditRunSchema, presentRun } from './audit-routes.ts'
@@ -106,18 +106,16 @@ const PipelineSchema = Type.Object(
 
 /** The state of the pipeline, for operators. */
 export function pipelineRoutes(server: HttpServer, { pipeline }: { pipeline: Pipeline }): void {
-  server.get(
-    '/admin/pipeline',
+  defineRoute(
+    server,
+    'GET /admin/pipeline',
     {
-      config: { access: 'pipeline:read' },
-      schema: {
-        tags: ['operations'],
-        operationId: 'getPipeline',
-        summary: 'The state of the pipeline from the replication slot to mails, webhooks and lake',
-        description:
-          'Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`.',
-        response: okResponses(PipelineSchema, 'The state now.', ...OPERATOR_ONLY),
-      },
+      access: 'pipeline:read',
+      operationId: 'getPipeline',
+      summary: 'The state of the pipeline from the replication slot to mails, webhooks and lake',
+      description:
+        'Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`.',
+      answers: { 200: [PipelineSchema, 'The state now.'] },
     },
     async (request, reply) => sendPolled(request, reply, present(await pipeline.read())),
   )

@@ -10,6 +10,7 @@ import { refresh } from '../auth/refresh.ts'
 import { type LoginResult, PresentedPassword, strict, type TokenSet } from '../auth/schemas.ts'
 import { findOperatorTokens, revokeSessionsOfTokens } from '../auth/sessions.ts'
 import { AppError } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { isOperatorRole } from '../http/scopes.ts'
 
@@ -32,7 +33,6 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   const attributes = `Path=${basePath}/console/session; HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
   const setCookie = (token: string, seconds: number) => ({ 'set-cookie': `${name}=${token}; Max-Age=${seconds}; ${attributes}` })
   const clearCookie = setCookie('', 0)
-  const open = { access: 'public', cost: 'console_sign_in' } as const
   const assertSameOrigin = (request: FastifyRequest) => {
     if (!isSameOrigin(request, baseUrl)) throw new AppError('forbidden', 'Only the page of the console may do this.')
   }
@@ -50,27 +50,33 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
       .send({ ...presentAccess(opened), email: opened.user.email } as never)
   }
 
-  server.post('/console/session', { schema: { hide: true, body: Credentials }, config: open }, async (request, reply) => {
+  defineRoute(server, 'POST /console/session', { access: 'public', cost: 'console_sign_in', body: Credentials }, async (request, reply) => {
     assertSameOrigin(request)
     return answerOpened(request, reply, await login(auth, request.body, clientOf(request)))
   })
 
-  server.post(
-    '/console/session/second-factor',
-    { schema: { hide: true, body: SecondFactorSchema }, config: open },
+  defineRoute(
+    server,
+    'POST /console/session/second-factor',
+    { access: 'public', cost: 'console_sign_in', body: SecondFactorSchema },
     async (request, reply) => {
       assertSameOrigin(request)
       return answerOpened(request, reply, await completeSignIn(auth, asProof(request.body), clientOf(request)))
     },
   )
 
-  server.post('/console/session/passkey', { schema: { hide: true, body: PasskeySignIn }, config: open }, async (request, reply) => {
-    assertSameOrigin(request)
-    return answerOpened(request, reply, await signInWithPasskey(auth, asAssertion(request.body.passkey), clientOf(request)))
-  })
+  defineRoute(
+    server,
+    'POST /console/session/passkey',
+    { access: 'public', cost: 'console_sign_in', body: PasskeySignIn },
+    async (request, reply) => {
+      assertSameOrigin(request)
+      return answerOpened(request, reply, await signInWithPasskey(auth, asAssertion(request.body.passkey), clientOf(request)))
+    },
+  )
 
   // 204 without a session, not 401: having none is how the page starts.
-  server.post('/console/session/refresh', { schema: { hide: true }, config: open }, async (request, reply) => {
+  defineRoute(server, 'POST /console/session/refresh', { access: 'public', cost: 'console_sign_in' }, async (request, reply) => {
     assertSameOrigin(request)
     const presented = readCookies(request, name)
     if (presented.length === 0) return reply.code(204).send()
@@ -83,7 +89,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     return reply.headers(clearCookie).code(204).send()
   })
 
-  server.delete('/console/session', { schema: { hide: true }, config: open }, async (request, reply) => {
+  defineRoute(server, 'DELETE /console/session', { access: 'public', cost: 'console_sign_in' }, async (request, reply) => {
     assertSameOrigin(request)
     await endSessions(auth, readCookies(request, name))
     return reply

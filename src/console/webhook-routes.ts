@@ -2,9 +2,9 @@ import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import { type ListedWebhook, listDeliveries, redeliver } from '../webhooks/webhook-deliveries.ts'
@@ -73,21 +73,16 @@ export interface WebhookRoutesOptions {
 
 /** The endpoints that get order events, and their deliveries, for operators. Endpoints are added and removed by the command line. */
 export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: WebhookRoutesOptions): void {
-  const shared = { tags: ['operations'] }
-  const config = { access: 'webhooks:read' } as const
-
-  server.get(
-    '/admin/webhooks',
+  defineRoute(
+    server,
+    'GET /admin/webhooks',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'listWebhooks',
-        summary: 'The endpoints of webhooks and their state, in pages',
-        description: 'The oldest first, without their secrets.',
-        querystring: PageQuery,
-        response: okResponses(PageOf(WebhookSchema), 'A page of the endpoints.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'webhooks:read',
+      operationId: 'listWebhooks',
+      summary: 'The endpoints of webhooks and their state, in pages',
+      description: 'The oldest first, without their secrets.',
+      query: PageQuery,
+      answers: { 200: [PageOf(WebhookSchema), 'A page of the endpoints.'] },
     },
     async (request, reply) => {
       const { limit = DEFAULT_LIMIT, cursor } = request.query
@@ -101,26 +96,17 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
     },
   )
 
-  server.get(
-    '/admin/webhooks/:id/deliveries',
+  defineRoute(
+    server,
+    'GET /admin/webhooks/:id/deliveries',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'listWebhookDeliveries',
-        summary: "An endpoint's deliveries, newest first, in pages",
-        description: 'One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false.',
-        params: Params,
-        querystring: DeliveryQuery,
-        response: okResponses(
-          PageOf(DeliverySchema),
-          'A page of the deliveries.',
-          ...OPERATOR_ONLY,
-          'not_found',
-          'invalid_query',
-          'invalid_cursor',
-        ),
-      },
+      access: 'webhooks:read',
+      operationId: 'listWebhookDeliveries',
+      summary: "An endpoint's deliveries, newest first, in pages",
+      description: 'One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false.',
+      params: Params,
+      query: DeliveryQuery,
+      answers: { 200: [PageOf(DeliverySchema), 'A page of the deliveries.'] },
     },
     async (request, reply) => {
       const { id } = request.params
@@ -137,26 +123,22 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
     },
   )
 
-  server.post(
-    '/admin/webhooks/:id/redeliver',
+  defineRoute(
+    server,
+    'POST /admin/webhooks/:id/redeliver',
     {
-      config: { access: 'webhooks:write' },
-      schema: {
-        ...shared,
-        operationId: 'redeliverWebhooks',
-        summary: 'Delivers one event again, or all that failed',
-        description:
-          'Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while ' +
-          '`queued` is 10,000.',
-        params: Params,
-        body: Redelivery,
-        response: {
-          202: { ...Redelivered, description: 'They are queued.' },
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'not_found', 'webhook_disabled'),
-        },
-      },
+      access: 'webhooks:write',
+      operationId: 'redeliverWebhooks',
+      summary: 'Delivers one event again, or all that failed',
+      description:
+        'Each gets three days of its own for its attempts. Receivers know a repeated event by its id. One call queues 10,000 at most: repeat it while ' +
+        '`queued` is 10,000.',
+      params: Params,
+      body: Redelivery,
+      answers: { 202: [Redelivered, 'They are queued.'] },
+      refuses: ['webhook_disabled'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { id } = request.params
       const { body } = request
       const eventId = 'event_id' in body ? body.event_id : null
@@ -167,7 +149,7 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
         throw error instanceof WebhookRefused ? disabled(id) : error
       })
       if (queued === 0 && eventId !== null) throw notFound('delivery')
-      return reply.code(202).send({ queued })
+      return { queued }
     },
   )
 }

@@ -4,8 +4,8 @@ import { clientOf } from '../auth/client.ts'
 import type { AuthContext } from '../auth/context.ts'
 import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, noContentResponses, okResponses, problemResponses } from '../http/problem.ts'
 import { ShippingAddressSchema } from '../orders/postal-address.ts'
 import { AddressSchema, addAddress, changeAddress, deleteAddress, listAddresses } from './addresses.ts'
 import { EXAMPLE_ADDRESS } from './examples.ts'
@@ -35,99 +35,87 @@ const Export = Type.Object(
 
 /** The caller's addresses, and everything that the store has about the caller. */
 export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthContext, admission: Admission): void {
-  const shared = { tags: ['accounts'] }
-
-  server.get(
-    '/me/addresses',
+  defineRoute(
+    server,
+    'GET /me/addresses',
     {
-      config: { access: 'caller', cost: 'own' },
-      schema: {
-        operationId: 'listAddresses',
-        description: 'All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.',
-        ...shared,
-        summary: "The caller's addresses, the oldest first",
-        response: okResponses(Addresses, 'The addresses.', ...CALLER_ONLY),
-      },
+      access: 'caller',
+      cost: 'own',
+      operationId: 'listAddresses',
+      summary: "The caller's addresses, the oldest first",
+      description: 'All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.',
+      answers: { 200: [Addresses, 'The addresses.'] },
     },
-    async (request, reply) => reply.send({ data: await listAddresses(pool, callerOf(request).userId) }),
+    async (request) => ({ data: await listAddresses(pool, callerOf(request).userId) }),
   )
 
-  server.post(
-    '/me/addresses',
+  defineRoute(
+    server,
+    'POST /me/addresses',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'addAddress',
-        description: 'With `is_default` no other address is the default any more.',
-        ...shared,
-        summary: 'Adds an address',
-        body: NewAddress,
-        response: {
-          201: { ...AddressSchema, description: 'The address.' },
-          ...problemResponses(...CALLER_ONLY, ...JSON_BODY, 'not_found', 'too_many_addresses'),
-        },
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'addAddress',
+      summary: 'Adds an address',
+      description: 'With `is_default` no other address is the default any more.',
+      body: NewAddress,
+      answers: { 201: [AddressSchema, 'The address.'] },
+      refuses: ['not_found', 'too_many_addresses'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { address, is_default: isDefault = false } = request.body
       const added = await addAddress(pool, callerOf(request).userId, { address, isDefault })
-      return reply.code(201).send(added)
+      return added
     },
   )
 
-  server.patch(
-    '/me/addresses/:id',
+  defineRoute(
+    server,
+    'PATCH /me/addresses/:id',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'changeAddress',
-        description: 'Only the properties that the body names change; `address` is replaced as a whole.',
-        ...shared,
-        summary: "Changes one of the caller's addresses",
-        params: Params,
-        body: AddressChange,
-        response: okResponses(AddressSchema, 'The changed address.', ...CALLER_ONLY, ...JSON_BODY, 'not_found'),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'changeAddress',
+      summary: "Changes one of the caller's addresses",
+      description: 'Only the properties that the body names change; `address` is replaced as a whole.',
+      params: Params,
+      body: AddressChange,
+      answers: { 200: [AddressSchema, 'The changed address.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const { address, is_default: isDefault } = request.body
       const changed = await changeAddress(pool, callerOf(request).userId, request.params.id, { address, isDefault })
-      return reply.send(changed)
+      return changed
     },
   )
 
-  server.delete(
-    '/me/addresses/:id',
+  defineRoute(
+    server,
+    'DELETE /me/addresses/:id',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'deleteAddress',
-        description: 'Orders keep their copies. When it was the default, there is none then.',
-        ...shared,
-        summary: "Deletes one of the caller's addresses",
-        params: Params,
-        response: noContentResponses('The address is deleted.', ...CALLER_ONLY, 'not_found', ...JSON_BODY),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'deleteAddress',
+      summary: "Deletes one of the caller's addresses",
+      description: 'Orders keep their copies. When it was the default, there is none then.',
+      params: Params,
+      answers: { 204: 'The address is deleted.' },
     },
-    async (request, reply) => {
-      await deleteAddress(pool, callerOf(request).userId, request.params.id)
-      return reply.code(204).send(null)
-    },
+    (request) => deleteAddress(pool, callerOf(request).userId, request.params.id),
   )
 
-  server.get(
-    '/me/export',
+  defineRoute(
+    server,
+    'GET /me/export',
     {
-      config: { access: 'caller', cost: 'export' },
-      schema: {
-        operationId: 'exportAccount',
-        description:
-          'Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of ' +
-          'requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.',
-        ...shared,
-        summary: 'Everything that the store has about the caller, as JSON',
-        response: okResponses(Export, 'The data.', ...CALLER_ONLY, 'rate_limited'),
-      },
+      access: 'caller',
+      cost: 'export',
+      operationId: 'exportAccount',
+      summary: 'Everything that the store has about the caller, as JSON',
+      description:
+        'Articles 15 and 20 of the GDPR: the account, its guests, sessions, addresses, orders with their history, mails about them, and keys of ' +
+        'requests. Sent as it is read, so an error in the middle ends the connection. Five an hour.',
+      answers: { 200: [Export, 'The data.'] },
     },
     async (request, reply) => {
       const caller = callerOf(request)

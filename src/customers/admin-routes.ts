@@ -1,9 +1,9 @@
 import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { JSON_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { blockCustomer, eraseCustomer, unblockCustomer } from './block-customer.ts'
 import { CustomerSchema } from './customers.ts'
 import { CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
@@ -27,111 +27,83 @@ export interface CustomerRoutesOptions {
 
 /** Accounts of customers, for operators. */
 export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRoutesOptions): void {
-  const shared = { tags: ['operations'] }
   const { pool } = auth
 
-  server.get(
-    '/admin/customers',
+  defineRoute(
+    server,
+    'GET /admin/customers',
     {
-      config: { access: 'customers:read' },
-      schema: {
-        operationId: 'searchCustomers',
-        description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
-        ...shared,
-        summary: 'Customers and guests, by address where it is searched, else the newest first, with what they ordered',
-        querystring: CustomerSearch,
-        response: okResponses(PageOf(CustomerSchema), 'A page of customers.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'customers:read',
+      operationId: 'searchCustomers',
+      summary: 'Customers and guests, by address where it is searched, else the newest first, with what they ordered',
+      description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
+      query: CustomerSearch,
+      answers: { 200: [PageOf(CustomerSchema), 'A page of customers.'] },
     },
     async (request, reply) => {
       const page = await searchCustomers(pool, request.query)
       const link = nextLink(baseUrl, '/admin/customers', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.send(page)
+      return page
     },
   )
 
-  server.get(
-    '/admin/customers/:id',
+  defineRoute(
+    server,
+    'GET /admin/customers/:id',
     {
-      config: { access: 'customers:read' },
-      schema: {
-        operationId: 'getCustomer',
-        description: 'Accounts of operators are not found. The orders: `GET /admin/orders?user_id=`.',
-        ...shared,
-        summary: 'One customer or guest, with the sums of its orders',
-        params: Params,
-        response: okResponses(CustomerSchema, 'The customer.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'customers:read',
+      operationId: 'getCustomer',
+      summary: 'One customer or guest, with the sums of its orders',
+      description: 'Accounts of operators are not found. The orders: `GET /admin/orders?user_id=`.',
+      params: Params,
+      answers: { 200: [CustomerSchema, 'The customer.'] },
     },
-    async (request, reply) => reply.send(await getCustomer(pool, request.params.id)),
+    (request) => getCustomer(pool, request.params.id),
   )
 
-  server.post(
-    '/admin/customers/:id/block',
+  defineRoute(
+    server,
+    'POST /admin/customers/:id/block',
     {
-      config: { access: 'customers:write' },
-      schema: {
-        operationId: 'blockCustomer',
-        description:
-          'All its sessions end, in every process within a second, and no new one opens. Its orders stay as they are. Repeated, it changes the reason.',
-        ...shared,
-        summary: 'Blocks a customer or guest',
-        params: Params,
-        body: Block,
-        response: {
-          204: Type.Null({ description: 'The customer is blocked.' }),
-          ...problemResponses(...OPERATOR_ONLY, ...JSON_BODY, 'not_found'),
-        },
-      },
+      access: 'customers:write',
+      operationId: 'blockCustomer',
+      summary: 'Blocks a customer or guest',
+      description:
+        'All its sessions end, in every process within a second, and no new one opens. Its orders stay as they are. Repeated, it changes the reason.',
+      params: Params,
+      body: Block,
+      answers: { 204: 'The customer is blocked.' },
     },
-    async (request, reply) => {
-      await blockCustomer(auth, request.params.id, request.body.reason, doingOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => blockCustomer(auth, request.params.id, request.body.reason, doingOf(request)),
   )
 
-  server.post(
-    '/admin/customers/:id/unblock',
+  defineRoute(
+    server,
+    'POST /admin/customers/:id/unblock',
     {
-      config: { access: 'customers:write' },
-      schema: {
-        operationId: 'unblockCustomer',
-        description: 'The customer can log in again. Sessions that have ended stay so.',
-        ...shared,
-        summary: 'Unblocks a customer or guest',
-        params: Params,
-        response: noContentResponses('The customer is not blocked.', ...OPERATOR_ONLY, 'not_found', ...JSON_BODY),
-      },
+      access: 'customers:write',
+      operationId: 'unblockCustomer',
+      summary: 'Unblocks a customer or guest',
+      description: 'The customer can log in again. Sessions that have ended stay so.',
+      params: Params,
+      answers: { 204: 'The customer is not blocked.' },
     },
-    async (request, reply) => {
-      await unblockCustomer(auth, request.params.id, doingOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => unblockCustomer(auth, request.params.id, doingOf(request)),
   )
 
-  server.delete(
-    '/admin/customers/:id',
+  defineRoute(
+    server,
+    'DELETE /admin/customers/:id',
     {
-      config: { access: 'customers:write', stepUp: true },
-      schema: {
-        operationId: 'eraseCustomer',
-        description: 'Erases and keeps what `DELETE /me` does.',
-        ...shared,
-        summary: 'Erases the account of a customer or guest; its orders stay for the retention period',
-        params: Params,
-        response: noContentResponses(
-          'The account and all its sessions are gone.',
-          ...OPERATOR_ONLY,
-          'step_up_required',
-          'not_found',
-          ...JSON_BODY,
-        ),
-      },
+      access: 'customers:write',
+      stepUp: true,
+      operationId: 'eraseCustomer',
+      summary: 'Erases the account of a customer or guest; its orders stay for the retention period',
+      description: 'Erases and keeps what `DELETE /me` does.',
+      params: Params,
+      answers: { 204: 'The account and all its sessions are gone.' },
     },
-    async (request, reply) => {
-      await eraseCustomer(auth, request.params.id, doingOf(request))
-      return reply.code(204).send(null)
-    },
+    (request) => eraseCustomer(auth, request.params.id, doingOf(request)),
   )
 }

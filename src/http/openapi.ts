@@ -21,7 +21,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         contact: { name: 'The operator of this store', url: baseUrl },
       },
       servers: [{ url: baseUrl }],
-      tags: TAGS,
+      tags: TAGS.map(({ name, description }) => ({ name, description })),
       components: {
         securitySchemes: {
           bearer: { type: 'http', scheme: 'bearer', description: BEARER },
@@ -31,10 +31,11 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
     },
     // By the prefix below: the plugin would take the path of `baseUrl` off, which another prefix can begin with.
     stripBasePath: false,
-    transform: ({ schema, url }) => ({
-      schema: takesLines(schema) ? { ...schema, body: LINES } : schema,
-      url: url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url,
-    }),
+    transform: ({ schema, url }) => {
+      const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url
+      const tags = TAGS.filter(({ paths }) => paths.test(path)).map(({ name }) => name)
+      return { schema: { ...schema, tags, ...(takesLines(schema) ? { body: LINES } : {}) }, url: path }
+    },
     transformObject: (result) => {
       if (!('openapiObject' in result)) return result.swaggerObject as never
       markOptionalBodies((result.openapiObject.paths ?? {}) as never)
@@ -49,14 +50,23 @@ const BEARER =
   'In the header `Authorization` only.'
 
 const TAGS = [
-  { name: 'accounts', description: 'Registration, sessions and the account of the caller.' },
+  {
+    name: 'accounts',
+    description: 'Registration, sessions and the account of the caller.',
+    paths: /^\/(?:me|auth|\.well-known)\b/,
+  },
   {
     name: 'catalogue',
     description: 'Products, search and stock. Reading needs no token and can be cached; changing needs a scope.',
+    paths: /^(?:\/admin)?\/(?:products|categories|stock|feeds)\b/,
   },
-  { name: 'orders', description: "The caller's orders: quote, place, follow and cancel." },
-  { name: 'access', description: 'API keys for machines.' },
-  { name: 'operations', description: "Every customer's orders for operators and API keys, and the health of the process." },
+  { name: 'orders', description: "The caller's orders: quote, place, follow and cancel.", paths: /^\/orders\b/ },
+  { name: 'access', description: 'API keys for machines.', paths: /^\/admin\/(?:api-keys|operators|activities)\b/ },
+  {
+    name: 'operations',
+    description: "Every customer's orders for operators and API keys, and the health of the process.",
+    paths: /^\/(?:livez|readyz|iceberg|admin\/(?!api-keys|operators|activities|products|categories|stock))/,
+  },
 ]
 
 /** Calls that read their lines themselves declare no body schema, because a declared one is checked. */

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { Type } from 'typebox'
 import { type ErrorCode, notFound } from '../errors.ts'
+import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 import { PROBLEMS } from './problem.ts'
 
@@ -14,12 +15,10 @@ const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'b
 /** `GET /problems/{code}`: the page that the `type` of a problem points to, for people, with the text of docs/errors.md. */
 export function problemPages(server: HttpServer): void {
   let pages: ReadonlyMap<string, string> | undefined
-  server.get(
-    '/problems/:code',
-    {
-      schema: { hide: true, params: Type.Object({ code: Type.String() }) },
-      config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true },
-    },
+  defineRoute(
+    server,
+    'GET /problems/:code',
+    { access: 'public', cost: 'memory', isReadableByAnyOrigin: true, params: Type.Object({ code: Type.String() }) },
     async (request, reply) => {
       pages ??= renderPages()
       const page = pages.get(request.params.code)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { PROBLEM_SCHEMAS, PROBLEMS, problemResponses } from './problem.ts'
+import { PROBLEM_SCHEMAS, PROBLEMS } from './problem.ts'
 
 const DOCUMENT = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
 
@@ -16,12 +16,6 @@ test('lists the same codes, with the same statuses, in the table and in docs/err
 
 test('lists the same codes in the OpenAPI schema', () => {
   assert.deepEqual(PROBLEM_SCHEMAS.flatMap(({ properties }) => properties.code.enum).toSorted(), Object.keys(PROBLEMS).sort())
-})
-
-test('describes the refusals of a route by status, with those of every route', () => {
-  const responses = problemResponses('not_found', 'invalid_token', 'unauthenticated') as Record<string, { description: string }>
-  assert.deepEqual(Object.keys(responses), ['401', '404', '500', '503'])
-  assert.match(responses['401']?.description ?? '', /`invalid_token`.*`unauthenticated`/)
 })
 
 test('gives each code its own title', () => {

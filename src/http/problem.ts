@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type TProperties, type TSchema, Type } from 'typebox'
+import { type TProperties, Type } from 'typebox'
 import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -148,30 +148,11 @@ function schemaNameOf(code: string): string {
   return `${code.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Problem`
 }
 
-/** Of calls that read a body: any but GET. Those without one refuse all but `{}`. */
-export const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
-
-/** Of calls that need the session of an account. An API key is refused, and too many requests with wrong ones are too. */
-export const CALLER_ONLY = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
-
-/** Of calls that need a scope, which an operator or an API key has. */
-export const OPERATOR_ONLY = [...CALLER_ONLY, 'second_factor_setup_required'] as const
-
-const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
-
-/** Response schemas of a route's refusals, and of those that every route has, for the OpenAPI document. */
-export function problemResponses(...codes: ErrorCode[]) {
-  return responsesOf('application/problem+json', codes)
-}
-
-/** Like `problemResponses`, below `/iceberg/`. */
-export function icebergProblemResponses(...codes: ErrorCode[]) {
-  return responsesOf('application/json', codes)
-}
-
-function responsesOf(mediaType: string, codes: readonly ErrorCode[]) {
-  const byStatus = Map.groupBy(new Set([...codes, ...ANY_ROUTE]), (code) => PROBLEMS[code].status)
-  const responses: Record<number, unknown> = {}
+/** Response schemas of refusals with these codes, for the OpenAPI document. */
+export function problemResponses(mediaType: string, codes: readonly ErrorCode[]) {
+  const listed = (Object.keys(PROBLEMS) as ErrorCode[]).filter((code) => codes.includes(code))
+  const byStatus = Map.groupBy(listed, (code) => PROBLEMS[code].status)
+  const responses: Record<number, { description: string; content: Record<string, object> }> = {}
   for (const [status, group] of byStatus) {
     responses[status] = {
       description: group.map((code) => `\`${code}\`: ${PROBLEMS[code].title}.`).join(' '),
@@ -183,17 +164,7 @@ function responsesOf(mediaType: string, codes: readonly ErrorCode[]) {
       },
     }
   }
-  return responses as Record<never, never>
-}
-
-/** Response schemas of a route that answers 200 with a body, and of its refusals. */
-export function okResponses<T extends TSchema>(schema: T, description: string, ...refusals: ErrorCode[]) {
-  return { 200: { ...schema, description }, ...problemResponses(...refusals) }
-}
-
-/** Response schemas of a route that answers 204, and of its refusals. */
-export function noContentResponses(description: string, ...refusals: ErrorCode[]) {
-  return { 204: Type.Null({ description }), ...problemResponses(...refusals) }
+  return responses
 }
 
 /** An example of each problem that a documented call can answer with, by its code. */

@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import { Type } from 'typebox'
 import { notFound } from '../errors.ts'
+import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 import { readOnce } from './read-once.ts'
 
@@ -24,19 +25,19 @@ const TYPES: Readonly<Record<string, string>> = {
 
 /** `GET /docs`: the reference of the API, by Swagger UI with files from here. They are read when somebody asks for them. */
 export function referenceRoutes(server: HttpServer): void {
-  const open = { access: 'public', cost: 'memory' } as const
   const readCompressed = readOnce(compress)
 
-  server.get('/docs', { schema: { hide: true }, config: open }, async (_request, reply) =>
+  defineRoute(server, 'GET /docs', { access: 'public', cost: 'memory' }, async (_request, reply) =>
     reply
       .headers({ 'cache-control': 'public, max-age=3600', 'content-security-policy': POLICY })
       .type('text/html; charset=utf-8')
       .send(PAGE),
   )
 
-  server.get(
-    '/docs/:file',
-    { schema: { hide: true, params: Type.Object({ file: Type.String() }) }, config: open },
+  defineRoute(
+    server,
+    'GET /docs/:file',
+    { access: 'public', cost: 'memory', params: Type.Object({ file: Type.String() }) },
     async (request, reply) => {
       const { file } = request.params
       const type = Object.hasOwn(TYPES, file) ? TYPES[file] : undefined

@@ -12,6 +12,7 @@ import type { Authenticate } from './caller.ts'
 import { ClientAddresses, type ProxyReports, type TrustedProxies } from './client-address.ts'
 import { compilersWhenUsed } from './compile-when-used.ts'
 import { type CorsOrigins, createCors } from './cors.ts'
+import { defineRoute } from './define-route.ts'
 import { findHostFault, toOriginForm } from './host.ts'
 import type { HttpServer } from './http-server.ts'
 import { limitChunks } from './limit-chunks.ts'
@@ -171,14 +172,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
 export function openApiRoute(server: HttpServer): void {
   // Rendered once: it takes milliseconds, and the route is public.
   let document: Buffer | undefined
-  server.get(
-    '/openapi.json',
-    { schema: { hide: true }, config: { access: 'public', cost: 'memory', isReadableByAnyOrigin: true } },
-    async (_request, reply) => {
-      document ??= Buffer.from(JSON.stringify(server.swagger()))
-      return reply.header('cache-control', 'public, max-age=300').type('application/json; charset=utf-8').send(document)
-    },
-  )
+  defineRoute(server, 'GET /openapi.json', { access: 'public', cost: 'memory', isReadableByAnyOrigin: true }, async (_request, reply) => {
+    document ??= Buffer.from(JSON.stringify(server.swagger()))
+    return reply.header('cache-control', 'public, max-age=300').type('application/json; charset=utf-8').send(document)
+  })
 }
 
 /** The headers of every answer. A route whose answer may be cached replaces `cache-control`. */

@@ -3,10 +3,10 @@ import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { OPERATOR_ONLY, okResponses, problemResponses } from '../http/problem.ts'
 import { sendPolledText } from '../http/send-polled.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { chargeRoutes } from './charge-routes.ts'
@@ -42,24 +42,17 @@ const AdminOrderDetailSchema = Type.Object(
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
   const { pool, lockedRows, baseUrl, now, findDeliveries, findUserIds } = options
   const moving = { pool, lockedRows }
-  const shared = { tags: ['operations'] }
-
-  server.get(
-    '/admin/orders',
+  defineRoute(
+    server,
+    'GET /admin/orders',
     {
-      config: { access: 'orders:read' },
-      schema: {
-        operationId: 'searchOrders',
-        description:
-          'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll.',
-        ...shared,
-        summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
-        querystring: OrderSearch,
-        response: {
-          200: { ...PageOf(AdminOrderSchema), description: 'A page of the orders; it ends early when its orders have 1 MiB.' },
-          ...problemResponses(...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-        },
-      },
+      access: 'orders:read',
+      operationId: 'searchOrders',
+      summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
+      description:
+        'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll.',
+      query: OrderSearch,
+      answers: { 200: [PageOf(AdminOrderSchema), 'A page of the orders; it ends early when its orders have 1 MiB.'] },
     },
     async (request, reply) => {
       const page = await searchOrders(pool, findUserIds, request.query)
@@ -69,60 +62,43 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     },
   )
 
-  server.get(
-    '/admin/orders/:id',
+  defineRoute(
+    server,
+    'GET /admin/orders/:id',
     {
-      config: { access: 'orders:read' },
-      schema: {
-        operationId: 'getAnyOrder',
-        description:
-          'The timeline shows when each change was published, mailed and stored in the lake. Send the `ETag` as `If-None-Match` to poll.',
-        ...shared,
-        summary: 'Any order, and the delivery status of each change',
-        params: OrderParams,
-        response: okResponses(AdminOrderDetailSchema, 'The order with its timeline.', ...OPERATOR_ONLY, 'not_found'),
-      },
+      access: 'orders:read',
+      operationId: 'getAnyOrder',
+      summary: 'Any order, and the delivery status of each change',
+      description:
+        'The timeline shows when each change was published, mailed and stored in the lake. Send the `ETag` as `If-None-Match` to poll.',
+      params: OrderParams,
+      answers: { 200: [AdminOrderDetailSchema, 'The order with its timeline.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
       // Without an entity tag: `If-Match` of a move takes the version.
-      return reply.send({ ...detail, user_id: order.userId })
+      return { ...detail, user_id: order.userId }
     },
   )
 
-  server.post(
-    '/admin/orders/:id/transitions',
+  defineRoute(
+    server,
+    'POST /admin/orders/:id/transitions',
     {
-      config: { access: 'orders:move' },
-      schema: {
-        operationId: 'moveOrder',
-        ...shared,
-        summary: 'Moves an order to another status',
-        description:
-          'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order ' +
-          'as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
-        params: OrderParams,
-        headers: IfMatch,
-        body: Transition,
-        response: {
-          200: {
-            ...AdminOrderSchema,
-            description: 'The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before.',
-          },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            'malformed_json',
-            'invalid_header',
-            'not_found',
-            'illegal_transition',
-            'precondition_failed',
-            'payload_too_large',
-            'unsupported_media_type',
-            'invalid_body',
-          ),
-        },
+      access: 'orders:move',
+      operationId: 'moveOrder',
+      summary: 'Moves an order to another status',
+      description:
+        'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order ' +
+        'as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+      params: OrderParams,
+      headers: IfMatch,
+      body: Transition,
+      answers: {
+        200: [AdminOrderSchema, 'The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before.'],
       },
+      refuses: ['illegal_transition'],
     },
     async (request, reply) => {
       const { order, isRepeat } = await moveOrder(
@@ -137,7 +113,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.send(presentForAdmin(order))
+      return presentForAdmin(order)
     },
   )
 
@@ -149,26 +125,22 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
   server.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(NDJSON, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-    scope.post(
-      '/admin/orders/transitions',
+    defineRoute(
+      scope,
+      'POST /admin/orders/transitions',
       {
-        config: { access: 'orders:move' },
+        access: 'orders:move',
         bodyLimit: LINES_LIMIT_BYTES,
-        schema: {
-          operationId: 'moveOrders',
-          ...shared,
-          summary: 'Moves many orders, one per line',
-          description:
-            `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
-            'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +
-            'under the same reference, or `{line, order_id, ok: false, code, detail}`.',
-          consumes: [NDJSON],
-          produces: [NDJSON],
-          response: {
-            200: { description: 'One JSON object a line.', content: { [NDJSON]: { schema: Type.String() } } },
-            ...problemResponses(...OPERATOR_ONLY, 'payload_too_large', 'unsupported_media_type', 'invalid_body'),
-          },
-        },
+        operationId: 'moveOrders',
+        summary: 'Moves many orders, one per line',
+        description:
+          `The body is NDJSON of at most ${MAX_TRANSITION_LINES} lines, each \`{order_id, to, reason?, reference?, tracking?, restock?, version?}\`. The answer ` +
+          'is NDJSON with a line for each: `{line, order_id, ok: true, status, version}`, with `repeated: true` when the move was made before ' +
+          'under the same reference, or `{line, order_id, ok: false, code, detail}`.',
+        consumes: [NDJSON],
+        produces: [NDJSON],
+        answers: { 200: [{ content: { [NDJSON]: { schema: Type.String() } } }, 'One JSON object a line.'] },
+        refuses: ['payload_too_large', 'invalid_body'],
       },
       async (request, reply) => {
         const actor = actorOf(request)

@@ -2,9 +2,9 @@ import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { SignedMoneySchema } from '../money.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
@@ -54,41 +54,31 @@ const AdjustmentParams = Type.Object({
     description: 'The `version` of the adjustment.',
   }),
 })
-const REFUSALS = [...OPERATOR_ONLY, 'not_found', 'too_many_changes'] as const
-const CHARGE_REFUSALS = [
-  ...REFUSALS,
-  'invalid_header',
-  'illegal_transition',
-  'precondition_failed',
-  'total_negative',
-  'total_too_large',
-] as const
-
 /** What is charged for an order besides its lines, and how it is paid: known from others, never computed here. */
 export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date): void {
-  const shared = { tags: ['operations'] }
-  const access = 'orders:adjust'
-
-  server.post(
-    '/admin/orders/:id/adjustments',
+  defineRoute(
+    server,
+    'POST /admin/orders/:id/adjustments',
     {
-      config: { access },
-      schema: {
-        operationId: 'addAdjustment',
-        description:
-          'The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: ' +
-          'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
-          'with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
-        ...shared,
-        summary: 'Charges shipping, a tax or a fee, or grants a discount',
-        params: OrderParams,
-        headers: IfMatch,
-        body: NewAdjustment,
-        response: {
-          200: { ...AdminOrderSchema, description: 'The order with its new total.' },
-          ...problemResponses(...CHARGE_REFUSALS, ...JSON_BODY, 'mixed_currencies', 'change_reference_taken'),
-        },
-      },
+      access: 'orders:adjust',
+      operationId: 'addAdjustment',
+      summary: 'Charges shipping, a tax or a fee, or grants a discount',
+      description:
+        'The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: ' +
+        'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
+        'with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+      params: OrderParams,
+      headers: IfMatch,
+      body: NewAdjustment,
+      answers: { 200: [AdminOrderSchema, 'The order with its new total.'] },
+      refuses: [
+        'too_many_changes',
+        'illegal_transition',
+        'total_negative',
+        'total_too_large',
+        'mixed_currencies',
+        'change_reference_taken',
+      ],
     },
     async (request, reply) => {
       const { kind, label, amount, reference = null } = request.body
@@ -104,26 +94,22 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.send(presentForAdmin(order))
+      return presentForAdmin(order)
     },
   )
 
-  server.delete(
-    '/admin/orders/:id/adjustments/:version',
+  defineRoute(
+    server,
+    'DELETE /admin/orders/:id/adjustments/:version',
     {
-      config: { access },
-      schema: {
-        operationId: 'voidAdjustment',
-        description: 'The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`.',
-        ...shared,
-        summary: 'Voids an adjustment of an order',
-        params: AdjustmentParams,
-        headers: IfMatch,
-        response: {
-          200: { ...AdminOrderSchema, description: 'The order with its new total.' },
-          ...problemResponses(...CHARGE_REFUSALS, ...JSON_BODY),
-        },
-      },
+      access: 'orders:adjust',
+      operationId: 'voidAdjustment',
+      summary: 'Voids an adjustment of an order',
+      description: 'The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`.',
+      params: AdjustmentParams,
+      headers: IfMatch,
+      answers: { 200: [AdminOrderSchema, 'The order with its new total.'] },
+      refuses: ['too_many_changes', 'illegal_transition', 'total_negative', 'total_too_large'],
     },
     async (request, reply) => {
       const { order, isRepeat } = await moveOrder(
@@ -137,31 +123,27 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.send(presentForAdmin(order))
+      return presentForAdmin(order)
     },
   )
 
-  server.put(
-    '/admin/orders/:id/payment',
+  defineRoute(
+    server,
+    'PUT /admin/orders/:id/payment',
     {
-      config: { access },
-      schema: {
-        operationId: 'reportPayment',
-        description:
-          'For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
-          'with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` ' +
-          'is the newest that holds money (`paid`, `partially_refunded`), else the newest. The status of the order does not change: ' +
-          'send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or ' +
-          '`partially_refunded` does not expire.',
-        ...shared,
-        summary: 'Records what a payment provider has reported about the payment of an order',
-        params: OrderParams,
-        body: PaymentReport,
-        response: {
-          200: { ...AdminOrderSchema, description: 'The order with its payment.' },
-          ...problemResponses(...REFUSALS, ...JSON_BODY),
-        },
-      },
+      access: 'orders:adjust',
+      operationId: 'reportPayment',
+      summary: 'Records what a payment provider has reported about the payment of an order',
+      description:
+        'For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered ' +
+        'with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` ' +
+        'is the newest that holds money (`paid`, `partially_refunded`), else the newest. The status of the order does not change: ' +
+        'send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or ' +
+        '`partially_refunded` does not expire.',
+      params: OrderParams,
+      body: PaymentReport,
+      answers: { 200: [AdminOrderSchema, 'The order with its payment.'] },
+      refuses: ['too_many_changes'],
     },
     async (request, reply) => {
       const { order, isRepeat } = await moveOrder(
@@ -174,7 +156,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
         now(),
       )
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.send(presentForAdmin(order))
+      return presentForAdmin(order)
     },
   )
 }

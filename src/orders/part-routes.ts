@@ -2,9 +2,9 @@ import { type Static, type TObject, Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { JSON_BODY, OPERATOR_ONLY, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
@@ -88,37 +88,24 @@ export function partRoutes(server: HttpServer, moving: Moving, now: () => Date):
 
 function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now: () => Date, route: PartRoute<Body>): void {
   const { path, operationId, summary, description, body, read } = route
-  server.post(
-    `/admin/orders/:id/${path}`,
+  defineRoute(
+    server,
+    `POST /admin/orders/:id/${path}`,
     {
-      config: { access: 'orders:move' },
-      schema: {
-        operationId,
-        tags: ['operations'],
-        summary,
-        description: `${description} ${REPEATS}`,
-        params: OrderParams,
-        headers: IfMatch,
-        body: body as TObject,
-        response: {
-          200: {
-            ...AdminOrderSchema,
-            description: 'The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before.',
-          },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            ...JSON_BODY,
-            'invalid_header',
-            'not_found',
-            'illegal_transition',
-            'quantity_exceeded',
-            'too_many_changes',
-            'total_negative',
-            'change_reference_taken',
-            'precondition_failed',
-          ),
-        },
+      access: 'orders:move',
+      operationId,
+      summary,
+      description: `${description} ${REPEATS}`,
+      params: OrderParams,
+      headers: IfMatch,
+      body: body as TObject,
+      answers: {
+        200: [
+          AdminOrderSchema,
+          'The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before.',
+        ],
       },
+      refuses: ['illegal_transition', 'quantity_exceeded', 'too_many_changes', 'total_negative', 'change_reference_taken'],
     },
     async (request, reply) => {
       const sent = request.body as Static<typeof NewShipment> & Static<typeof NewReturn>
@@ -134,7 +121,7 @@ function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now
       }
       const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
       if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return reply.send(presentForAdmin(order))
+      return presentForAdmin(order)
     },
   )
 }

@@ -3,10 +3,10 @@ import { type Attributes, AttributesInput } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { nextLink, PageOf } from '../http/pagination.ts'
-import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../http/problem.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
@@ -65,15 +65,6 @@ const NewOrder = Type.Object(
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
-const BASKET_REFUSALS = [
-  ...CALLER_ONLY,
-  ...JSON_BODY,
-  'unknown_product',
-  'currency_not_available',
-  'mixed_currencies',
-  'total_too_large',
-] as const
-
 export const OrderParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the order.' }) })
 export const IfMatch = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The version of the order that the caller knows, such as `"3"`.' })),
@@ -103,43 +94,43 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const { pool, lockedRows, batcher, admission, baseUrl, now } = options
   // Only those from before the proof was required. Where it is not, customers are not asked for one, and may pay in their own time.
   const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
-  const shared = { tags: ['orders'] }
+  const _shared = { tags: ['orders'] }
 
-  server.post(
-    '/orders',
+  defineRoute(
+    server,
+    'POST /orders',
     {
-      config: { access: 'caller', cost: 'order' },
+      access: 'caller',
+      cost: 'order',
       bodyLimit: BASKET_LIMIT_BYTES,
-      schema: {
-        operationId: 'placeOrder',
-        description:
-          'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
-        ...shared,
-        summary: 'Places an order',
-        headers: Type.Object({
-          'idempotency-key': Type.Optional(Type.String({ description: 'Makes a retry safe; kept for 24 hours.' })),
-        }),
-        body: NewOrder,
-        response: {
-          201: {
-            ...OrderSchema,
-            description:
-              'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
-          },
-          ...problemResponses(
-            ...BASKET_REFUSALS,
-            'invalid_header',
-            'account_blocked',
-            'insufficient_stock',
-            'purchase_limit',
-            'too_many_pending_orders',
-            'price_changed',
-            'client_reference_taken',
-            'request_in_progress',
-            'idempotency_key_reused',
-          ),
-        },
+      operationId: 'placeOrder',
+      summary: 'Places an order',
+      description:
+        'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
+      headers: Type.Object({
+        'idempotency-key': Type.Optional(Type.String({ description: 'Makes a retry safe; kept for 24 hours.' })),
+      }),
+      body: NewOrder,
+      answers: {
+        201: [
+          OrderSchema,
+          'The order; `Location` leads to it. For a repeated `Idempotency-Key` the same answer again, with `Idempotency-Replayed: true`.',
+        ],
       },
+      refuses: [
+        'unknown_product',
+        'currency_not_available',
+        'mixed_currencies',
+        'total_too_large',
+        'account_blocked',
+        'insufficient_stock',
+        'purchase_limit',
+        'too_many_pending_orders',
+        'price_changed',
+        'client_reference_taken',
+        'request_in_progress',
+        'idempotency_key_reused',
+      ],
     },
     async (request, reply) => {
       const { userId, role } = callerOf(request)
@@ -183,44 +174,41 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     },
   )
 
-  server.post(
-    '/orders/quote',
+  defineRoute(
+    server,
+    'POST /orders/quote',
     {
-      config: { access: 'caller', cost: 'quote' },
+      access: 'caller',
+      cost: 'quote',
       bodyLimit: BASKET_LIMIT_BYTES,
-      schema: {
-        operationId: 'quoteOrder',
-        description: 'Uses the prices and the stock of this moment.',
-        ...shared,
-        summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-        body: Type.Object(
-          { items: Items, currency: Type.Optional(OrderCurrency) },
-          { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
-        ),
-        response: okResponses(QuoteSchema, 'What the order would be.', ...BASKET_REFUSALS),
-      },
+      operationId: 'quoteOrder',
+      summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
+      description: 'Uses the prices and the stock of this moment.',
+      body: Type.Object(
+        { items: Items, currency: Type.Optional(OrderCurrency) },
+        { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
+      ),
+      answers: { 200: [QuoteSchema, 'What the order would be.'] },
+      refuses: ['unknown_product', 'currency_not_available', 'mixed_currencies', 'total_too_large'],
     },
-    async (request, reply) => reply.send(await quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null)),
+    (request) => quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null),
   )
 
-  server.post(
-    '/orders/:id/cancel',
+  defineRoute(
+    server,
+    'POST /orders/:id/cancel',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'cancelOrder',
-        description: 'The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
-        ...shared,
-        summary: "Cancels one of the caller's orders while it is pending or confirmed",
-        params: OrderParams,
-        headers: IfMatch,
-        response: {
-          200: { ...OrderSchema, description: 'The cancelled order.' },
-          ...problemResponses(...CALLER_ONLY, ...JSON_BODY, 'invalid_header', 'not_found', 'illegal_transition', 'precondition_failed'),
-        },
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'cancelOrder',
+      summary: "Cancels one of the caller's orders while it is pending or confirmed",
+      description: 'The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
+      params: OrderParams,
+      headers: IfMatch,
+      answers: { 200: [OrderSchema, 'The cancelled order.'] },
+      refuses: ['illegal_transition'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { userId } = callerOf(request)
       const versions = readIfMatch(request.headers['if-match'])
       const order = await cancelOrder(
@@ -228,7 +216,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) },
         now(),
       )
-      return reply.send(presentOrder(order))
+      return presentOrder(order)
     },
   )
 }
@@ -238,23 +226,19 @@ function isEmpty(attributes: Attributes): boolean {
 }
 
 function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: OrderRoutesOptions): void {
-  const shared = { tags: ['orders'] }
+  const _shared = { tags: ['orders'] }
 
-  server.get(
-    '/orders',
+  defineRoute(
+    server,
+    'GET /orders',
     {
-      config: { access: 'caller', cost: 'own' },
-      schema: {
-        operationId: 'listOrders',
-        description: 'Pages: follow `next_cursor` until `has_more` is false.',
-        ...shared,
-        summary: "The caller's orders, newest first by number, in pages",
-        querystring: OrderQuery,
-        response: {
-          200: { ...PageOf(OrderSchema), description: 'A page of the orders; it ends early when its orders have 1 MiB.' },
-          ...problemResponses('invalid_query', 'invalid_cursor', ...CALLER_ONLY),
-        },
-      },
+      access: 'caller',
+      cost: 'own',
+      operationId: 'listOrders',
+      summary: "The caller's orders, newest first by number, in pages",
+      description: 'Pages: follow `next_cursor` until `has_more` is false.',
+      query: OrderQuery,
+      answers: { 200: [PageOf(OrderSchema), 'A page of the orders; it ends early when its orders have 1 MiB.'] },
     },
     async (request, reply) => {
       const { userId } = callerOf(request)
@@ -265,24 +249,23 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
     },
   )
 
-  server.get(
-    '/orders/:id',
+  defineRoute(
+    server,
+    'GET /orders/:id',
     {
-      config: { access: 'caller', cost: 'own' },
-      schema: {
-        operationId: 'getOrder',
-        description:
-          "Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
-        ...shared,
-        summary: "One of the caller's orders, and the delivery status of each change",
-        params: OrderParams,
-        response: okResponses(OrderDetailSchema, 'The order with its timeline.', ...CALLER_ONLY, 'not_found'),
-      },
+      access: 'caller',
+      cost: 'own',
+      operationId: 'getOrder',
+      summary: "One of the caller's orders, and the delivery status of each change",
+      description:
+        "Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
+      params: OrderParams,
+      answers: { 200: [OrderDetailSchema, 'The order with its timeline.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const { userId } = callerOf(request)
       const order = await getOrder(pool, userId, request.params.id)
-      return reply.send(presentOrderDetail(order, await findDeliveries(order)))
+      return presentOrderDetail(order, await findDeliveries(order))
     },
   )
 }

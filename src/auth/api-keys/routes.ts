@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { Cursor, Limit, nextLink, PageOf } from '../../http/pagination.ts'
-import { JSON_BODY, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
 import { KEY_SCOPES } from '../../http/scopes.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
@@ -74,110 +74,100 @@ const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Option
 
 /** Keys of machines. A key cannot call these routes: none has their scope. */
 export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext, baseUrl: string): void {
-  const shared = { tags: ['access'] }
   const config = { access: 'access:write' } as const
-  const change = { ...config, stepUp: true } as const
+  const _change = { ...config, stepUp: true } as const
 
-  server.post(
-    '/admin/api-keys',
+  defineRoute(
+    server,
+    'POST /admin/api-keys',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'createApiKey',
-        summary: 'Makes a key for a machine, and shows it once',
-        description:
-          'Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. ' +
-          'What it changes has it as actor: `{"type": "key", "id": …}`.',
-        body: ApiKeyInput,
-        response: {
-          201: { ...NewApiKeySchema, description: 'The key, with its text.' },
-          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'too_many_api_keys'),
-        },
-      },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'createApiKey',
+      summary: 'Makes a key for a machine, and shows it once',
+      description:
+        'Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. ' +
+        'What it changes has it as actor: `{"type": "key", "id": …}`.',
+      body: ApiKeyInput,
+      answers: { 201: [NewApiKeySchema, 'The key, with its text.'] },
+      refuses: ['too_many_api_keys'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { name, scopes, expires_at: expiresAt = null } = request.body
       const doing = doingOf(request)
       const input = { name, scopes, expiresAt: expiresAt === null ? null : new Date(expiresAt) }
       const { key, ...made } = await createApiKey(pool, input, { doing, now: now() })
       await liveKeys.refresh()
       clientOf(request).record('api_key_created', { user_id: doing.actor.id ?? '', key_id: made.id })
-      return reply.code(201).send({ ...presentApiKey(made), key })
+      return { ...presentApiKey(made), key }
     },
   )
 
-  server.get(
-    '/admin/api-keys',
+  defineRoute(
+    server,
+    'GET /admin/api-keys',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'listApiKeys',
-        summary: 'The keys, newest first, in pages',
-        description:
-          'Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false.',
-        querystring: PageQuery,
-        response: okResponses(PageOf(ApiKeySchema), 'A page of the keys.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'access:write',
+      operationId: 'listApiKeys',
+      summary: 'The keys, newest first, in pages',
+      description:
+        'Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false.',
+      query: PageQuery,
+      answers: { 200: [PageOf(ApiKeySchema), 'A page of the keys.'] },
     },
     async (request, reply) => {
       const { data, ...page } = await listApiKeys(pool, request.query, now())
       const link = nextLink(baseUrl, '/admin/api-keys', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.send({ data: data.map(presentApiKey), ...page })
+      return { data: data.map(presentApiKey), ...page }
     },
   )
 
-  server.post(
-    '/admin/api-keys/:id/rotate',
+  defineRoute(
+    server,
+    'POST /admin/api-keys/:id/rotate',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'rotateApiKey',
-        summary: 'Gives a key another secret, and shows it once',
-        description:
-          'The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an ' +
-          'earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it.',
-        params: Params,
-        body: Rotation,
-        response: {
-          200: { ...NewApiKeySchema, description: 'The key, with its new text.' },
-          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'not_found', 'api_key_ended'),
-        },
-      },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'rotateApiKey',
+      summary: 'Gives a key another secret, and shows it once',
+      description:
+        'The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an ' +
+        'earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it.',
+      params: Params,
+      body: Rotation,
+      answers: { 200: [NewApiKeySchema, 'The key, with its new text.'] },
+      refuses: ['api_key_ended'],
     },
-    async (request, reply) => {
+    async (request) => {
       const { overlap_seconds: overlapSeconds = DEFAULT_OVERLAP_SECONDS } = request.body
       const doing = doingOf(request)
       const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { doing, now: now() })
       await liveKeys.refresh()
       clientOf(request).record('api_key_rotated', { user_id: doing.actor.id ?? '', key_id: rotated.id })
-      return reply.send({ ...presentApiKey(rotated), key })
+      return { ...presentApiKey(rotated), key }
     },
   )
 
-  server.post(
-    '/admin/api-keys/:id/revoke',
+  defineRoute(
+    server,
+    'POST /admin/api-keys/:id/revoke',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'revokeApiKey',
-        summary: 'Ends a key permanently',
-        description: 'Every process of the API refuses it within a second. Repeating it changes nothing.',
-        params: Params,
-        body: Revocation,
-        response: okResponses(ApiKeySchema, 'The revoked key.', ...OPERATOR_ONLY, 'step_up_required', 'not_found', ...JSON_BODY),
-      },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'revokeApiKey',
+      summary: 'Ends a key permanently',
+      description: 'Every process of the API refuses it within a second. Repeating it changes nothing.',
+      params: Params,
+      body: Revocation,
+      answers: { 200: [ApiKeySchema, 'The revoked key.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       const doing = doingOf(request)
       const revoked = await revokeApiKey(pool, request.params.id, { doing, now: now() })
       await liveKeys.refresh()
       clientOf(request).record('api_key_revoked', { user_id: doing.actor.id ?? '', key_id: revoked.id })
-      return reply.send(presentApiKey(revoked))
+      return presentApiKey(revoked)
     },
   )
 }

@@ -1,11 +1,11 @@
 import { Type } from 'typebox'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { CALLER_ONLY, JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_ONE_TIME_TOKEN } from '../examples.ts'
 import { ownChangeOf } from '../own-change.ts'
-import { Accepted, Email, presentUser, strict, Token, tags, UserSchema } from '../schemas.ts'
+import { Accepted, Email, presentUser, strict, Token, UserSchema } from '../schemas.ts'
 import { confirmEmailChange } from './confirm-change.ts'
 import { requestEmailChange } from './request-change.ts'
 import { requestEmailProof } from './request-proof.ts'
@@ -18,104 +18,86 @@ const EmailReversion = Type.Object({ token: Token }, { title: 'EmailReversion', 
 
 /** Another e-mail address for the caller's account. */
 export function emailChangeRoutes(server: HttpServer, context: AuthContext): void {
-  server.post(
-    '/me/email',
+  defineRoute(
+    server,
+    'POST /me/email',
     {
-      config: { access: 'caller', cost: 'change', stepUp: 'always' },
-      schema: {
-        operationId: 'requestEmailChange',
-        tags,
-        summary: "Begins to change the caller's e-mail address",
-        description:
-          'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
-          'same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours.',
-        body: EmailChange,
-        response: {
-          202: { ...Accepted, description: 'The same answer whether the address has an account or not.' },
-          ...problemResponses(...JSON_BODY, ...CALLER_ONLY, 'step_up_required'),
-        },
-      },
+      access: 'caller',
+      cost: 'change',
+      stepUp: 'always',
+      operationId: 'requestEmailChange',
+      summary: "Begins to change the caller's e-mail address",
+      description:
+        'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
+        'same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours.',
+      body: EmailChange,
+      answers: { 202: [Accepted, 'The same answer whether the address has an account or not.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       await requestEmailChange(context, request.body.email, ownChangeOf(request))
-      return reply.code(202).send({ status: 'accepted' as const })
+      return { status: 'accepted' as const }
     },
   )
 
-  server.post(
-    '/me/email/proof',
+  defineRoute(
+    server,
+    'POST /me/email/proof',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'requestEmailProof',
-        tags,
-        summary: "Begins to prove the e-mail address that the caller's account has",
-        description:
-          'Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, ' +
-          'and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.',
-        response: {
-          202: { ...Accepted, description: 'A token is mailed.' },
-          ...problemResponses(...CALLER_ONLY, ...JSON_BODY),
-        },
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'requestEmailProof',
+      summary: "Begins to prove the e-mail address that the caller's account has",
+      description:
+        'Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, ' +
+        'and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.',
+      answers: { 202: [Accepted, 'A token is mailed.'] },
     },
-    async (request, reply) => {
+    async (request) => {
       await requestEmailProof(context, ownChangeOf(request))
-      return reply.code(202).send({ status: 'accepted' as const })
+      return { status: 'accepted' as const }
     },
   )
 
-  server.post(
-    '/me/email/confirm',
+  defineRoute(
+    server,
+    'POST /me/email/confirm',
     {
-      config: { access: 'caller', cost: 'change' },
-      schema: {
-        operationId: 'confirmEmailChange',
-        tags,
-        summary: "Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it",
-        description:
-          'Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token ' +
-          'that reverts the change, and stays reserved for the account, for seven days.',
-        body: EmailConfirmation,
-        response: okResponses(
-          UserSchema,
-          'The account with its new address.',
-          ...JSON_BODY,
-          ...CALLER_ONLY,
-          'invalid_one_time_token',
-          'email_taken',
-        ),
-      },
+      access: 'caller',
+      cost: 'change',
+      operationId: 'confirmEmailChange',
+      summary: "Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it",
+      description:
+        'Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token ' +
+        'that reverts the change, and stays reserved for the account, for seven days.',
+      body: EmailConfirmation,
+      answers: { 200: [UserSchema, 'The account with its new address.'] },
+      refuses: ['invalid_one_time_token', 'email_taken'],
     },
-    async (request, reply) => {
+    async (request) => {
       const user = await confirmEmailChange(context, request.body.token, ownChangeOf(request))
-      return reply.send(presentUser(user))
+      return presentUser(user)
     },
   )
 
-  server.post(
-    '/auth/email/revert',
+  defineRoute(
+    server,
+    'POST /auth/email/revert',
     {
-      config: { access: 'public', cost: 'token' },
-      schema: {
-        operationId: 'revertEmailChange',
-        tags,
-        summary: 'Reverts a change of the e-mail address that the holder of the former address did not ask for',
-        description:
-          'By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. ' +
-          'All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys ' +
-          'that were added since seven days before the request, and all recovery codes.',
-        body: EmailReversion,
-        response: {
-          204: Type.Null({ description: 'The account has its former address, and a token for a new password is mailed there.' }),
-          ...problemResponses(...JSON_BODY, 'invalid_one_time_token', 'email_taken'),
-        },
-      },
+      access: 'public',
+      cost: 'token',
+      operationId: 'revertEmailChange',
+      summary: 'Reverts a change of the e-mail address that the holder of the former address did not ask for',
+      description:
+        'By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. ' +
+        'All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys ' +
+        'that were added since seven days before the request, and all recovery codes.',
+      body: EmailReversion,
+      answers: { 204: 'The account has its former address, and a token for a new password is mailed there.' },
+      refuses: ['invalid_one_time_token', 'email_taken'],
     },
-    async (request, reply) => {
+    async (request) => {
       const doing = { actor: { type: 'system', id: null }, action: 'revertEmailChange', requestId: request.id } as const
       await revertEmailChange(context, request.body.token, clientOf(request), doing)
-      return reply.code(204).send(null)
     },
   )
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AppError, type ErrorCode } from '../../errors.ts'
-import { PROBLEMS, problemResponses, REALM } from '../../http/problem.ts'
+import { AppError } from '../../errors.ts'
+import { PROBLEMS, REALM } from '../../http/problem.ts'
 import { type Language, preferredLanguage } from '../../language.ts'
 
 const STYLE = ':root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:3rem auto;padding:0 1rem}'
@@ -46,15 +46,6 @@ export function refusalPages(home: string | null) {
       .serializer((page: unknown) => page as string)
       .send(render(home, language))
   }
-}
-
-/** For the document: `problemResponses`, and the page. */
-export function refusalResponses(...codes: ErrorCode[]) {
-  const responses: Record<string, { content: object }> = problemResponses(...codes)
-  const page = { 'text/html': { schema: { type: 'string' } } }
-  return Object.fromEntries(
-    Object.entries(responses).map(([status, response]) => [status, { ...response, content: { ...response.content, ...page } }]),
-  ) as Record<never, never>
 }
 
 function render(home: string | null, language: Language): string {

@@ -1,13 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { JSON_BODY, okResponses, problemResponses } from '../../http/problem.ts'
 import { clientOf } from '../client.ts'
-import { LoggedIn, presentUser, tags } from '../schemas.ts'
+import { LoggedIn, presentUser } from '../schemas.ts'
 import { exchangeCode } from './exchange-code.ts'
 import { finishSignIn } from './finish-sign-in.ts'
 import { linkRoutes } from './link-routes.ts'
-import { refusalPages, refusalResponses } from './refusal-page.ts'
+import { refusalPages } from './refusal-page.ts'
 import { CodeExchange, getProvider, ProviderListSchema, ProviderParams, StartQuery } from './schemas.ts'
 import type { SignIns } from './sign-ins.ts'
 import { SIGN_IN_SECONDS, startSignIn } from './start-sign-in.ts'
@@ -19,46 +18,43 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   const { auth, providers } = signIns
   const cookie = cookieOf(baseUrl)
 
-  server.get(
-    '/auth/oidc',
+  defineRoute(
+    server,
+    'GET /auth/oidc',
     {
-      config: { access: 'public', cost: 'memory' },
-      schema: {
-        operationId: 'listSignInProviders',
-        description: 'From the settings of the store; often none.',
-        tags,
-        summary: 'The providers with which customers can sign in',
-        response: okResponses(ProviderListSchema, 'Every provider.', 'malformed_request'),
-      },
+      access: 'public',
+      cost: 'memory',
+      operationId: 'listSignInProviders',
+      summary: 'The providers with which customers can sign in',
+      description: 'From the settings of the store; often none.',
+      answers: { 200: [ProviderListSchema, 'Every provider.'] },
+      refuses: ['malformed_request'],
     },
-    async (_request, reply) => {
+    async () => {
       const data = [...providers.values()].map(({ settings: { id, name, issuer } }) => ({ id, name, issuer }))
-      return reply.send({ data })
+      return { data }
     },
   )
 
   const origins = [...signIns.returnOrigins]
-  const errorHandler = refusalPages(origins.length > 2 ? null : `${origins.at(-1)}/`)
+  const pages = refusalPages(origins.length > 2 ? null : `${origins.at(-1)}/`)
 
-  server.get(
-    '/auth/oidc/:provider/authorize',
+  defineRoute(
+    server,
+    'GET /auth/oidc/:provider/authorize',
     {
-      config: { access: 'public', cost: 'provider' },
-      errorHandler,
-      schema: {
-        operationId: 'startProviderSignIn',
-        description:
-          'For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. ' +
-          'Refusals are a page for a browser, which asks for `text/html`.',
-        tags,
-        summary: 'Leads the browser to a provider',
-        params: ProviderParams,
-        querystring: StartQuery,
-        response: {
-          303: Type.Null({ description: 'At `Location`; a cookie binds the answer of the provider to this browser.' }),
-          ...refusalResponses('malformed_request', 'invalid_query', 'not_found', 'rate_limited'),
-        },
-      },
+      access: 'public',
+      cost: 'provider',
+      refusalPages: pages,
+      operationId: 'startProviderSignIn',
+      summary: 'Leads the browser to a provider',
+      description:
+        'For the browser itself (`location.href`), not for `fetch`. A provider that does not answer leads back to `return_to#oidc-error=unavailable`. ' +
+        'Refusals are a page for a browser, which asks for `text/html`.',
+      params: ProviderParams,
+      query: StartQuery,
+      answers: { 303: 'At `Location`; a cookie binds the answer of the provider to this browser.' },
+      refuses: ['malformed_request', 'rate_limited'],
     },
     async (request, reply) => {
       const { return_to, code_challenge, purpose = 'sign_in' } = request.query
@@ -72,24 +68,21 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
   )
 
   // Providers add parameters of their own to the query.
-  server.get(
-    '/auth/oidc/:provider/callback',
+  defineRoute(
+    server,
+    'GET /auth/oidc/:provider/callback',
     {
-      config: { access: 'public', cost: 'provider' },
-      errorHandler,
-      schema: {
-        operationId: 'finishProviderSignIn',
-        description:
-          'The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of ' +
-          '`startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.',
-        tags,
-        summary: 'Leads the browser from a provider back to the page that began',
-        params: ProviderParams,
-        response: {
-          303: Type.Null({ description: 'To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' }),
-          ...refusalResponses('malformed_request', 'invalid_sign_in', 'not_found'),
-        },
-      },
+      access: 'public',
+      cost: 'provider',
+      refusalPages: pages,
+      operationId: 'finishProviderSignIn',
+      summary: 'Leads the browser from a provider back to the page that began',
+      description:
+        'The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of ' +
+        '`startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.',
+      params: ProviderParams,
+      answers: { 303: 'To `return_to` with `#oidc-code=…`, `#oidc-link-code=…` or `#oidc-error=…`.' },
+      refuses: ['malformed_request', 'invalid_sign_in'],
     },
     async (request, reply) => {
       const provider = getProvider(providers, request.params.provider)
@@ -102,34 +95,24 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
     },
   )
 
-  server.post(
-    '/auth/oidc/token',
+  defineRoute(
+    server,
+    'POST /auth/oidc/token',
     {
-      config: { access: 'public', cost: 'token' },
-      schema: {
-        operationId: 'exchangeSignInCode',
-        description:
-          'The code works once, for a minute, and only together with the secret of the page that began the sign-in. An account with a second factor gets 403 ' +
-          '`second_factor_required`, as at a login.',
-        tags,
-        summary: 'Opens the session of a sign-in with a provider',
-        body: CodeExchange,
-        response: {
-          200: { ...LoggedIn, description: 'The account, and the tokens of the new session.' },
-          ...problemResponses(
-            ...JSON_BODY,
-            'invalid_one_time_token',
-            'account_blocked',
-            'second_factor_required',
-            'rate_limited',
-            'unavailable',
-          ),
-        },
-      },
+      access: 'public',
+      cost: 'token',
+      operationId: 'exchangeSignInCode',
+      summary: 'Opens the session of a sign-in with a provider',
+      description:
+        'The code works once, for a minute, and only together with the secret of the page that began the sign-in. An account with a second factor gets 403 ' +
+        '`second_factor_required`, as at a login.',
+      body: CodeExchange,
+      answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
+      refuses: ['invalid_one_time_token', 'account_blocked', 'second_factor_required', 'rate_limited'],
     },
-    async (request, reply) => {
+    async (request) => {
       const opened = await exchangeCode(auth, request.body, clientOf(request))
-      return reply.send({ ...opened, user: presentUser(opened.user) })
+      return { ...opened, user: presentUser(opened.user) }
     },
   )
 

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
 import { callerOf } from '../../http/caller.ts'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../../http/pagination.ts'
-import { JSON_BODY, noContentResponses, OPERATOR_ONLY, okResponses, problemResponses } from '../../http/problem.ts'
 import { OPERATOR_ROLES } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_OPERATOR } from '../examples.ts'
@@ -42,21 +42,17 @@ const Position = Type.Tuple([Type.String({ format: 'uuid' })])
 export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl: string): void {
   const { pool } = context
   const config = { access: 'access:write' } as const
-  const change = { ...config, stepUp: true } as const
-  const shared = { tags: ['access'] }
-
-  server.get(
-    '/admin/operators',
+  const _change = { ...config, stepUp: true } as const
+  defineRoute(
+    server,
+    'GET /admin/operators',
     {
-      config,
-      schema: {
-        ...shared,
-        operationId: 'listOperators',
-        summary: 'Operators and their roles, in pages',
-        description: 'The oldest accounts first. What each role may do is in docs/security.md.',
-        querystring: PageQuery,
-        response: okResponses(PageOf(OperatorSchema), 'A page of the operators.', ...OPERATOR_ONLY, 'invalid_query', 'invalid_cursor'),
-      },
+      access: 'access:write',
+      operationId: 'listOperators',
+      summary: 'Operators and their roles, in pages',
+      description: 'The oldest accounts first. What each role may do is in docs/security.md.',
+      query: PageQuery,
+      answers: { 200: [PageOf(OperatorSchema), 'A page of the operators.'] },
     },
     async (request, reply) => {
       const { limit = DEFAULT_LIMIT, cursor } = request.query
@@ -66,28 +62,27 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
       const page = toPage(rows, limit, presentOperator, ({ id }) => encodeCursor(scope, [id]))
       const link = nextLink(baseUrl, '/admin/operators', request.query, page.next_cursor)
       if (link !== undefined) reply.header('link', link)
-      return reply.send(page)
+      return page
     },
   )
 
-  server.post(
-    '/admin/operators',
+  defineRoute(
+    server,
+    'POST /admin/operators',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'createOperator',
-        summary: 'Makes an operator',
-        description:
-          'A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password ' +
-          '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
-        body: NewOperator,
-        response: {
-          200: { ...OperatorSchema, description: 'An existing account has the role now. Its sessions have ended.' },
-          201: { ...OperatorSchema, description: 'The account is made, and a token is mailed.' },
-          ...problemResponses(...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'email_taken', 'address_unproven', 'rate_limited'),
-        },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'createOperator',
+      summary: 'Makes an operator',
+      description:
+        'A new address gets an account and a mail that names the role and links to the console, where its one-time token sets the password ' +
+        '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
+      body: NewOperator,
+      answers: {
+        200: [OperatorSchema, 'An existing account has the role now. Its sessions have ended.'],
+        201: [OperatorSchema, 'The account is made, and a token is mailed.'],
       },
+      refuses: ['email_taken', 'address_unproven'],
     },
     async (request, reply) => {
       const { operator, isInvited } = await inviteOperator(context, request.body, doingOf(request))
@@ -95,85 +90,64 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
     },
   )
 
-  server.patch(
-    '/admin/operators/:id',
+  defineRoute(
+    server,
+    'PATCH /admin/operators/:id',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'updateOperator',
-        summary: 'Changes the role of an operator',
-        description:
-          'Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the ' +
-          "new role. Nobody changes their own role, and the last admin's stays.",
-        params: Params,
-        body: RoleChange,
-        response: okResponses(
-          OperatorSchema,
-          'The operator as it is now.',
-          ...OPERATOR_ONLY,
-          'step_up_required',
-          ...JSON_BODY,
-          'not_found',
-          'last_admin',
-        ),
-      },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'updateOperator',
+      summary: 'Changes the role of an operator',
+      description:
+        'Its sessions end, and so do the tokens that were mailed to set a password; an invitation that nobody has accepted is mailed again with the ' +
+        "new role. Nobody changes their own role, and the last admin's stays.",
+      params: Params,
+      body: RoleChange,
+      answers: { 200: [OperatorSchema, 'The operator as it is now.'] },
+      refuses: ['last_admin'],
     },
-    async (request, reply) => {
+    async (request) => {
       const id = request.params.id.toLowerCase()
       await changeOperatorRole(context, id, request.body.role, doingOf(request))
-      return reply.send(presentOperator(await getOperator(pool, id)))
+      return presentOperator(await getOperator(pool, id))
     },
   )
 
-  server.delete(
-    '/admin/operators/:id',
+  defineRoute(
+    server,
+    'DELETE /admin/operators/:id',
     {
-      config: change,
-      schema: {
-        ...shared,
-        operationId: 'removeOperator',
-        summary: 'Takes the role from an operator',
-        description:
-          "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
-        params: Params,
-        response: noContentResponses(
-          'It is no operator any more.',
-          ...OPERATOR_ONLY,
-          'step_up_required',
-          ...JSON_BODY,
-          'not_found',
-          'last_admin',
-        ),
-      },
+      access: 'access:write',
+      stepUp: true,
+      operationId: 'removeOperator',
+      summary: 'Takes the role from an operator',
+      description:
+        "Its sessions and mailed tokens end, and the account is a customer's with the orders that it may have. Nobody removes themselves, and the last admin stays.",
+      params: Params,
+      answers: { 204: 'It is no operator any more.' },
+      refuses: ['last_admin'],
     },
-    async (request, reply) => {
+    async (request) => {
       const id = request.params.id.toLowerCase()
       await changeOperatorRole(context, id, null, doingOf(request))
-      return reply.code(204).send(null)
     },
   )
 
-  server.delete(
-    '/admin/operators/:id/factors',
+  defineRoute(
+    server,
+    'DELETE /admin/operators/:id/factors',
     {
-      // A stolen session must not open the accounts of colleagues.
-      config: { ...config, stepUp: 'always' },
-      schema: {
-        ...shared,
-        operationId: 'resetOperatorFactors',
-        summary: 'Removes the second factors of another operator',
-        description:
-          'For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. ' +
-          "Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`.",
-        params: Params,
-        response: noContentResponses('The password alone signs in.', ...OPERATOR_ONLY, 'step_up_required', ...JSON_BODY, 'not_found'),
-      },
+      access: 'access:write',
+      stepUp: 'always',
+      operationId: 'resetOperatorFactors',
+      summary: 'Removes the second factors of another operator',
+      description:
+        'For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. ' +
+        "Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`.",
+      params: Params,
+      answers: { 204: 'The password alone signs in.' },
     },
-    async (request, reply) => {
-      await resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), doing: doingOf(request) })
-      return reply.code(204).send(null)
-    },
+    (request) => resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), doing: doingOf(request) }),
   )
 }
 

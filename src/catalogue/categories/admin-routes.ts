@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { JSON_BODY, OPERATOR_ONLY, problemResponses } from '../../http/problem.ts'
 import { readSentCompressed, requireIfMatch } from '../require-if-match.ts'
 import type { CatalogueContext } from '../serve-catalogue.ts'
 import { type Category, CategorySchema, categoryETag, getCategory } from './category.ts'
@@ -15,47 +15,33 @@ const CategoryParams = Type.Object({ id: Type.String({ format: 'uuid', descripti
 /** Changes of the tree by operators. */
 export function categoryAdminRoutes(server: HttpServer, context: CatalogueContext): void {
   const { pool, baseUrl, version } = context
-  const shared = { tags: ['catalogue'] }
   const send = (reply: FastifyReply, category: Category) => reply.headers({ etag: `"${categoryETag(category)}"` }).send(category)
 
-  server.get(
-    '/admin/categories/:id',
+  defineRoute(
+    server,
+    'GET /admin/categories/:id',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'getCategory',
-        description: 'The `ETag` is the `If-Match` of a change. `GET /categories` has all of them.',
-        ...shared,
-        summary: 'One category, to change it',
-        params: CategoryParams,
-        response: { 200: { ...CategorySchema, description: 'The category.' }, ...problemResponses(...OPERATOR_ONLY, 'not_found') },
-      },
+      access: 'products:write',
+      operationId: 'getCategory',
+      summary: 'One category, to change it',
+      description: 'The `ETag` is the `If-Match` of a change. `GET /categories` has all of them.',
+      params: CategoryParams,
+      answers: { 200: [CategorySchema, 'The category.'] },
     },
     async (request, reply) => send(reply, await getCategory(pool, request.params.id)),
   )
 
-  server.post(
-    '/admin/categories',
+  defineRoute(
+    server,
+    'POST /admin/categories',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'createCategory',
-        description: 'Without `slug` it gets one that is free, of its name. Without `position` it follows those that have one, by name.',
-        ...shared,
-        summary: 'Adds a category',
-        body: NewCategoryBody,
-        response: {
-          201: { ...CategorySchema, description: 'The category; `Location` leads to it.' },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            ...JSON_BODY,
-            'slug_taken',
-            'category_name_taken',
-            'category_misplaced',
-            'too_many_categories',
-          ),
-        },
-      },
+      access: 'products:write',
+      operationId: 'createCategory',
+      summary: 'Adds a category',
+      description: 'Without `slug` it gets one that is free, of its name. Without `position` it follows those that have one, by name.',
+      body: NewCategoryBody,
+      answers: { 201: [CategorySchema, 'The category; `Location` leads to it.'] },
+      refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'too_many_categories'],
     },
     async (request, reply) => {
       const category = await createCategory(pool, normalizeCategory(request.body), doingOf(request))
@@ -64,35 +50,21 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
     },
   )
 
-  server.patch(
-    '/admin/categories/:id',
+  defineRoute(
+    server,
+    'PATCH /admin/categories/:id',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'updateCategory',
-        ...shared,
-        summary: 'Renames, moves or reorders a category',
-        description:
-          'What the body names is replaced, the rest stays. With another `parent_id` all below it move along. `category` of its products follows a new name within ' +
-          'seconds, of a hundred thousand products within minutes. A former slug leads nowhere.',
-        params: CategoryParams,
-        headers: IfMatchHeader,
-        body: CategoryPatchBody,
-        response: {
-          200: { ...CategorySchema, description: 'The category as it is now.' },
-          ...problemResponses(
-            ...OPERATOR_ONLY,
-            ...JSON_BODY,
-            'not_found',
-            'invalid_header',
-            'slug_taken',
-            'category_name_taken',
-            'category_misplaced',
-            'precondition_failed',
-            'if_match_required',
-          ),
-        },
-      },
+      access: 'products:write',
+      operationId: 'updateCategory',
+      summary: 'Renames, moves or reorders a category',
+      description:
+        'What the body names is replaced, the rest stays. With another `parent_id` all below it move along. `category` of its products follows a new name within ' +
+        'seconds, of a hundred thousand products within minutes. A former slug leads nowhere.',
+      params: CategoryParams,
+      headers: IfMatchHeader,
+      body: CategoryPatchBody,
+      answers: { 200: [CategorySchema, 'The category as it is now.'] },
+      refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'if_match_required'],
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'category')
@@ -102,27 +74,22 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
     },
   )
 
-  server.delete(
-    '/admin/categories/:id',
+  defineRoute(
+    server,
+    'DELETE /admin/categories/:id',
     {
-      config: { access: 'products:write' },
-      schema: {
-        operationId: 'deleteCategory',
-        description: 'With `If-Match` only if it is unchanged. Archived products do not count.',
-        ...shared,
-        summary: 'Deletes a category without products and without others below it',
-        params: CategoryParams,
-        headers: IfMatchHeader,
-        response: {
-          204: Type.Null({ description: 'The category is deleted.' }),
-          ...problemResponses(...OPERATOR_ONLY, 'not_found', 'invalid_header', 'precondition_failed', 'category_not_empty', ...JSON_BODY),
-        },
-      },
+      access: 'products:write',
+      operationId: 'deleteCategory',
+      summary: 'Deletes a category without products and without others below it',
+      description: 'With `If-Match` only if it is unchanged. Archived products do not count.',
+      params: CategoryParams,
+      headers: IfMatchHeader,
+      answers: { 204: 'The category is deleted.' },
+      refuses: ['category_not_empty'],
     },
-    async (request, reply) => {
+    async (request) => {
       await deleteCategory(pool, request.params.id, readSentCompressed(request.headers['if-match']), doingOf(request))
       await version.refresh()
-      return reply.code(204).send(null)
     },
   )
 }

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { okResponses } from '../../http/problem.ts'
 import { LISTS_TAG } from '../events.ts'
 import { EXAMPLE_CATEGORIES } from '../examples.ts'
 import { type CatalogueContext, serveCatalogue } from '../serve-catalogue.ts'
@@ -16,18 +16,18 @@ const TreeSchema = Type.Object(
 
 /** The tree of categories for shoppers. */
 export function categoryRoutes(server: HttpServer, context: CatalogueContext): void {
-  server.get(
-    '/categories',
+  defineRoute(
+    server,
+    'GET /categories',
     {
-      config: { access: 'public', cost: 'page', isReadableByAnyOrigin: true },
-      schema: {
-        operationId: 'listCategories',
-        description: 'Cached like a list of products. `GET /products/facets` has the numbers of products.',
-        tags: ['catalogue'],
-        summary: 'All categories, as a tree',
-        querystring: Type.Object({}, { additionalProperties: false }),
-        response: okResponses(TreeSchema, 'The tree, from the top.', 'invalid_query'),
-      },
+      access: 'public',
+      cost: 'page',
+      isReadableByAnyOrigin: true,
+      operationId: 'listCategories',
+      summary: 'All categories, as a tree',
+      description: 'Cached like a list of products. `GET /products/facets` has the numbers of products.',
+      query: Type.Object({}, { additionalProperties: false }),
+      answers: { 200: [TreeSchema, 'The tree, from the top.'] },
     },
     async (request, reply) =>
       serveCatalogue(context, request, reply, { key: 'categories', cost: 'page', lang: null }, async (tx) => {

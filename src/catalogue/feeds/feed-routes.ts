@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { AppError } from '../../errors.ts'
+import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { problemResponses } from '../../http/problem.ts'
 import { Lang } from '../product-query.ts'
 import type { CatalogueContext } from '../serve-catalogue.ts'
 import { type LinkTo, RSS_END, rssHead, rssItem } from './product-rss.ts'
@@ -11,14 +11,7 @@ const FeedQuery = Type.Object(
   { lang: Type.Optional({ ...Lang, description: "The language of the texts (BCP 47); without it the products' own." }) },
   { additionalProperties: false },
 )
-const config = { access: 'public', cost: 'feed', isReadableByAnyOrigin: true } as const
-const document = (contentType: string, description: string) => ({
-  200: { description, content: { [contentType]: { schema: Type.String() } } },
-})
-const SHARED = {
-  tags: ['catalogue'],
-  querystring: FeedQuery,
-}
+const document = (contentType: string) => ({ content: { [contentType]: { schema: Type.String() } } })
 const DESCRIPTION =
   'In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the ' +
   'connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.'
@@ -31,17 +24,19 @@ export function feedRoutes(server: HttpServer, context: CatalogueContext): void 
       ? null
       : (slug, language) => productUrl.replaceAll('{slug}', encodeURIComponent(slug)).replaceAll('{lang}', language)
 
-  server.get(
-    '/feeds/products.xml',
+  defineRoute(
+    server,
+    'GET /feeds/products.xml',
     {
-      config,
-      schema: {
-        ...SHARED,
-        operationId: 'getProductFeed',
-        summary: 'All products for advertisers, as RSS 2.0',
-        description: `With the elements of Google's product data specification, which others read too. ${DESCRIPTION} 404 where the setting \`SHOP_PRODUCT_URL\` is missing, without which there are no links.`,
-        response: { ...document('application/xml', 'RSS 2.0.'), ...problemResponses('invalid_query', 'not_found', 'rate_limited') },
-      },
+      access: 'public',
+      cost: 'feed',
+      isReadableByAnyOrigin: true,
+      operationId: 'getProductFeed',
+      summary: 'All products for advertisers, as RSS 2.0',
+      description: `With the elements of Google's product data specification, which others read too. ${DESCRIPTION} 404 where the setting \`SHOP_PRODUCT_URL\` is missing, without which there are no links.`,
+      query: FeedQuery,
+      answers: { 200: [document('application/xml'), 'RSS 2.0.'] },
+      refuses: ['not_found', 'rate_limited'],
     },
     async (request, reply) => {
       if (linkTo === null || productUrl === null) {
@@ -58,17 +53,19 @@ export function feedRoutes(server: HttpServer, context: CatalogueContext): void 
     },
   )
 
-  server.get(
-    '/feeds/products.ndjson',
+  defineRoute(
+    server,
+    'GET /feeds/products.ndjson',
     {
-      config,
-      schema: {
-        ...SHARED,
-        operationId: 'exportProducts',
-        summary: 'All products, one JSON object a line',
-        description: `Each line is a product as \`GET /products/{id}\` answers, with \`link\`, the address of its page in the shop, if the store has the setting \`SHOP_PRODUCT_URL\`. ${DESCRIPTION}`,
-        response: { ...document('application/x-ndjson', 'A product a line.'), ...problemResponses('invalid_query', 'rate_limited') },
-      },
+      access: 'public',
+      cost: 'feed',
+      isReadableByAnyOrigin: true,
+      operationId: 'exportProducts',
+      summary: 'All products, one JSON object a line',
+      description: `Each line is a product as \`GET /products/{id}\` answers, with \`link\`, the address of its page in the shop, if the store has the setting \`SHOP_PRODUCT_URL\`. ${DESCRIPTION}`,
+      query: FeedQuery,
+      answers: { 200: [document('application/x-ndjson'), 'A product a line.'] },
+      refuses: ['rate_limited'],
     },
     async (request, reply) =>
       serveFeed(context, request, reply, {

@@ -1,0 +1,127 @@
+import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, type TSchema, Type } from 'typebox'
+import type { ErrorCode } from '../errors.ts'
+import type { HttpServer } from './http-server.ts'
+import { isIcebergCall } from './iceberg-error.ts'
+import { problemResponses } from './problem.ts'
+import { isScope } from './scopes.ts'
+
+/** A route as a row: what is particular to it. The document's refusals, tag and security follow from it. */
+export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
+  /** A route without one is no part of the document. Activities are named by it. */
+  operationId?: string
+  summary?: string
+  description?: string
+  params?: P
+  query?: Q
+  headers?: H
+  body?: B
+  /** In bytes. */
+  bodyLimit?: number
+  consumes?: string[]
+  produces?: string[]
+  /** By status: schema and description, or for an answer without a body its description. The first is sent unless the handler sets another. */
+  answers?: A
+  /** The codes of its own rules; `refusalsOf` adds the others. */
+  refuses?: readonly ErrorCode[]
+  /** Answers browsers with a page instead of a problem. */
+  refusalPages?: (error: unknown, request: FastifyRequest, reply: FastifyReply) => void
+}
+
+export interface Answers {
+  readonly [status: number]: string | readonly [schema: unknown, description: string]
+}
+
+export type RequestOf<P, Q, H, B> = FastifyRequest<{
+  Params: ValueOf<P>
+  Querystring: ValueOf<Q>
+  Headers: ValueOf<H>
+  Body: ValueOf<B>
+}>
+type ValueOf<S> = S extends TSchema ? Static<S> : unknown
+type AnswerOf<A> = { [Status in keyof A]: A[Status] extends readonly [infer S, string] ? ValueOf<S> : unknown }[keyof A]
+
+/**
+ * Adds a route. The handler returns the body, or the reply that it has sent.
+ *
+ * @example
+ * defineRoute(server, 'POST /admin/customers/:id/unblock', {
+ *   access: 'customers:write',
+ *   operationId: 'unblockCustomer',
+ *   summary: 'Unblocks a customer or guest',
+ *   params: Params,
+ *   answers: { 204: 'The customer is not blocked.' },
+ * }, (request) => unblockCustomer(auth, request.params.id, doingOf(request)))
+ */
+export function defineRoute<P = unknown, Q = unknown, H = unknown, B = unknown, A extends Answers = Answers>(
+  server: HttpServer,
+  path: `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`,
+  route: Route<P, Q, H, B, A>,
+  handler: (request: RequestOf<P, Q, H, B>, reply: FastifyReply) => Promise<AnswerOf<A> | FastifyReply>,
+): void {
+  const { operationId, summary, description, params, query, headers, body, consumes, produces, answers, ...rest } = route
+  const { refuses: _, refusalPages: errorHandler, bodyLimit, ...config } = rest
+  const [method, url] = path.split(' ') as [string, string]
+  const status = Number(Object.keys(answers ?? { 200: '' })[0])
+  const documented =
+    operationId === undefined
+      ? { hide: true }
+      : { operationId, summary, description, response: { ...refusalsOf(method, url, route), ...responsesOf(answers) } }
+  server.route({
+    method,
+    url,
+    config,
+    ...present({ bodyLimit, errorHandler }),
+    schema: { ...documented, ...present({ params, querystring: query, headers, body, consumes, produces }) },
+    handler: async (request, reply) => {
+      if (status !== 200) reply.code(status)
+      const answer = await handler(request as never, reply)
+      return status === 204 && answer !== reply ? reply.send(null as never) : (answer as never)
+    },
+  })
+}
+
+function responsesOf(answers: Answers = {}) {
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => {
+      if (typeof answer === 'string') return [status, Type.Null({ description: answer })]
+      const [schema, description] = answer
+      return [status, { ...(schema as object), description }]
+    }),
+  )
+}
+
+const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_type', 'invalid_body'] as const
+/** An API key is refused where a session is needed, and too many requests with wrong ones are too. */
+const CALLER = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
+const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
+
+/** The refusals of a route: those that follow from what it takes, and those of its own rules. */
+function refusalsOf(method: string, url: string, route: Route) {
+  const { access = '', stepUp, params, query, headers, consumes, cost, refuses = [] } = route
+  const codes: ErrorCode[] = [...refuses]
+  if (access !== 'public') codes.push(...CALLER)
+  if (isScope(access)) codes.push('second_factor_setup_required')
+  if (stepUp !== undefined) codes.push('step_up_required')
+  if (consumes !== undefined) codes.push('unsupported_media_type')
+  else if (method !== 'GET') codes.push(...JSON_BODY)
+  if (params !== undefined) codes.push('not_found')
+  if (query !== undefined) codes.push('invalid_query')
+  if (has(query, 'cursor')) codes.push('invalid_cursor')
+  if (headers !== undefined) codes.push('invalid_header')
+  if (has(headers, 'if-match')) codes.push('precondition_failed')
+  if (cost !== 'health') codes.push(...ANY_ROUTE)
+  const responses = problemResponses(isIcebergCall(url, '') ? 'application/json' : 'application/problem+json', codes)
+  for (const { content } of Object.values(route.refusalPages === undefined ? {} : responses))
+    content['text/html'] = { schema: Type.String() }
+  return responses
+}
+
+function has(schema: unknown, name: string): boolean {
+  return Object.hasOwn((schema as { properties?: object } | undefined)?.properties ?? {}, name)
+}
+
+/** Fastify takes an undefined schema for one. */
+function present<T extends object>(members: T): Partial<T> {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>
+}
