@@ -9862,6 +9862,10 @@ export interface operations {
     listActivities: {
         parameters: {
             query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
                 /** @description The id of an operator or a key, or `system` for commands. */
                 actor?: string;
                 subject_type?: "product" | "category" | "order" | "account" | "api_key" | "mail" | "webhook" | "audit" | "lake" | "store";
@@ -9873,10 +9877,6 @@ export interface operations {
                 from?: string;
                 /** @description Before this time. */
                 to?: string;
-                /** @description Items on a page. */
-                limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
-                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -13814,15 +13814,15 @@ export interface operations {
     listProductPrices: {
         parameters: {
             query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
                 /**
                  * @description Of the prices (ISO 4217), by default that of the product's own price.
                  * @example EUR
                  */
                 currency?: string;
-                /** @description Items on a page. */
-                limit?: number;
-                /** @description The `next_cursor` of the page before, with the same filters. */
-                cursor?: string;
             };
             header?: never;
             path: {

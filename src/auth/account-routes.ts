@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { callerOf } from '../http/caller.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { Cursor, Limit, PageOf } from '../http/pagination.ts'
+import { IdPosition, PageOf } from '../http/pagination.ts'
 import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteAccount } from './delete-account.ts'
@@ -52,7 +52,6 @@ const AccountChange = Type.Object(
   { title: 'AccountChange', examples: [{ name: 'Ada King', language: 'fr' }], ...strict },
 )
 
-const SessionQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the session.' }) })
 
 const WHAT_IS_KEPT = [
@@ -173,7 +172,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
     (request) => confirmPasswordReset(context, request.body, clientOf(request)),
   )
 
-  defineRoute(
+  defineList(
     server,
     'GET /auth/sessions',
     {
@@ -182,13 +181,11 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'listSessions',
       summary: "The caller's open sessions, newest first",
       description: 'One entry for each device or browser that is logged in. Pages: follow `next_cursor` until `has_more` is false.',
-      query: SessionQuery,
-      answers: { 200: [PageOf(SessionSchema), 'A page of the open sessions.'] },
+      page: PageOf(SessionSchema),
+      answer: 'A page of the open sessions.',
+      position: IdPosition,
     },
-    async (request) => {
-      const page = await listSessions(context.pool, callerOf(request), request.query, context.now())
-      return page
-    },
+    (request, paging) => listSessions(context.pool, callerOf(request), paging, context.now()),
   )
 
   defineRoute(

@@ -1,9 +1,9 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { Type } from 'typebox'
+import type { Static } from 'typebox'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError, notFound } from '../errors.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+import type { IdPosition, Page, Paging } from '../http/pagination.ts'
 import type { SessionView, TokenSet } from './schemas.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
 import { hashToken, newToken } from './tokens/opaque-token.ts'
@@ -131,18 +131,13 @@ export async function endSession(db: Queryable, userId: string, sessionId: strin
 
 type SessionRow = Omit<SessionView, 'created_at' | 'last_used_at' | 'current'> & { created_at: Date; last_used_at: Date }
 
-const Position = Type.Tuple([Type.String({ format: 'uuid' })])
-
-/** A page of a user's open sessions, newest first. Throws `invalid_cursor`. */
+/** A page of a user's open sessions, newest first. */
 export async function listSessions(
   pool: Pool,
   caller: { userId: string; sessionId: string },
-  query: { limit?: number; cursor?: string },
+  { limit, after, page }: Paging<Static<typeof IdPosition>>,
   now: Date,
 ): Promise<Page<SessionView>> {
-  const { limit = DEFAULT_LIMIT, cursor } = query
-  const scope = ['sessions', caller.userId]
-  const before = cursor === undefined ? null : (decodeCursor(scope, cursor, Position)[0] ?? null)
   const { rows } = await pool.query<SessionRow>(
     `select id, created_at, last_used_at, user_agent
     from sessions
@@ -150,7 +145,7 @@ export async function listSessions(
       and ($4::uuid is null or id < $4)
     order by id desc
     limit $5`,
-    [caller.userId, now, new Date(now.getTime() - SLIDING_MS), before, limit + 1],
+    [caller.userId, now, new Date(now.getTime() - SLIDING_MS), after?.[0] ?? null, limit + 1],
   )
   const toView = (row: SessionRow): SessionView => ({
     ...row,
@@ -158,5 +153,5 @@ export async function listSessions(
     last_used_at: row.last_used_at.toISOString(),
     current: row.id === caller.sessionId,
   })
-  return toPage(rows, limit, toView, (row) => encodeCursor(scope, [row.id]))
+  return page(rows, toView, (row) => [row.id])
 }

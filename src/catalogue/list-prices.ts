@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Queryable } from '../db/pool.ts'
 import { allOf, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import { decodeCursor, encodeCursor, PageOf, toPage } from '../http/pagination.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, PageOf, type PageQuery, toPage } from '../http/pagination.ts'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_PRICE, EXAMPLE_PRICE_PAGE } from './examples.ts'
 
@@ -61,7 +61,7 @@ const RECORDED = sql`product_events as event
 export async function listPrices(
   db: Queryable,
   productId: string,
-  { limit, cursor, currency: wanted }: { limit: number; cursor?: string | undefined; currency: string | null },
+  { limit = DEFAULT_LIMIT, cursor, currency: wanted }: PageQuery & { currency: string | null },
 ): Promise<ProductPricePage> {
   const { own, currencies } = await readCurrencies(db, productId)
   const currency = wanted ?? own

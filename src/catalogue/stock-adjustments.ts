@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { noSql, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import { decodeCursor, encodeCursor, type Page, toPage } from '../http/pagination.ts'
+import type { Page, Paging } from '../http/pagination.ts'
 import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 import { stockEventColumns } from './product-events.ts'
 
@@ -139,16 +139,15 @@ export async function findAdjustment(db: Queryable, productId: string, reference
   return rows[0] === undefined ? null : toAdjustment(rows[0])
 }
 
-const Position = Type.Tuple([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })])
+export const AdjustmentPosition = Type.Tuple([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })])
 
-/** A page of a product's changes of stock, newest first, also of an archived product. Throws `not_found` or `invalid_cursor`. */
+/** A page of a product's changes of stock, newest first, also of an archived product. Throws `not_found`. */
 export async function listAdjustments(
   db: Queryable,
   productId: string,
-  { limit, cursor }: { limit: number; cursor?: string | undefined },
+  { limit, after, page }: Paging<Static<typeof AdjustmentPosition>>,
 ): Promise<Page<StockAdjustment>> {
-  const scope = ['stock adjustments', productId]
-  const before = cursor === undefined ? null : decodeCursor(scope, cursor, Position)[0]
+  const before = after?.[0] ?? null
   const { rows } = await db.query<AdjustmentRow>(
     sql`select ${ADJUSTMENT_COLUMNS}
     from stock_adjustments
@@ -157,7 +156,7 @@ export async function listAdjustments(
     limit ${limit + 1}`,
   )
   if (rows.length === 0 && (await db.query('select from products where id = $1', [productId])).rowCount === 0) throw notFound('product')
-  return toPage(rows, limit, toAdjustment, (row) => encodeCursor(scope, [row.version]))
+  return page(rows, toAdjustment, (row) => [row.version])
 }
 
 const ADJUSTMENT_COLUMNS = sql`product_id, version + ${INCARNATION} as version, kind, available_before as before, available_after as after, delta, reference, reason,

@@ -2,10 +2,10 @@ import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { Cursor, DEFAULT_LIMIT, Limit, nextLink, PageOf } from '../http/pagination.ts'
+import { PageOf } from '../http/pagination.ts'
 import { adjustStock } from './adjust-stock.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
@@ -13,7 +13,14 @@ import { ProductIds } from './product-query.ts'
 import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 import { setStock } from './set-stock.ts'
-import { getStockLevel, listAdjustments, listStockLevels, StockAdjustmentSchema, type StockLevel } from './stock-adjustments.ts'
+import {
+  AdjustmentPosition,
+  getStockLevel,
+  listAdjustments,
+  listStockLevels,
+  StockAdjustmentSchema,
+  type StockLevel,
+} from './stock-adjustments.ts'
 
 const IfMatchHeader = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The stock\'s ETag, which is its version, such as `"3"`.' })),
@@ -64,10 +71,9 @@ const StockSchema = Type.Object(
   { title: 'Stock', examples: [EXAMPLE_STOCK] },
 )
 const StockListSchema = Type.Object({ data: Type.Array(StockSchema) }, { title: 'StockList', examples: [{ data: [EXAMPLE_STOCK] }] })
-const AdjustmentsQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
 /** Stock for other systems to read and write: see docs/stock.md. */
-export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: CatalogueContext): void {
+export function stockRoutes(server: HttpServer, { pool, version }: CatalogueContext): void {
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
     reply.headers({ etag: `"${level.version}"` }).send({ product_id: productId, ...level })
 
@@ -156,7 +162,7 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
     },
   )
 
-  defineRoute(
+  defineList(
     server,
     'GET /admin/products/:id/stock/adjustments',
     {
@@ -165,16 +171,10 @@ export function stockRoutes(server: HttpServer, { pool, baseUrl, version }: Cata
       summary: 'The stock changes other than orders, newest first, in pages',
       description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
       params: ProductParams,
-      query: AdjustmentsQuery,
-      answers: { 200: [PageOf(StockAdjustmentSchema), 'A page of the changes.'] },
+      page: PageOf(StockAdjustmentSchema),
+      answer: 'A page of the changes.',
+      position: AdjustmentPosition,
     },
-    async (request, reply) => {
-      const id = request.params.id.toLowerCase()
-      const { limit = DEFAULT_LIMIT, cursor } = request.query
-      const page = await listAdjustments(pool, id, { limit, cursor })
-      const link = nextLink(baseUrl, `/admin/products/${id}/stock/adjustments`, request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return page
-    },
+    (request, paging) => listAdjustments(pool, request.params.id, paging),
   )
 }

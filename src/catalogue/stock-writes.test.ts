@@ -290,7 +290,7 @@ test('lists the changes newest first, page by page, also during further changes 
 test('refuses forged cursors of the changes', async () => {
   const lamp = await store.addProduct()
   for (const position of [[1e300], [0], [-1], ['1'], [2 ** 53], [1, 2], []]) {
-    const cursor = encodeCursor(['stock adjustments', lamp.id], position)
+    const cursor = encodeCursor(['listStockAdjustments', lamp.id], position)
     assertProblem(await call('GET', pathOf(lamp, `/adjustments?cursor=${cursor}`)), 400, 'invalid_cursor', JSON.stringify(position))
   }
 })

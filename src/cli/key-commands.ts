@@ -12,7 +12,6 @@ import { formatJson, formatTable } from './format-table.ts'
 type Context = Contexts['database']
 
 const DAY_MS = 86_400_000
-const PAGE = 100
 const KEY_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 /** Makes a key that belongs to no account, and prints it, once. */
@@ -35,15 +34,9 @@ export async function createKey(
 export async function listKeys({ pool, terminal }: Context, limit: number, json: boolean): Promise<number> {
   const columns = ['id', 'name', 'state', 'scopes', 'created_by', 'created_at', 'expires_at', 'last_used_at', 'revoked_reason']
   const rows: (string | string[] | null)[][] = []
-  let cursor: string | null | undefined
-  while (cursor !== null && rows.length < limit) {
-    const position = cursor === undefined ? {} : { cursor }
-    const page = await listApiKeys(pool, { limit: Math.min(PAGE, limit - rows.length), ...position }, new Date())
-    for (const key of page.data) {
-      const times = [key.created_at, key.expires_at, key.last_used_at].map((at) => at?.toISOString() ?? null)
-      rows.push([key.id, key.name, key.state, json ? key.scopes : key.scopes.join(','), key.created_by, ...times, key.revoked_reason])
-    }
-    cursor = page.next_cursor
+  for (const key of await listApiKeys(pool, { limit }, new Date())) {
+    const times = [key.created_at, key.expires_at, key.last_used_at].map((at) => at?.toISOString() ?? null)
+    rows.push([key.id, key.name, key.state, json ? key.scopes : key.scopes.join(','), key.created_by, ...times, key.revoked_reason])
   }
   terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
   return 0

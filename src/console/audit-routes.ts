@@ -3,9 +3,9 @@ import { doingOf } from '../activity/record-activity.ts'
 import { AUDIT_KINDS, type AuditRun, findRun, listRuns } from '../audit/audit-runs.ts'
 import type { Pool } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
+import { PageOf } from '../http/pagination.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import type { AuditRunner } from './audit-runner.ts'
 import { EXAMPLE_AUDIT_RUN } from './pipeline-examples.ts'
@@ -44,10 +44,7 @@ export const AuditRunSchema = Type.Object(
   { title: 'AuditRun', examples: [EXAMPLE_AUDIT_RUN] },
 )
 const NewAudit = Type.Object({ kind: Kind }, { title: 'NewAudit', additionalProperties: false, examples: [{ kind: 'verify' }] })
-const AuditQuery = Type.Object(
-  { limit: Type.Optional(Limit), cursor: Type.Optional(Cursor), kind: Type.Optional(Kind) },
-  { additionalProperties: false },
-)
+const Filters = Type.Object({ kind: Type.Optional(Kind) })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Position = Type.Tuple([
   Type.String({ maxLength: 40, pattern: String.raw`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[\d.+:-]*$` }),
@@ -62,7 +59,7 @@ export interface AuditRoutesOptions {
 
 /** Runs of `verify` and `replay`, for operators. */
 export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: AuditRoutesOptions): void {
-  defineRoute(
+  defineList(
     server,
     'GET /admin/audits',
     {
@@ -70,19 +67,15 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       operationId: 'listAudits',
       summary: 'Runs of verify and replay, newest first, in pages',
       description: 'Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days.',
-      query: AuditQuery,
-      answers: { 200: [PageOf(AuditRunSchema), 'A page of the runs.'] },
+      filters: Filters,
+      page: PageOf(AuditRunSchema),
+      answer: 'A page of the runs.',
+      position: Position,
     },
-    async (request, reply) => {
-      const { limit = DEFAULT_LIMIT, cursor, kind } = request.query
-      const scope = ['audits', kind ?? null]
-      const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, Position)
-      const before = position === undefined ? undefined : { startedAt: position[0], id: position[1] }
+    async ({ query: { kind } }, { limit, after, page }) => {
+      const before = after && { startedAt: after[0], id: after[1] }
       const rows = await listRuns(pool, { kind, before, limit: limit + 1 })
-      const page = toPage(rows, limit, presentRun, ({ position, id }) => encodeCursor(scope, [position, id]))
-      const link = nextLink(baseUrl, '/admin/audits', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return sendPolled(request, reply, page)
+      return page(rows, presentRun, ({ position, id }) => [position, id])
     },
   )
 

@@ -3,9 +3,9 @@ import { Type } from 'typebox'
 import { type Doing, doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, PageOf, toPage } from '../http/pagination.ts'
+import { type Page, PageOf, type Paging, readInstant } from '../http/pagination.ts'
 import { sendPolled } from '../http/send-polled.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { OrderMailKind } from '../mail/mail-kinds.ts'
@@ -35,7 +35,7 @@ export interface MailRoutesOptions {
 /** The order mails of all customers, for operators: the answer to "did the mail go out?". */
 export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void {
   const { pool, retryFailed } = options
-  defineRoute(
+  defineList(
     server,
     'GET /admin/mails',
     {
@@ -45,10 +45,12 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       description:
         'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Mails about accounts, such as a password reset, are not ' +
         'listed: the store keeps no record of them. Send the `ETag` as `If-None-Match` to poll.',
-      query: MailQuery,
-      answers: { 200: [PageOf(MailSummarySchema), 'A page of the mails.'] },
+      filters: MailQuery,
+      page: PageOf(MailSummarySchema),
+      answer: 'A page of the mails.',
+      position: Position,
     },
-    async (request, reply) => sendPolled(request, reply, await listMails(options, request.query)),
+    (request, paging) => listMails(options, request.query, paging),
   )
 
   defineRoute(
@@ -106,20 +108,20 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
   )
 }
 
-async function listMails({ pool, findUserIds }: MailRoutesOptions, query: Static<typeof MailQuery>): Promise<Page<MailSummary>> {
-  const { limit = DEFAULT_LIMIT, cursor, ...filters } = query
-  const { status, order, email, from, to } = filters
-  const scope = ['admin mails', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
-  const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, Position)
+async function listMails(
+  { pool, findUserIds }: MailRoutesOptions,
+  { status, order, email, from, to }: Static<typeof MailQuery>,
+  { limit, after, page }: Paging<Static<typeof Position>>,
+): Promise<Page<MailSummary>> {
   const rows = await findMails(pool, {
     ...{ status, order },
     userIds: email === undefined ? undefined : await findUserIds(email),
     from: readInstant('from', from),
     to: readInstant('to', to),
-    after: position && { queuedAt: new Date(position[0]), eventId: position[1] },
+    after: after && { queuedAt: new Date(after[0]), eventId: after[1] },
     limit: limit + 1,
   })
-  return toPage(rows, limit, presentMail, (last) => encodeCursor(scope, [last.queued_at.getTime(), last.event_id]))
+  return page(rows, presentMail, (last) => [last.queued_at.getTime(), last.event_id])
 }
 
 async function getMail({ pool, templates }: MailRoutesOptions, eventId: string): Promise<MailDetail> {
@@ -154,12 +156,4 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
 
 function toText(time: Date | null): string | null {
   return time === null ? null : time.toISOString()
-}
-
-/** The schema's `date-time` allows leap seconds, and `Date` does not. */
-function readInstant(parameter: string, text: string | undefined): Date | undefined {
-  if (text === undefined) return undefined
-  const time = new Date(text)
-  if (!Number.isNaN(time.getTime())) return time
-  throw new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail: 'is not a time' }] })
 }

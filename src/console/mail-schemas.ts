@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { Cursor, EmailFilter, Limit } from '../http/pagination.ts'
+import { EmailFilter, Instant } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
 import { ORDER_MAIL_KINDS } from '../mail/mail-kinds.ts'
 import { UUID_PATTERN } from '../orders/event-defects.ts'
@@ -14,28 +14,22 @@ import {
 } from './mail-examples.ts'
 
 const Time = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
-const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
 const MailStatus = (description: string) => Type.Enum(['queued', 'sent', 'failed'], { title: 'MailStatus', description })
 
-export const MailQuery = Type.Object(
-  {
-    limit: Type.Optional(Limit),
-    cursor: Type.Optional(Cursor),
-    status: Type.Optional(MailStatus('Only mails with this status.')),
-    order: Type.Optional(
-      Type.String({
-        pattern: `^([0-9]{1,18}|${UUID_PATTERN})$`,
-        'x-input': 'code',
-        'x-must': 'be the id or the number of an order',
-        description: 'Only mails about the order with this id or number.',
-      }),
-    ),
-    email: Type.Optional(EmailFilter('Only mails to the account with this address.')),
-    from: Instant('Queued then or later. RFC 3339.'),
-    to: Instant('Queued before. RFC 3339.'),
-  },
-  { additionalProperties: false },
-)
+export const MailQuery = Type.Object({
+  status: Type.Optional(MailStatus('Only mails with this status.')),
+  order: Type.Optional(
+    Type.String({
+      pattern: `^([0-9]{1,18}|${UUID_PATTERN})$`,
+      'x-input': 'code',
+      'x-must': 'be the id or the number of an order',
+      description: 'Only mails about the order with this id or number.',
+    }),
+  ),
+  email: Type.Optional(EmailFilter('Only mails to the account with this address.')),
+  from: Instant('Queued then or later. RFC 3339.'),
+  to: Instant('Queued before. RFC 3339.'),
+})
 
 export const MailParams = Type.Object({
   event_id: Type.String({

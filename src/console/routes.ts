@@ -47,7 +47,7 @@ export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void
   })
   figuresRoutes(server, { pool, now })
   pipelineRoutes(server, { pipeline })
-  webhookRoutes(server, { pool, jobs, baseUrl })
+  webhookRoutes(server, { pool, jobs })
   auditRoutes(server, { pool, audits, baseUrl })
   mailRoutes(server, { ...mails, pool })
   mailTemplateRoutes(server, mails)

@@ -2,10 +2,9 @@ import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../http/pagination.ts'
-import { sendPolled } from '../http/send-polled.ts'
+import { IdPosition, PageOf } from '../http/pagination.ts'
 import type { JobQueue } from '../jobs/job-queue.ts'
 import { type ListedWebhook, listDeliveries, redeliver } from '../webhooks/webhook-deliveries.ts'
 import { findEndpoint, type ListedEndpoint, listEndpoints } from '../webhooks/webhook-endpoints.ts'
@@ -60,20 +59,17 @@ const Redelivered = Type.Object(
   { title: 'Redelivered', examples: [{ queued: 3 }] },
 )
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, { additionalProperties: false })
-const DeliveryQuery = Type.Object({ ...PageQuery.properties, status: Type.Optional(Status) }, { additionalProperties: false })
-const EndpointPosition = Type.Tuple([Type.String({ format: 'uuid' })])
+const Filters = Type.Object({ status: Type.Optional(Status) })
 const DeliveryPosition = Type.Tuple([Type.String({ format: 'date-time' }), Type.String({ maxLength: 100 })])
 
 export interface WebhookRoutesOptions {
   pool: Pool
   jobs: JobQueue
-  baseUrl: string
 }
 
 /** The endpoints that get order events, and their deliveries, for operators. Endpoints are added and removed by the command line. */
-export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: WebhookRoutesOptions): void {
-  defineRoute(
+export function webhookRoutes(server: HttpServer, { pool, jobs }: WebhookRoutesOptions): void {
+  defineList(
     server,
     'GET /admin/webhooks',
     {
@@ -81,22 +77,15 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
       operationId: 'listWebhooks',
       summary: 'The endpoints of webhooks and their state, in pages',
       description: 'The oldest first, without their secrets.',
-      query: PageQuery,
-      answers: { 200: [PageOf(WebhookSchema), 'A page of the endpoints.'] },
+      page: PageOf(WebhookSchema),
+      answer: 'A page of the endpoints.',
+      position: IdPosition,
     },
-    async (request, reply) => {
-      const { limit = DEFAULT_LIMIT, cursor } = request.query
-      const scope = ['webhooks']
-      const [after] = cursor === undefined ? [undefined] : decodeCursor(scope, cursor, EndpointPosition)
-      const rows = await listEndpoints(pool, { after, limit: limit + 1 })
-      const page = toPage(rows, limit, presentEndpoint, ({ id }) => encodeCursor(scope, [id]))
-      const link = nextLink(baseUrl, '/admin/webhooks', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return sendPolled(request, reply, page)
-    },
+    async (_request, { limit, after, page }) =>
+      page(await listEndpoints(pool, { after: after?.[0], limit: limit + 1 }), presentEndpoint, ({ id }) => [id]),
   )
 
-  defineRoute(
+  defineList(
     server,
     'GET /admin/webhooks/:id/deliveries',
     {
@@ -105,21 +94,16 @@ export function webhookRoutes(server: HttpServer, { pool, jobs, baseUrl }: Webho
       summary: "An endpoint's deliveries, newest first, in pages",
       description: 'One for each event that it wanted. Pages: follow `next_cursor` until `has_more` is false.',
       params: Params,
-      query: DeliveryQuery,
-      answers: { 200: [PageOf(DeliverySchema), 'A page of the deliveries.'] },
+      filters: Filters,
+      page: PageOf(DeliverySchema),
+      answer: 'A page of the deliveries.',
+      position: DeliveryPosition,
     },
-    async (request, reply) => {
-      const { id } = request.params
-      const { limit = DEFAULT_LIMIT, cursor, status } = request.query
-      const scope = ['webhook deliveries', id, status ?? null]
-      const position = cursor === undefined ? undefined : decodeCursor(scope, cursor, DeliveryPosition)
+    async ({ params: { id }, query: { status } }, { limit, after, page }) => {
       await getEndpoint(pool, id)
-      const before = position === undefined ? undefined : { queuedAt: new Date(position[0]), eventId: position[1] }
+      const before = after && { queuedAt: new Date(after[0]), eventId: after[1] }
       const rows = await listDeliveries(pool, { endpointId: id, status, before, limit: limit + 1 })
-      const page = toPage(rows, limit, presentDelivery, (row) => encodeCursor(scope, [row.queued_at.toISOString(), row.event_id]))
-      const link = nextLink(baseUrl, `/admin/webhooks/${id}/deliveries`, request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return sendPolled(request, reply, page)
+      return page(rows, presentDelivery, (row) => [row.queued_at.toISOString(), row.event_id])
     },
   )
 

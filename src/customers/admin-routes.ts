@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { doingOf } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { nextLink, PageOf } from '../http/pagination.ts'
+import { PageOf } from '../http/pagination.ts'
 import { blockCustomer, eraseCustomer, unblockCustomer } from './block-customer.ts'
 import { CustomerSchema } from './customers.ts'
-import { CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
+import { CustomerLimit, CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the customer.' }) })
 const Block = Type.Object(
@@ -20,16 +20,11 @@ const Block = Type.Object(
   { title: 'CustomerBlock', additionalProperties: false, examples: [{ reason: 'Orders with stolen cards.' }] },
 )
 
-export interface CustomerRoutesOptions {
-  auth: AuthContext
-  baseUrl: string
-}
-
 /** Accounts of customers, for operators. */
-export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRoutesOptions): void {
+export function customerRoutes(server: HttpServer, auth: AuthContext): void {
   const { pool } = auth
 
-  defineRoute(
+  defineList(
     server,
     'GET /admin/customers',
     {
@@ -37,15 +32,12 @@ export function customerRoutes(server: HttpServer, { auth, baseUrl }: CustomerRo
       operationId: 'searchCustomers',
       summary: 'Customers and guests, by address where it is searched, else the newest first, with what they ordered',
       description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
-      query: CustomerSearch,
-      answers: { 200: [PageOf(CustomerSchema), 'A page of customers.'] },
+      filters: CustomerSearch,
+      limit: CustomerLimit,
+      page: PageOf(CustomerSchema),
+      answer: 'A page of customers.',
     },
-    async (request, reply) => {
-      const page = await searchCustomers(pool, request.query)
-      const link = nextLink(baseUrl, '/admin/customers', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return page
-    },
+    (request) => searchCustomers(pool, request.query),
   )
 
   defineRoute(

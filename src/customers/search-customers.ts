@@ -3,30 +3,23 @@ import { canonicalEmail } from '../auth/email-address.ts'
 import type { Pool } from '../db/pool.ts'
 import { allOf, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import { Cursor, decodeCursor, EmailFilter, encodeCursor, type Page } from '../http/pagination.ts'
+import { DEFAULT_LIMIT, decodeCursor, EmailFilter, encodeCursor, IdPosition, Limit, type Page, type PageQuery } from '../http/pagination.ts'
 import { OrderNumber } from '../orders/order.ts'
 import { type Customer, readCustomers } from './customers.ts'
 
-const DEFAULT_LIMIT = 20
+export const CustomerLimit = Type.Integer({ ...Limit, maximum: 50 })
+export const CustomerSearch = Type.Object({
+  email: Type.Optional(EmailFilter('The beginning of the address.')),
+  id: Type.Optional(Type.String({ format: 'uuid' })),
+  number: Type.Optional(OrderNumber('Only the customer of the order with this number.')),
+})
 
-export const CustomerSearch = Type.Object(
-  {
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: DEFAULT_LIMIT, description: 'Items on a page.' })),
-    cursor: Type.Optional(Cursor),
-    email: Type.Optional(EmailFilter('The beginning of the address.')),
-    id: Type.Optional(Type.String({ format: 'uuid' })),
-    number: Type.Optional(OrderNumber('Only the customer of the order with this number.')),
-  },
-  { additionalProperties: false },
-)
-
-const IdPosition = Type.Tuple([Type.String({ format: 'uuid' })])
 const EmailPosition = Type.Tuple([Type.String({ maxLength: 400 }), Type.String({ format: 'uuid' })])
 /** Sorts behind every text that begins with what precedes it. */
 const LAST_CHARACTER = '\u{10ffff}'
 
 /** A page of customers and guests: by address where it is searched, else the newest first. Throws `invalid_cursor`. */
-export async function searchCustomers(pool: Pool, search: Static<typeof CustomerSearch>): Promise<Page<Customer>> {
+export async function searchCustomers(pool: Pool, search: Static<typeof CustomerSearch> & PageQuery): Promise<Page<Customer>> {
   const { limit = DEFAULT_LIMIT, cursor, ...filters } = search
   const prefix = filters.email === undefined ? null : canonicalEmail(filters.email)
   const scope = ['customers', prefix, filters.id ?? null, filters.number ?? null]

@@ -1,10 +1,13 @@
 import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, type TSchema, Type } from 'typebox'
+import { type Static, type TInteger, type TObject, type TOptional, type TProperties, type TSchema, type TString, Type } from 'typebox'
 import type { ErrorCode } from '../errors.ts'
+import { callerOf } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
 import { isIcebergCall } from './iceberg-error.ts'
+import { Cursor, Limit, nextLink, type Page, type PageText, type Paging, pagingOf } from './pagination.ts'
 import { problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
+import { sendPolled, sendPolledText } from './send-polled.ts'
 
 /** A route as a row: what is particular to it. The document's refusals, tag and security follow from it. */
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
@@ -78,6 +81,56 @@ export function defineRoute<P = unknown, Q = unknown, H = unknown, B = unknown, 
       const answer = await handler(request as never, reply)
       return status === 204 && answer !== reply ? reply.send(null as never) : (answer as never)
     },
+  })
+}
+
+/** A list with a cursor as a row: its `limit` and `cursor`, its refusals, `Link`, and the `ETag` for those who poll follow from it. */
+export interface List<P, F extends TProperties, S extends TSchema, Position extends TSchema> extends Omit<Route<P>, 'query' | 'answers'> {
+  filters?: TObject<F>
+  /** `Limit` unless given. */
+  limit?: TInteger
+  /** A page: `PageOf` its items. */
+  page: S
+  /** What the answer is. */
+  answer: string
+  /** What a cursor contains. Without it the handler reads the cursor itself. */
+  position?: Position
+}
+
+type Paged<F extends TProperties> = TObject<F & { limit: TOptional<TInteger>; cursor: TOptional<TString> }>
+
+/**
+ * Adds a list. The handler returns a page, or its JSON. A cursor is one of this list, of its filters, and with the access `caller` of
+ * the account.
+ */
+export function defineList<
+  S extends TSchema,
+  P = unknown,
+  F extends TProperties = Record<never, never>,
+  Position extends TSchema = TSchema,
+>(
+  server: HttpServer,
+  path: `GET /${string}`,
+  list: List<P, F, S, Position>,
+  handler: (request: RequestOf<P, Paged<F>, unknown, unknown>, paging: Paging<Static<Position>>) => Promise<Static<S> | PageText>,
+): void {
+  const { filters, limit: Limited = Limit, page, answer, position, ...route } = list
+  const paged = { limit: Type.Optional(Limited), cursor: Type.Optional(Cursor) }
+  const query = Type.Object({ ...paged, ...filters?.properties }, { additionalProperties: false })
+  defineRoute<P, TSchema>(server, path, { ...route, query, answers: { 200: [page, answer] } }, async (request, reply) => {
+    const { limit, cursor, ...filtered } = request.query as { limit?: number; cursor?: string }
+    const params = Object.entries((request.params ?? {}) as Record<string, string>)
+    const owner = route.access === 'caller' ? [callerOf(request).userId] : []
+    const sorted = Object.entries(filtered).sort(([a], [b]) => (a < b ? -1 : 1))
+    const scope = [route.operationId, ...owner, ...params.map(([, value]) => value.toLowerCase()), ...sorted]
+    // A handler without a position reads the cursor itself.
+    const paging = pagingOf(scope, position === undefined ? { limit } : { limit, cursor }, position ?? Type.Unknown())
+    const found = await handler(request as never, paging as never)
+    const address = params.reduce((url, [name, value]) => url.replace(`:${name}`, encodeURIComponent(value)), path.slice('GET '.length))
+    const { next_cursor: next, ...rest } = found as Page<unknown> | PageText
+    const link = nextLink(server.baseUrl, address, request.query as Record<string, unknown>, next)
+    if (link !== undefined) reply.header('link', link)
+    return 'text' in rest ? sendPolledText(request, reply, rest.text) : sendPolled(request, reply, found)
   })
 }
 

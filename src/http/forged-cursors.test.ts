@@ -69,8 +69,8 @@ test('no forged position in a cursor of orders or sessions causes a 500', async 
     statuses.add(await assertNoFault('/admin/orders', ['admin orders'], position, operator?.token))
   }
   for (const position of positions())
-    statuses.add(await assertNoFault('/auth/sessions', ['sessions', customer?.id], position.slice(1), customer?.token))
-  const [adjustments, scope] = [`/admin/products/${lamp.id}/stock/adjustments`, ['stock adjustments', lamp.id]]
+    statuses.add(await assertNoFault('/auth/sessions', ['listSessions', customer?.id], position.slice(1), customer?.token))
+  const [adjustments, scope] = [`/admin/products/${lamp.id}/stock/adjustments`, ['listStockAdjustments', lamp.id]]
   for (const value of VALUES) statuses.add(await assertNoFault(adjustments, scope, [value], operator?.token))
   assert.deepEqual([...statuses].filter((status) => status > 0).sort(), [200, 400], 'some of the forged positions are possible ones')
 })

@@ -14,6 +14,17 @@ export const DEFAULT_LIMIT = 20
 /** A filter by an e-mail address. */
 export const EmailFilter = (description: string) => Type.String({ minLength: 1, maxLength: 254, 'x-input': 'email_filter', description })
 
+/** A filter by a moment, which `readInstant` reads: the schema's `date-time` allows leap seconds, and `Date` does not. */
+export const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
+
+/** Throws `invalid_query`. */
+export function readInstant(parameter: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined
+  const time = new Date(text)
+  if (!Number.isNaN(time.getTime())) return time
+  throw new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail: 'is not a time' }] })
+}
+
 /** The envelope of a page of `item`. */
 export function PageOf<T extends TSchema>(item: T) {
   const { title, examples } = item as { title?: string; examples?: unknown[] }
@@ -35,6 +46,15 @@ export interface Page<T> {
   has_more: boolean
   next_cursor: string | null
 }
+
+/** A page that is JSON already. */
+export interface PageText {
+  text: string
+  next_cursor: string | null
+}
+
+/** The position behind a row that sorts by its id. */
+export const IdPosition = Type.Tuple([Type.String({ format: 'uuid' })])
 
 const TAG_BYTES = 6
 
@@ -97,6 +117,33 @@ export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) =>
   const last = shown.at(-1)
   const hasMore = rows.length > limit
   return { data: shown.map(toItem), has_more: hasMore, next_cursor: hasMore && last !== undefined ? cursorAfter(last) : null }
+}
+
+/** One request for a page: where it begins, how many items it has, and how it is made of rows. */
+export interface Paging<Position> {
+  limit: number
+  /** The position after which the page begins; undefined for the first page. */
+  after: Position | undefined
+  /** The page of `rows`, of which the query asked for `limit` + 1. */
+  page: <Row, T>(rows: Row[], toItem: (row: Row) => T, positionOf: (row: Row) => readonly unknown[]) => Page<T>
+}
+
+/** `scope`: the list and its filters. Throws `invalid_cursor`. */
+export function pagingOf<S extends TSchema>(
+  scope: readonly unknown[],
+  { limit = DEFAULT_LIMIT, cursor }: PageQuery,
+  position: S,
+): Paging<Static<S>> {
+  return {
+    limit,
+    after: cursor === undefined ? undefined : decodeCursor(scope, cursor, position),
+    page: (rows, toItem, positionOf) => toPage(rows, limit, toItem, (row) => encodeCursor(scope, positionOf(row))),
+  }
+}
+
+export interface PageQuery {
+  limit?: number | undefined
+  cursor?: string | undefined
 }
 
 /** RFC 8288 `Link` to the next page; undefined on the last, and when it would exceed 1,500 bytes. */

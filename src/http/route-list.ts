@@ -21,6 +21,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Every route of the server, in the order in which they were added. */
     listedRoutes: readonly ListedRoute[]
+    /** The public address of the routes, without a slash at its end. */
+    baseUrl: string
   }
 }
 

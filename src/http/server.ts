@@ -108,6 +108,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.decorate('clientAddresses', clientAddresses)
+  server.decorate('baseUrl', options.baseUrl)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
   // Called when the whole body has arrived: a slow one takes no turn.

@@ -3,22 +3,20 @@ import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { readIfMatch } from '../http/if-match.ts'
-import { nextLink, PageOf } from '../http/pagination.ts'
-import { sendPolledText } from '../http/send-polled.ts'
+import { PageOf } from '../http/pagination.ts'
 import { traceparentOf } from '../http/trace-context.ts'
+import { answerMove } from './answer-move.ts'
 import { chargeRoutes } from './charge-routes.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
-import { moveOrder } from './move-orders.ts'
 import { orderNoteRoutes } from './note-routes.ts'
-import { pageText } from './order-page.ts'
+import { OrderLimit, pageText } from './order-page.ts'
 import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, type FindUserIds, OrderSearch, presentForAdmin, searchOrders } from './search-orders.ts'
+import { AdminOrderSchema, type FindUserIds, OrderSearch, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
@@ -40,9 +38,9 @@ const AdminOrderDetailSchema = Type.Object(
 
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, lockedRows, baseUrl, now, findDeliveries, findUserIds } = options
-  const moving = { pool, lockedRows }
-  defineRoute(
+  const { pool, lockedRows, now, findDeliveries, findUserIds } = options
+  const moving = { pool, lockedRows, now }
+  defineList(
     server,
     'GET /admin/orders',
     {
@@ -51,15 +49,12 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
       description:
         'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll.',
-      query: OrderSearch,
-      answers: { 200: [PageOf(AdminOrderSchema), 'A page of the orders; it ends early when its orders have 1 MiB.'] },
+      filters: OrderSearch,
+      limit: OrderLimit,
+      page: PageOf(AdminOrderSchema),
+      answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
     },
-    async (request, reply) => {
-      const page = await searchOrders(pool, findUserIds, request.query)
-      const link = nextLink(baseUrl, '/admin/orders', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return sendPolledText(request, reply, pageText(page))
-    },
+    async (request) => pageText(await searchOrders(pool, findUserIds, request.query)),
   )
 
   defineRoute(
@@ -100,26 +95,12 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       },
       refuses: ['illegal_transition'],
     },
-    async (request, reply) => {
-      const { order, isRepeat } = await moveOrder(
-        { ...moving, doing: doingOf(request) },
-        {
-          orderId: request.params.id,
-          ...readTransition(request.body),
-          actor: actorOf(request),
-          versions: readIfMatch(request.headers['if-match']),
-          traceparent: traceparentOf(request),
-        },
-        now(),
-      )
-      if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return presentForAdmin(order)
-    },
+    (request, reply) => answerMove(moving, request, reply, readTransition(request.body)),
   )
 
-  partRoutes(server, moving, now)
-  chargeRoutes(server, moving, now)
-  orderNoteRoutes(server, { pool, baseUrl })
+  partRoutes(server, moving)
+  chargeRoutes(server, moving)
+  orderNoteRoutes(server, pool)
 
   // A separate scope: only this route accepts NDJSON.
   server.register(async (scope) => {
@@ -147,7 +128,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         const { id, log, body } = request
         if (!Buffer.isBuffer(body)) throw new AppError('unsupported_media_type', `Send the moves as ${NDJSON}.`)
         const results = await moveOrdersByLines(
-          { ...moving, doing: doingOf(request) },
+          { pool, lockedRows, doing: doingOf(request) },
           body,
           { id, log, actor, traceparent: traceparentOf(request) },
           now,

@@ -1,17 +1,13 @@
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
-import { actorOf } from '../http/caller.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { readIfMatch } from '../http/if-match.ts'
-import { traceparentOf } from '../http/trace-context.ts'
 import { SignedMoneySchema } from '../money.ts'
+import { type AdminMoving, answerMove } from './answer-move.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
-import { type Moving, moveOrder } from './move-orders.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
+import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
 
 const strict = { additionalProperties: false }
@@ -55,7 +51,7 @@ const AdjustmentParams = Type.Object({
   }),
 })
 /** What is charged for an order besides its lines, and how it is paid: known from others, never computed here. */
-export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date): void {
+export function chargeRoutes(server: HttpServer, moving: AdminMoving): void {
   defineRoute(
     server,
     'POST /admin/orders/:id/adjustments',
@@ -83,18 +79,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
     async (request, reply) => {
       const { kind, label, amount, reference = null } = request.body
       assertSign(kind, amount.amount)
-      const { order, isRepeat } = await moveOrder(
-        { ...moving, doing: doingOf(request) },
-        {
-          orderId: request.params.id,
-          change: { type: 'adjusted', kind, label: label.trim(), ...amount },
-          ...{ actor: actorOf(request), reason: null, reference, traceparent: traceparentOf(request) },
-          versions: readIfMatch(request.headers['if-match']),
-        },
-        now(),
-      )
-      if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return presentForAdmin(order)
+      return answerMove(moving, request, reply, { change: { type: 'adjusted', kind, label: label.trim(), ...amount }, reference })
     },
   )
 
@@ -112,18 +97,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
       refuses: ['too_many_changes', 'illegal_transition', 'total_negative', 'total_too_large'],
     },
     async (request, reply) => {
-      const { order, isRepeat } = await moveOrder(
-        { ...moving, doing: doingOf(request) },
-        {
-          orderId: request.params.id,
-          change: { type: 'adjustment_voided', adjustment: Number(request.params.version) },
-          ...{ actor: actorOf(request), reason: null, traceparent: traceparentOf(request) },
-          versions: readIfMatch(request.headers['if-match']),
-        },
-        now(),
-      )
-      if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return presentForAdmin(order)
+      return answerMove(moving, request, reply, { change: { type: 'adjustment_voided', adjustment: Number(request.params.version) } })
     },
   )
 
@@ -146,17 +120,7 @@ export function chargeRoutes(server: HttpServer, moving: Moving, now: () => Date
       refuses: ['too_many_changes'],
     },
     async (request, reply) => {
-      const { order, isRepeat } = await moveOrder(
-        { ...moving, doing: doingOf(request) },
-        {
-          orderId: request.params.id,
-          change: { type: 'payment', ...request.body },
-          ...{ actor: actorOf(request), reason: null, traceparent: traceparentOf(request) },
-        },
-        now(),
-      )
-      if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return presentForAdmin(order)
+      return answerMove(moving, request, reply, { change: { type: 'payment', ...request.body } })
     },
   )
 }

@@ -1,23 +1,18 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { Cursor } from '../http/pagination.ts'
+import type { PageQuery } from '../http/pagination.ts'
 import { presentOrder } from './order.ts'
-import { OrderLimit, type OrderPage, readOrderPage } from './order-page.ts'
+import { type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { buyersOf } from './orders.ts'
 
-export const OrderQuery = Type.Object(
-  {
-    limit: Type.Optional(OrderLimit),
-    cursor: Type.Optional(Cursor),
-    status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
-  },
-  { additionalProperties: false },
-)
+export const OrderQuery = Type.Object({
+  status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
+})
 
 /** A page of one customer's orders, newest first. Throws `invalid_cursor`. */
-export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery>): Promise<OrderPage> {
+export function listOrders(pool: Pool, userId: string, query: Static<typeof OrderQuery> & PageQuery): Promise<OrderPage> {
   const { status, ...page } = query
   return readOrderPage(pool, {
     ...page,

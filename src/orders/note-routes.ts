@@ -1,14 +1,14 @@
 import { doingOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { nextLink, PageOf } from '../http/pagination.ts'
-import { addOrderNote, listOrderNotes, NewOrderNote, OrderNoteQuery, OrderNoteSchema } from './order-notes.ts'
+import { IdPosition, PageOf } from '../http/pagination.ts'
+import { addOrderNote, listOrderNotes, NewOrderNote, OrderNoteSchema } from './order-notes.ts'
 import { OrderParams } from './routes.ts'
 
 /** Notes of operators and keys about orders: no answer to a customer, no event and no mail has them. */
-export function orderNoteRoutes(server: HttpServer, { pool, baseUrl }: { pool: Pool; baseUrl: string }): void {
-  defineRoute(
+export function orderNoteRoutes(server: HttpServer, pool: Pool): void {
+  defineList(
     server,
     'GET /admin/orders/:id/notes',
     {
@@ -17,15 +17,11 @@ export function orderNoteRoutes(server: HttpServer, { pool, baseUrl }: { pool: P
       summary: 'The notes of operators and keys about an order, newest first, in pages',
       description: 'Pages: follow `next_cursor` until `has_more` is false. Customers never see notes.',
       params: OrderParams,
-      query: OrderNoteQuery,
-      answers: { 200: [PageOf(OrderNoteSchema), 'A page of the notes.'] },
+      page: PageOf(OrderNoteSchema),
+      answer: 'A page of the notes.',
+      position: IdPosition,
     },
-    async (request, reply) => {
-      const page = await listOrderNotes(pool, request.params.id, request.query)
-      const link = nextLink(baseUrl, `/admin/orders/${request.params.id}/notes`, request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return page
-    },
+    (request, paging) => listOrderNotes(pool, request.params.id, paging),
   )
 
   defineRoute(

@@ -5,7 +5,7 @@ import type { Pool, Queryable } from '../db/pool.ts'
 import { noSql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type Page, toPage } from '../http/pagination.ts'
+import type { IdPosition, Page, Paging } from '../http/pagination.ts'
 import { EXAMPLE_NEW_ORDER_NOTE, EXAMPLE_ORDER_NOTE } from './examples.ts'
 
 export const NewOrderNote = Type.Object(
@@ -34,8 +34,6 @@ export const OrderNoteSchema = Type.Object(
   { title: 'OrderNote', examples: [EXAMPLE_ORDER_NOTE] },
 )
 export type OrderNote = Static<typeof OrderNoteSchema>
-
-export const OrderNoteQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, { additionalProperties: false })
 
 interface NoteRow {
   id: string
@@ -84,18 +82,18 @@ async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
     throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more notes.')
 }
 
-const Position = Type.Tuple([Type.String({ format: 'uuid' })])
-
-/** A page of the notes of any customer's order, newest first. Throws `not_found` or `invalid_cursor`. */
-export async function listOrderNotes(pool: Pool, orderId: string, query: Static<typeof OrderNoteQuery>): Promise<Page<OrderNote>> {
-  const { limit = DEFAULT_LIMIT, cursor } = query
-  const scope = ['order notes', orderId.toLowerCase()]
-  const before = cursor === undefined ? noSql : sql`and id < ${decodeCursor(scope, cursor, Position)[0]}::uuid`
+/** A page of the notes of any customer's order, newest first. Throws `not_found`. */
+export async function listOrderNotes(
+  pool: Pool,
+  orderId: string,
+  { limit, after, page }: Paging<Static<typeof IdPosition>>,
+): Promise<Page<OrderNote>> {
+  const before = after === undefined ? noSql : sql`and id < ${after[0]}::uuid`
   const { rows } = await pool.query<NoteRow>(
     sql`select ${COLUMNS} from order_notes where order_id = ${orderId} ${before} order by id desc limit ${limit + 1}`,
   )
   if (rows.length === 0) await assertExists(pool, orderId)
-  return toPage(rows, limit, toNote, ({ id }) => encodeCursor(scope, [id]))
+  return page(rows, toNote, ({ id }) => [id])
 }
 
 async function assertExists(pool: Pool, orderId: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { allOf, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit } from '../http/pagination.ts'
+import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit, type PageText } from '../http/pagination.ts'
 import type { Order } from './order.ts'
 import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
 
@@ -37,8 +37,8 @@ export interface OrderPageQuery<T> {
   buyers?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
-  limit?: number
-  cursor?: string
+  limit?: number | undefined
+  cursor?: string | undefined
   present: (order: Order) => T
   /** Names the prepared statement of this set of conditions, with or without cursor, for each limit. */
   statementName?: string
@@ -51,8 +51,9 @@ export interface OrderPage {
 }
 
 /** As the API answers. */
-export function pageText({ orders, next_cursor }: OrderPage): string {
-  return `{"data":[${orders.join(',')}],"has_more":${next_cursor !== null},"next_cursor":${JSON.stringify(next_cursor)}}`
+export function pageText({ orders, next_cursor }: OrderPage): PageText {
+  const text = `{"data":[${orders.join(',')}],"has_more":${next_cursor !== null},"next_cursor":${JSON.stringify(next_cursor)}}`
+  return { text, next_cursor }
 }
 
 /** A page of the orders that meet the conditions, newest first, bounded by orders and by bytes. Throws `invalid_cursor`. */

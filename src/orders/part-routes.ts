@@ -1,18 +1,14 @@
 import { type Static, type TObject, Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
-import { actorOf } from '../http/caller.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { readIfMatch } from '../http/if-match.ts'
-import { traceparentOf } from '../http/trace-context.ts'
+import { type AdminMoving, answerMove } from './answer-move.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
-import { type Move, type Moving, moveOrder } from './move-orders.ts'
 import type { LineQuantity } from './order-changes.ts'
 import type { RequestedChange } from './plan-change.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
+import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 import { assertTracking, Reason } from './transition-lines.ts'
 
@@ -57,8 +53,8 @@ interface PartRoute<Body extends TObject> {
 }
 
 /** Changes of a part of an order, for operators and keys. */
-export function partRoutes(server: HttpServer, moving: Moving, now: () => Date): void {
-  partRoute(server, moving, now, {
+export function partRoutes(server: HttpServer, moving: AdminMoving): void {
+  partRoute(server, moving, {
     path: 'shipments',
     operationId: 'shipLines',
     summary: 'Ships a part of an order, or the rest of it, as one parcel',
@@ -66,7 +62,7 @@ export function partRoutes(server: HttpServer, moving: Moving, now: () => Date):
     body: NewShipment,
     read: ({ lines }) => ({ type: 'shipped', lines: readLines(lines) }),
   })
-  partRoute(server, moving, now, {
+  partRoute(server, moving, {
     path: 'cancellations',
     operationId: 'cancelLines',
     summary: 'Cancels a part of an order that is not shipped yet, or the rest of it',
@@ -76,7 +72,7 @@ export function partRoutes(server: HttpServer, moving: Moving, now: () => Date):
     body: NewCancellation,
     read: ({ lines }) => ({ type: 'lines_cancelled', lines: readLines(lines) }),
   })
-  partRoute(server, moving, now, {
+  partRoute(server, moving, {
     path: 'returns',
     operationId: 'returnLines',
     summary: 'Takes back a part of what was shipped, or all of it',
@@ -86,7 +82,7 @@ export function partRoutes(server: HttpServer, moving: Moving, now: () => Date):
   })
 }
 
-function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now: () => Date, route: PartRoute<Body>): void {
+function partRoute<Body extends TObject>(server: HttpServer, moving: AdminMoving, route: PartRoute<Body>): void {
   const { path, operationId, summary, description, body, read } = route
   defineRoute(
     server,
@@ -111,17 +107,7 @@ function partRoute<Body extends TObject>(server: HttpServer, moving: Moving, now
       const sent = request.body as Static<typeof NewShipment> & Static<typeof NewReturn>
       const { reason = null, reference = null, tracking = null } = sent
       assertTracking('shipped', tracking)
-      const move: Move = {
-        orderId: request.params.id,
-        change: read(sent as Static<Body>),
-        actor: actorOf(request),
-        versions: readIfMatch(request.headers['if-match']),
-        traceparent: traceparentOf(request),
-        ...{ reason, reference, tracking },
-      }
-      const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
-      if (isRepeat) reply.header('idempotency-replayed', 'true')
-      return presentForAdmin(order)
+      return answerMove(moving, request, reply, { change: read(sent as Static<Body>), reason, reference, tracking })
     },
   )
 }

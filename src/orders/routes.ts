@@ -3,10 +3,10 @@ import { type Attributes, AttributesInput } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
-import { nextLink, PageOf } from '../http/pagination.ts'
+import { PageOf } from '../http/pagination.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { MoneySchema } from '../money.ts'
 import { MAX_LINES, MAX_QUANTITY, mergeLines } from './basket.ts'
@@ -14,7 +14,7 @@ import { cancelOrder } from './cancel-order.ts'
 import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import { locationOf, OrderSchema, presentOrder } from './order.ts'
-import { pageText } from './order-page.ts'
+import { OrderLimit, pageText } from './order-page.ts'
 import { getOrder } from './orders.ts'
 import { isBlockedAddress } from './placing/blocked-guests.ts'
 import { readIdempotencyKey } from './placing/idempotency.ts'
@@ -94,8 +94,6 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const { pool, lockedRows, batcher, admission, baseUrl, now } = options
   // Only those from before the proof was required. Where it is not, customers are not asked for one, and may pay in their own time.
   const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
-  const _shared = { tags: ['orders'] }
-
   defineRoute(
     server,
     'POST /orders',
@@ -225,10 +223,8 @@ function isEmpty(attributes: Attributes): boolean {
   return Object.keys(attributes).length === 0
 }
 
-function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: OrderRoutesOptions): void {
-  const _shared = { tags: ['orders'] }
-
-  defineRoute(
+function readingRoutes(server: HttpServer, { pool, findDeliveries }: OrderRoutesOptions): void {
+  defineList(
     server,
     'GET /orders',
     {
@@ -237,16 +233,12 @@ function readingRoutes(server: HttpServer, { pool, baseUrl, findDeliveries }: Or
       operationId: 'listOrders',
       summary: "The caller's orders, newest first by number, in pages",
       description: 'Pages: follow `next_cursor` until `has_more` is false.',
-      query: OrderQuery,
-      answers: { 200: [PageOf(OrderSchema), 'A page of the orders; it ends early when its orders have 1 MiB.'] },
+      filters: OrderQuery,
+      limit: OrderLimit,
+      page: PageOf(OrderSchema),
+      answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
     },
-    async (request, reply) => {
-      const { userId } = callerOf(request)
-      const page = await listOrders(pool, userId, request.query)
-      const link = nextLink(baseUrl, '/orders', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return reply.type('application/json; charset=utf-8').send(pageText(page) as never)
-    },
+    async (request) => pageText(await listOrders(pool, callerOf(request).userId, request.query)),
   )
 
   defineRoute(

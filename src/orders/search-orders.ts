@@ -1,35 +1,27 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
-import { AppError } from '../errors.ts'
-import { Cursor, EmailFilter } from '../http/pagination.ts'
+import { EmailFilter, Instant, type PageQuery, readInstant } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
-import { OrderLimit, type OrderPage, readOrderPage } from './order-page.ts'
+import { type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { buyersOf } from './orders.ts'
 
-const Instant = (description: string) => Type.Optional(Type.String({ format: 'date-time', maxLength: 40, description }))
-
-export const OrderSearch = Type.Object(
-  {
-    limit: Type.Optional(OrderLimit),
-    cursor: Type.Optional(Cursor),
-    status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
-    user_id: Type.Optional(
-      Type.String({
-        format: 'uuid',
-        description: 'Only orders of this customer, and of the guests whose orders the account has taken over.',
-      }),
-    ),
-    number: Type.Optional(OrderNumber('Only the order with this number.')),
-    email: Type.Optional(EmailFilter('Of an account or of guests that exist.')),
-    product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
-    from: Instant('Placed then or later. RFC 3339.'),
-    to: Instant('Placed before. RFC 3339.'),
-  },
-  { additionalProperties: false },
-)
+export const OrderSearch = Type.Object({
+  status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
+  user_id: Type.Optional(
+    Type.String({
+      format: 'uuid',
+      description: 'Only orders of this customer, and of the guests whose orders the account has taken over.',
+    }),
+  ),
+  number: Type.Optional(OrderNumber('Only the order with this number.')),
+  email: Type.Optional(EmailFilter('Of an account or of guests that exist.')),
+  product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
+  from: Instant('Placed then or later. RFC 3339.'),
+  to: Instant('Placed before. RFC 3339.'),
+})
 
 /** An order as operators see it. */
 export const AdminOrderSchema = Type.Object(
@@ -46,7 +38,11 @@ export function presentForAdmin(order: Order): AdminOrder {
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
 /** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_cursor` or `invalid_query`. */
-export async function searchOrders(pool: Pool, findUserIds: FindUserIds, search: Static<typeof OrderSearch>): Promise<OrderPage> {
+export async function searchOrders(
+  pool: Pool,
+  findUserIds: FindUserIds,
+  search: Static<typeof OrderSearch> & PageQuery,
+): Promise<OrderPage> {
   const { limit, cursor, ...filters } = search
   const scope = ['admin orders', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
   const conditions: Sql[] = []
@@ -64,19 +60,12 @@ export async function searchOrders(pool: Pool, findUserIds: FindUserIds, search:
     // Only the index by time finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
     present: presentForAdmin,
-    ...(limit === undefined ? {} : { limit }),
-    ...(cursor === undefined ? {} : { cursor }),
+    limit,
+    cursor,
   })
 }
 
 async function buyersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {
   if (email !== undefined) return sql`select unnest(${await findUserIds(email)}::uuid[]) as user_id`
   return user_id === undefined ? undefined : buyersOf(user_id)
-}
-
-/** The schema's `date-time` allows leap seconds, and `Date` does not. */
-function readInstant(parameter: string, text: string): Date {
-  const time = new Date(text)
-  if (!Number.isNaN(time.getTime())) return time
-  throw new AppError('invalid_query', 'A query parameter is not valid.', { errors: [{ parameter, detail: 'is not a time' }] })
 }

@@ -1,8 +1,6 @@
-import { Type } from 'typebox'
 import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { AppError, notFound } from '../../errors.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, type Page, toPage } from '../../http/pagination.ts'
 import { isScope, type Scope } from '../../http/scopes.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 import { formatKey, newSecret } from './key-text.ts'
@@ -96,26 +94,20 @@ export async function countActiveKeys(db: Queryable, now: Date): Promise<number>
   return rows[0]?.count ?? 0
 }
 
-const Position = Type.Tuple([Type.String({ format: 'uuid' })])
-
-/** A page of the keys, newest first, also of those that have ended. Throws `invalid_cursor`. */
-export async function listApiKeys(db: Queryable, query: { limit?: number; cursor?: string }, now: Date): Promise<Page<ApiKey>> {
-  const { limit = DEFAULT_LIMIT, cursor } = query
-  const scope = ['api keys']
-  const before = cursor === undefined ? null : (decodeCursor(scope, cursor, Position)[0] ?? null)
+/** Keys that come after `after`, the newest first, also those that have ended. */
+export async function listApiKeys(
+  db: Queryable,
+  { after = null, limit }: { after?: string | null | undefined; limit: number },
+  now: Date,
+): Promise<ApiKey[]> {
   const { rows } = await db.query<ApiKeyRow>(
     sql`select ${COLUMNS}
     from api_keys
-    where ${before}::uuid is null or id < ${before}
+    where ${after}::uuid is null or id < ${after}
     order by id desc
-    limit ${limit + 1}`,
+    limit ${limit}`,
   )
-  return toPage(
-    rows,
-    limit,
-    (row) => toApiKey(row, now),
-    ({ id }) => encodeCursor(scope, [id]),
-  )
+  return rows.map((row) => toApiKey(row, now))
 }
 
 function toApiKey(row: ApiKeyRow, now: Date): ApiKey {

@@ -1,8 +1,8 @@
 import { Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
-import { defineRoute } from '../../http/define-route.ts'
+import { defineList, defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { Cursor, Limit, nextLink, PageOf } from '../../http/pagination.ts'
+import { IdPosition, PageOf } from '../../http/pagination.ts'
 import { KEY_SCOPES } from '../../http/scopes.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
@@ -70,13 +70,9 @@ const Rotation = Type.Object(
 /** Nothing may be said of a revocation yet: what is sent is refused, not dropped. */
 const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], default: {}, ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
 
 /** Keys of machines. A key cannot call these routes: none has their scope. */
-export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext, baseUrl: string): void {
-  const config = { access: 'access:write' } as const
-  const _change = { ...config, stepUp: true } as const
-
+export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext): void {
   defineRoute(
     server,
     'POST /admin/api-keys',
@@ -103,7 +99,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
     },
   )
 
-  defineRoute(
+  defineList(
     server,
     'GET /admin/api-keys',
     {
@@ -112,15 +108,12 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       summary: 'The keys, newest first, in pages',
       description:
         'Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false.',
-      query: PageQuery,
-      answers: { 200: [PageOf(ApiKeySchema), 'A page of the keys.'] },
+      page: PageOf(ApiKeySchema),
+      answer: 'A page of the keys.',
+      position: IdPosition,
     },
-    async (request, reply) => {
-      const { data, ...page } = await listApiKeys(pool, request.query, now())
-      const link = nextLink(baseUrl, '/admin/api-keys', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return { data: data.map(presentApiKey), ...page }
-    },
+    async (_request, { limit, after, page }) =>
+      page(await listApiKeys(pool, { after: after?.[0], limit: limit + 1 }, now()), presentApiKey, ({ id }) => [id]),
   )
 
   defineRoute(

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox'
 import { doingOf } from '../../activity/record-activity.ts'
 import { callerOf } from '../../http/caller.ts'
-import { defineRoute } from '../../http/define-route.ts'
+import { defineList, defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
-import { Cursor, DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, nextLink, PageOf, toPage } from '../../http/pagination.ts'
+import { IdPosition, PageOf } from '../../http/pagination.ts'
 import { OPERATOR_ROLES } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_OPERATOR } from '../examples.ts'
@@ -35,15 +35,11 @@ const NewOperator = Type.Object(
 )
 const RoleChange = Type.Object({ role: Role }, { title: 'RoleChange', examples: [{ role: 'support' }], ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the account.' }) })
-const PageQuery = Type.Object({ limit: Type.Optional(Limit), cursor: Type.Optional(Cursor) }, strict)
-const Position = Type.Tuple([Type.String({ format: 'uuid' })])
 
 /** Operators and their roles. */
-export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl: string): void {
+export function operatorRoutes(server: HttpServer, context: AuthContext): void {
   const { pool } = context
-  const config = { access: 'access:write' } as const
-  const _change = { ...config, stepUp: true } as const
-  defineRoute(
+  defineList(
     server,
     'GET /admin/operators',
     {
@@ -51,19 +47,12 @@ export function operatorRoutes(server: HttpServer, context: AuthContext, baseUrl
       operationId: 'listOperators',
       summary: 'Operators and their roles, in pages',
       description: 'The oldest accounts first. What each role may do is in docs/security.md.',
-      query: PageQuery,
-      answers: { 200: [PageOf(OperatorSchema), 'A page of the operators.'] },
+      page: PageOf(OperatorSchema),
+      answer: 'A page of the operators.',
+      position: IdPosition,
     },
-    async (request, reply) => {
-      const { limit = DEFAULT_LIMIT, cursor } = request.query
-      const scope = ['operators']
-      const [after] = cursor === undefined ? [null] : decodeCursor(scope, cursor, Position)
-      const rows = await listOperators(pool, { after, limit: limit + 1 })
-      const page = toPage(rows, limit, presentOperator, ({ id }) => encodeCursor(scope, [id]))
-      const link = nextLink(baseUrl, '/admin/operators', request.query, page.next_cursor)
-      if (link !== undefined) reply.header('link', link)
-      return page
-    },
+    async (_request, { limit, after, page }) =>
+      page(await listOperators(pool, { after: after?.[0] ?? null, limit: limit + 1 }), presentOperator, ({ id }) => [id]),
   )
 
   defineRoute(

@@ -5,7 +5,8 @@ import { addBuyers } from '../../../test/buyers.ts'
 import { findWaiting } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { startStore } from '../../../test/store.ts'
-import { listAdjustments } from '../stock-adjustments.ts'
+import { pagingOf } from '../../http/pagination.ts'
+import { AdjustmentPosition, listAdjustments } from '../stock-adjustments.ts'
 import { exportCatalogue } from './export-catalogue.ts'
 import { importCatalogue } from './import-catalogue.ts'
 import { type ImportFormat, readImportLines } from './import-lines.ts'
@@ -42,7 +43,7 @@ async function stockOf(sku: string) {
   return rows[0] as { id: string; available: number | null; in_stock: boolean; version: number; product_row: string }
 }
 async function keptOf(sku: string) {
-  const { data } = await listAdjustments(pool, (await stockOf(sku)).id, { limit: 100 })
+  const { data } = await listAdjustments(pool, (await stockOf(sku)).id, pagingOf([], { limit: 100 }, AdjustmentPosition))
   return data.map(({ kind, before, after, reference, actor }) => [kind, before, after, reference, actor.type])
 }
 
@@ -212,7 +213,7 @@ test('names the operator who sent a feed over HTTP', async () => {
     headers: { 'content-type': 'application/x-ndjson' },
   })
   assert.match(answer.text, /"created":1,/)
-  const { data } = await listAdjustments(pool, (await stockOf(sku)).id, { limit: 1 })
+  const { data } = await listAdjustments(pool, (await stockOf(sku)).id, pagingOf([], { limit: 1 }, AdjustmentPosition))
   assert.deepEqual(data[0]?.actor, { type: 'admin', id: admin?.id })
 })
 

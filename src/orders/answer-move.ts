@@ -1,0 +1,36 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { doingOf } from '../activity/record-activity.ts'
+import { actorOf } from '../http/caller.ts'
+import { readIfMatch } from '../http/if-match.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { type Move, type Moving, moveOrder } from './move-orders.ts'
+import { type AdminOrder, presentForAdmin } from './search-orders.ts'
+
+/** How operators and keys move orders. */
+export interface AdminMoving extends Moving {
+  now: () => Date
+}
+
+type MoveRequest = FastifyRequest<{ Params: { id: string }; Headers: { 'if-match'?: string } }>
+
+type Asked<M = Move> = M extends Move ? Pick<M, 'to' | 'change'> & Partial<M> : never
+
+/** Makes the change that a request asks for, at the version of its `If-Match`, and returns the order. A repeat gets `Idempotency-Replayed`. */
+export async function answerMove(
+  { now, ...moving }: AdminMoving,
+  request: MoveRequest,
+  reply: FastifyReply,
+  asked: Asked,
+): Promise<AdminOrder> {
+  const move = {
+    orderId: request.params.id,
+    actor: actorOf(request),
+    reason: null,
+    traceparent: traceparentOf(request),
+    ...(request.routeOptions.schema?.headers === undefined ? {} : { versions: readIfMatch(request.headers['if-match']) }),
+    ...asked,
+  } as Move
+  const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
+  if (isRepeat) reply.header('idempotency-replayed', 'true')
+  return presentForAdmin(order)
+}
