@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { PassThrough, pipeline } from 'node:stream'
 import { AppError } from '../errors.ts'
 import type { HttpServer } from './http-server.ts'
@@ -13,18 +14,23 @@ const MIN_WINDOW_BYTES = 16_384
 export function limitChunks(server: HttpServer): void {
   server.addHook('preParsing', (request, _reply, payload, done) => {
     if (request.headers['transfer-encoding'] === undefined) return done(null, payload)
-    let chunks = 0
-    let bytes = 0
-    payload.on('data', (chunk: Buffer) => {
-      chunks++
-      bytes += chunk.length
-      if (chunks < WINDOW_CHUNKS) return
-      if (bytes < MIN_WINDOW_BYTES) request.raw.destroy(new AppError('malformed_request', 'The body comes in chunks that are too small.'))
-      chunks = 0
-      bytes = 0
-    })
+    payload.on('data', endAtTinyChunks(request.raw))
     // Reading a stream by its iterator would hide single chunks from the listener.
     const isStreamed = request.routeOptions.bodyLimit === NO_BODY_LIMIT
     done(null, isStreamed ? pipeline(payload, new PassThrough(), () => {}) : payload)
   })
+}
+
+/** A listener for each chunk of a body. */
+export function endAtTinyChunks(raw: IncomingMessage): (chunk: Buffer) => void {
+  let chunks = 0
+  let bytes = 0
+  return ({ length }) => {
+    chunks++
+    bytes += length
+    if (chunks < WINDOW_CHUNKS) return
+    if (bytes < MIN_WINDOW_BYTES) raw.destroy(new AppError('malformed_request', 'The body comes in chunks that are too small.'))
+    chunks = 0
+    bytes = 0
+  }
 }

@@ -5,6 +5,7 @@ import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { icebergErrorOf, isIcebergCall } from './iceberg-error.ts'
+import { endAtTinyChunks } from './limit-chunks.ts'
 import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
 import { MEMBER_EXAMPLES } from './problem-examples.ts'
@@ -280,6 +281,7 @@ function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => vo
   }
   const timer = setTimeout(end, MAX_DISCARDING_MS)
   raw.unpipe()
+  if (raw.headers['transfer-encoding'] !== undefined) raw.on('data', endAtTinyChunks(raw))
   raw.on('data', count).once('end', end).once('close', end).resume()
 }
 
