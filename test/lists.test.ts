@@ -36,6 +36,7 @@ const store = await startStore({ after })
 const [operator, ...others] = (await addBuyers(store, 4, 'admin')) as [Buyer, ...Buyer[]]
 const { token } = operator
 const [ada, bob] = [await store.register(), await store.register()]
+for (const name of ['anna', 'alan']) await store.register({ email: `${name}@example.com` })
 const [lamp, vase] = [await addProduct('A lamp'), await addProduct('A vase'), await addProduct('A chair')]
 
 async function send(method: string, path: string, body: object, by = token, headers: Record<string, string> = {}) {
@@ -45,7 +46,13 @@ async function send(method: string, path: string, body: object, by = token, head
 }
 
 async function addProduct(name: string): Promise<{ id: string }> {
-  return send('POST', '/admin/products', { name, category: 'things', stock: 100, price: { amount: 500, currency: 'EUR' } })
+  return send('POST', '/admin/products', {
+    sku: randomUUID(),
+    name,
+    category: 'things',
+    stock: 100,
+    price: { amount: 500, currency: 'EUR' },
+  })
 }
 
 const orders: { id: string }[] = []
@@ -65,7 +72,7 @@ for (const name of ['One', 'Two', 'Three']) await makeKey(store, ['orders:read']
 for (const kind of ['verify', 'verify', 'replay'] as const) await recordRun(store.pool, { kind, command: kind, startedBy: null } as never)
 await store.pool.query(
   `insert into email_deliveries (event_id, order_id, user_id, event_type, status, queued_at)
-  select id || '.' || n, id, user_id, 'order.placed', case n when 1 then 'sent' else 'queued' end, now() - n / 2 * interval '1 minute'
+  select id || '.' || n, id, user_id, 'storefront.order.created', case n when 1 then 'sent' else 'queued' end, now() - n / 2 * interval '1 minute'
   from orders cross join generate_series(1, 3) as n where id = $1`,
   [orders[0]?.id],
 )
