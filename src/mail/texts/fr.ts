@@ -7,7 +7,7 @@ export const FR: MailTexts = {
   order: 'Commande {{number}}',
   item: 'Article',
   total: 'Total',
-  moreItems: 'et {{more_items}} autres',
+  moreItems: 'et {{more_items}} de plus',
   reason: 'Motif',
   trackingNumber: 'numéro de suivi',
   role: 'Rôle',
@@ -126,14 +126,14 @@ export const FR: MailTexts = {
     operator_invited: {
       subject: 'Votre invitation comme opérateur{{#shop}} de {{shop}}{{/shop}}',
       notice: 'Un compte a été créé pour vous dans la console{{#shop}} de {{shop}}{{/shop}}, la page des personnes qui gèrent la boutique.',
-      task: 'Choisissez un mot de passe dans les 3 jours\u00a0:',
+      task: 'Choisissez un mot de passe dans les 3\u00a0jours\u00a0:',
       advice:
         'Plus tard, la page de connexion de la console vous enverra un autre lien. Si vous n’attendiez pas cet e-mail, ne faites rien\u00a0: sans mot de passe, personne ne peut utiliser le compte.',
     },
     confirm_email: {
       subject: 'Confirmez votre adresse e-mail',
       notice:
-        'Quelqu’un, vous-même nous l’espérons, souhaite utiliser cette adresse pour son compte. Connectez-vous à ce compte et confirmez l’adresse avec ce qui suit, dans les 24 heures\u00a0:',
+        'Quelqu’un, vous-même nous l’espérons, souhaite utiliser cette adresse pour son compte. Connectez-vous à ce compte et confirmez l’adresse avec ce qui suit, dans les 24\u00a0heures\u00a0:',
       advice:
         'Si ce n’était pas vous, ne faites rien\u00a0: sans cette confirmation, personne ne peut utiliser votre adresse pour son compte.',
     },
