@@ -1,32 +1,8 @@
-import type pg from 'pg'
 import type { Transaction } from '../db/pool.ts'
-import { identifier, sql } from '../db/sql.ts'
-import { type ReconnectOptions, withReconnect } from '../db/with-reconnect.ts'
-import { WakeSignal } from '../wake-signal.ts'
+import { sql } from '../db/sql.ts'
 
 /** Notified by triggers with every change of the catalogue. */
 export const CATALOGUE_CHANNEL = 'storefront_catalogue'
-
-export interface CatalogueListener extends Omit<ReconnectOptions, 'work'> {
-  /** Called at the start, after every change and after a pause. Returns the longest pause in milliseconds. */
-  work: (client: pg.Client, signal: AbortSignal) => Promise<number>
-}
-
-/** Runs `work` whenever a change of a product commits, on a connection that is replaced when it breaks. */
-export function listenToCatalogue({ work, ...options }: CatalogueListener): Promise<void> {
-  return withReconnect({
-    ...options,
-    async work(client, signal) {
-      const wakeSignal = new WakeSignal()
-      client.on('notification', wakeSignal.notify)
-      await client.query(sql`listen ${identifier(CATALOGUE_CHANNEL)}`)
-      while (!signal.aborted) {
-        wakeSignal.reset()
-        await wakeSignal.wait(await work(client, signal), signal)
-      }
-    },
-  })
-}
 
 /** The tag of every answer of the catalogue. */
 export const CATALOGUE_TAG = 'catalogue'

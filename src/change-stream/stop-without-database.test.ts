@@ -31,20 +31,12 @@ const KINDS = {
 }
 
 function makeListener(url: string): Stoppable {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let running: Promise<void> = Promise.resolve()
-  const untilStopped = () => new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
-  return {
-    async start() {
-      const connect = (signal: AbortSignal) => connectClient(url, 'listener', signal)
-      running = withReconnect({ connect, work: untilStopped, onFailure: () => {}, retryMs: 100, signal })
-    },
-    async stop() {
-      stopping.abort()
-      await running
-    },
-  }
+  return withReconnect({
+    connect: (signal) => connectClient(url, 'listener', signal),
+    work: (_client, signal) => new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve())),
+    onFailure: () => {},
+    retryMs: 100,
+  })
 }
 
 for (const [kind, make] of Object.entries(KINDS)) {

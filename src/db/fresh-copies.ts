@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import type { Logger } from 'pino'
+import type { Loop } from '../loop.ts'
 import { WakeSignal } from '../wake-signal.ts'
 import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
@@ -61,13 +62,24 @@ interface CopiesOptions {
 export class FreshCopies {
   readonly #options: CopiesOptions
   readonly #copies: Polled[] = []
-  readonly #stopping = new AbortController()
   readonly #wakeSignal = new WakeSignal()
+  readonly #started = Promise.withResolvers<void>()
+  readonly #loop: Loop
   #nextPoll = Promise.withResolvers<void>()
-  #running: Promise<void> | undefined
 
   constructor(options: CopiesOptions) {
     this.#options = options
+    const { connect, logger } = options
+    this.#loop = withReconnect({
+      connect,
+      retryMs: RETRY_MS,
+      work: (client, signal, well) => this.#keepPolling(client, signal, well),
+      onFailure: (error, { isFirst }) => {
+        if (isFirst) logger.warn({ err: error }, 'cannot read changes by other processes: each request asks the database meanwhile')
+        this.#started.resolve()
+      },
+      onRecovered: () => logger.info('reads changes by other processes again'),
+    })
   }
 
   /** Call it before `start`. Until then the copy is never fresh. */
@@ -81,45 +93,28 @@ export class FreshCopies {
   /** Returns after the first poll, or its failure. */
   async start(): Promise<void> {
     if (this.#copies.length === 0) return
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#running ??= this.#keepPolling(resolve)
-    await promise
+    await this.#loop.start()
+    await this.#started.promise
   }
 
   /** Idempotent, safe before start. */
   async stop(): Promise<void> {
-    this.#stopping.abort()
-    await this.#running
+    await this.#loop.stop()
+    this.#started.resolve()
     await Promise.all(this.#copies.map((copy) => copy.settled()))
   }
 
-  #keepPolling(started: () => void): Promise<void> {
-    const { connect, logger } = this.#options
-    const { signal } = this.#stopping
-    let isBroken = false
-    return withReconnect({
-      connect,
-      signal,
-      retryMs: RETRY_MS,
-      work: async (client, isOver) => {
-        await this.#listen(client)
-        // Transaction ids belong to one server, so a new connection reads everything again.
-        let since = EVERYTHING
-        while (!isOver.aborted) {
-          this.#wakeSignal.reset()
-          since = await this.#poll(client, since)
-          if (isBroken) logger.info('reads changes by other processes again')
-          isBroken = false
-          started()
-          await this.#wakeSignal.wait(Math.min(...this.#copies.map(({ maxAgeMs }) => maxAgeMs)) / POLLS_IN_AGE, isOver)
-        }
-      },
-      onFailure(error) {
-        if (!isBroken) logger.warn({ err: error }, 'cannot read changes by other processes: each request asks the database meanwhile')
-        isBroken = true
-        started()
-      },
-    }).finally(started)
+  async #keepPolling(client: pg.Client, signal: AbortSignal, well: () => void): Promise<void> {
+    await this.#listen(client)
+    // Transaction ids belong to one server, so a new connection reads everything again.
+    let since = EVERYTHING
+    while (!signal.aborted) {
+      this.#wakeSignal.reset()
+      since = await this.#poll(client, since)
+      well()
+      this.#started.resolve()
+      await this.#wakeSignal.wait(Math.min(...this.#copies.map(({ maxAgeMs }) => maxAgeMs)) / POLLS_IN_AGE, signal)
+    }
   }
 
   async #listen(client: pg.Client): Promise<void> {

@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
+import { identifier, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import type { Connect } from '../../db/with-reconnect.ts'
+import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import type { JobQueue, NewJob, QueueDefinition } from '../../jobs/job-queue.ts'
 import type { Job, JobOutcome, JobWorker, ReportHealth, WorkOptions } from '../../jobs/job-worker.ts'
-import { listenToCatalogue, takeChangedTags } from '../events.ts'
+import { WakeSignal } from '../../wake-signal.ts'
+import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
 /** For `installJobQueues`. A purge is retried until it succeeds. */
@@ -46,9 +48,7 @@ export interface CataloguePurgeOptions {
  * the job queue in one transaction. Any number of processes may run it.
  */
 export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: CataloguePurgeOptions) {
-  const stopping = new AbortController()
   let worker: JobWorker | undefined
-  let running: Promise<void> | undefined
 
   async function purge({ data: { tags, cache } }: Job<PurgeJob>, report: ReportHealth): Promise<JobOutcome> {
     // None when the setting no longer names this cache.
@@ -87,30 +87,30 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
     return found
   }
 
-  const readChanges = () =>
-    listenToCatalogue({
-      connect,
-      signal: stopping.signal,
-      retryMs: RETRY_MS,
-      async work(_client, signal) {
-        if (!(await takeChanges())) return purgers.length > 0 ? POLL_MS : CLEAR_MS
-        await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
-        return 0
-      },
-      onFailure(error) {
-        logger.error({ err: error }, 'changes of the catalogue could not be read, will retry')
-      },
-    })
+  const reading = withReconnect({
+    connect,
+    retryMs: RETRY_MS,
+    async work(client, signal) {
+      const wakeSignal = new WakeSignal()
+      client.on('notification', wakeSignal.notify)
+      await client.query(sql`listen ${identifier(CATALOGUE_CHANNEL)}`)
+      while (!signal.aborted) {
+        wakeSignal.reset()
+        if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
+        else await wakeSignal.wait(purgers.length > 0 ? POLL_MS : CLEAR_MS, signal)
+      }
+    },
+    onFailure: (error) => logger.error({ err: error }, 'changes of the catalogue could not be read, will retry'),
+  })
 
   return {
     async start(): Promise<void> {
       if (purgers.length > 0) worker ??= await jobs.work<PurgeJob>(PURGE_QUEUE.name, WORK, purge)
-      running ??= readChanges()
+      await reading.start()
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {
-      stopping.abort()
-      await running
+      await reading.stop()
       await worker?.stop()
     },
   }
