@@ -1,5 +1,5 @@
 interface SubscriberDefinition {
-  /** Names its position, its lock, its connection and its metrics. */
+  /** Names its position, its lock and its metrics. */
   name: string
   /** The role of the processes that run it. */
   role: string

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { OrderEvent } from '../src/orders/events.ts'
+import { subscriberLockKey } from '../src/topic/lock-session.ts'
 import type {
   MessageHandler,
   OutgoingMessage,
@@ -44,11 +45,12 @@ export const idsOf = (messages: readonly (OutgoingMessage | StoredMessage)[]): s
 
 /** Ends, from the database's side, the connection that holds the lock of the active subscription of this name. */
 export async function endSubscriberConnection(db: TestDatabase, subscriber: string): Promise<void> {
-  // Of several connections with the name, only the one that holds the subscriber's lock.
   const { rowCount } = await db.pool.query(
-    `select pg_terminate_backend(pid) from pg_stat_activity join pg_locks using (pid)
-    where datname = $1 and application_name = $2 and locktype = 'advisory' and granted`,
-    [db.name, `storefront-${subscriber}`],
+    `select pg_terminate_backend(pid)
+    from pg_locks
+    where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = $1)
+      and (classid::bigint << 32 | objid::bigint) = hashtextextended($2, 0)`,
+    [db.name, subscriberLockKey(subscriber)],
   )
   assert.equal(rowCount, 1)
 }

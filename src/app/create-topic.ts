@@ -3,6 +3,7 @@ import type { Config } from '../config.ts'
 import type { Pool } from '../db/pool.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import type { PublishedEvent } from '../topic/delivery-log.ts'
+import type { LockSessions } from '../topic/lock-session.ts'
 import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import type { Topic, TopicEvent, TopicPartition } from '../topic/topic.ts'
@@ -12,6 +13,8 @@ interface TopicOptions {
   /** Address of the same database. */
   url: string
   logger: Logger
+  /** Of the subscribers of all partitions. */
+  sessions?: LockSessions
   /** For a process that only looks at the topic: it creates nothing at a broker. */
   isReadOnly?: boolean
   /** Called with the events that a broker has stored; the topic in the database records its own. */

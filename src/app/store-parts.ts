@@ -8,6 +8,7 @@ import { createJobQueue } from '../jobs/job-queue.ts'
 import { Metrics } from '../operations/metrics.ts'
 import { QUEUE_SUBSCRIBERS } from '../subscribers.ts'
 import { DeliveryLog } from '../topic/delivery-log.ts'
+import { LockSessions } from '../topic/lock-session.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
 import { createPartition, createTopic } from './create-topic.ts'
 import { openMailTemplates } from './mail-templates.ts'
@@ -45,7 +46,7 @@ export async function createParts({ config, logger, now, addresses, pool, reques
   // OpenTelemetry is loaded only when traces are on.
   const tracing = config.traces && (await import('../operations/open-telemetry.ts')).createTracing(config.traces, logger)
   const deliveryLog = new DeliveryLog({ pool, logger })
-  const topicOptions = { pool, url, logger, isReadOnly: !hasPipeline }
+  const topicOptions = { pool, url, sessions: new LockSessions(url), logger, isReadOnly: !hasPipeline }
   const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
   const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
   const hasJobs = delivers || (roles.includes('stream') && config.cdnPurgeUrls.length > 0)

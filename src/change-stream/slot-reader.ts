@@ -63,7 +63,7 @@ const STATUS_INTERVAL_MS = 2_000
 const CONFIRM_INTERVAL_MS = 500
 /** The same where nothing was delivered in between. A shorter interval only for this many bytes: recording a position writes some, too. */
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
-const IDLE_CONFIRM_BYTES = 2_048n
+const IDLE_CONFIRM_BYTES = 8_192n
 const STOP_PATIENCE_MS = 2_000
 /**
  * Past this many changes or bytes in memory, reading from the socket pauses. A batch is everything that arrived while the previous one
@@ -280,9 +280,10 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         if (beforeConfirming !== undefined) {
           const pauseMs = this.#confirmedAt + CONFIRM_INTERVAL_MS - performance.now()
           if (pauseMs > 0) await delay(pauseMs, undefined, { signal: this.#ending.signal }).catch(() => {})
+          // Set earlier than the call, which writes: the keep-alive that follows its commit is no reason to confirm once more.
+          this.#confirmedAt = performance.now()
           await beforeConfirming(this.#connection?.logId ?? '', position)
         }
-        this.#confirmedAt = performance.now()
         this.#confirmed = position
         this.#sendStatus()
       }

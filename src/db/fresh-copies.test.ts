@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase } from '../../test/database.ts'
 import { openDeadWire } from '../../test/dead-wire.ts'
 import { eventually, promptly, stopClock } from '../../test/eventually.ts'
@@ -79,6 +80,26 @@ test('one statement on one connection reads every copy', async (t) => {
   for (let i = 0; i < seen.length; i += 3)
     assert.deepEqual(new Set(seen.slice(i, i + 3)).size, 1, 'at the same time, since the same transaction')
   assert.equal(gate.connections, 1)
+})
+
+test('copies that are used are polled twice in their age, and others about once', async (t) => {
+  const { database, pool } = await makeWords(t)
+  const connect = (signal: AbortSignal) => connectClient(database.url, 'copies', signal)
+  const copies = new FreshCopies({ pool, connect, logger })
+  onCleanup(t, () => copies.stop())
+  const maxAgeMs = 400
+  const { copy, learned } = addWord(copies, { maxAgeMs })
+  const leastPause = async (polls: number) => {
+    const from = learned.length
+    await eventually(async () => learned.length >= from + polls)
+    const began = learned.slice(from).map(({ beganAt }) => beganAt)
+    return Math.min(...began.slice(1).map((at, index) => at - (began[index] ?? 0)))
+  }
+  await copies.start()
+  assert.ok((await leastPause(4)) > maxAgeMs * 0.8)
+  const reader = setInterval(() => copy.isFresh, 20)
+  onCleanup(t, () => clearInterval(reader))
+  assert.ok((await leastPause(6)) < maxAgeMs * 0.7)
 })
 
 test('a notification starts a poll long before the next one is due', async (t) => {

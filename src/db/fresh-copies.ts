@@ -6,8 +6,8 @@ import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
-/** Polls in the time for which a copy is relied on: one that is late or lost leaves the others fresh. */
-const POLLS_IN_AGE = 2
+/** Polls in the time for which a copy is relied on: one that is late or lost leaves copies fresh that are used. */
+const POLLS_IN_AGE = { used: 2, unused: 1.1 }
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
 const EVERYTHING = '0'
@@ -113,8 +113,14 @@ export class FreshCopies {
       since = await this.#poll(client, since)
       well()
       this.#started.resolve()
-      await this.#wakeSignal.wait(Math.min(...this.#copies.map(({ maxAgeMs }) => maxAgeMs)) / POLLS_IN_AGE, signal)
+      await this.#wakeSignal.wait(this.#pauseMs(), signal)
     }
+  }
+
+  #pauseMs(): number {
+    const maxAgeMs = Math.min(...this.#copies.map(({ maxAgeMs }) => maxAgeMs))
+    const pollsInAge = this.#copies.some((copy) => copy.wasUsedSincePoll()) ? POLLS_IN_AGE.used : POLLS_IN_AGE.unused
+    return maxAgeMs / pollsInAge
   }
 
   async #listen(client: pg.Client): Promise<void> {
@@ -141,6 +147,8 @@ interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeM
   readonly columns: readonly string[]
   /** Call it before a reading, and the returned function with its row. */
   begin(isWhole: boolean): (row: Record<string, unknown>) => void
+  /** Whether it was asked for since the last call. */
+  wasUsedSincePoll(): boolean
   settled(): Promise<void>
 }
 
@@ -174,6 +182,7 @@ export class FreshCopy<Row extends object> implements Polled {
   readonly #options: CopyOptions
   /** Start of the newest successful reading, by performance.now(). */
   #readAt = Number.NEGATIVE_INFINITY
+  #wasUsed = false
   /** How many readings have begun, and which of them was learned last. */
   #begun = 0
   #learned = 0
@@ -186,6 +195,7 @@ export class FreshCopy<Row extends object> implements Polled {
   }
 
   get isFresh(): boolean {
+    this.#wasUsed = true
     return performance.now() - this.#readAt <= this.maxAgeMs
   }
 
@@ -212,6 +222,12 @@ export class FreshCopy<Row extends object> implements Polled {
         this.#reading = null
       })
     return this.#reading
+  }
+
+  wasUsedSincePoll(): boolean {
+    const wasUsed = this.#wasUsed
+    this.#wasUsed = false
+    return wasUsed
   }
 
   /** Returns after a poll that begins later than this call, also when it fails. */

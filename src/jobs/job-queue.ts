@@ -8,6 +8,7 @@ import { ensureIndex } from '../db/migrate.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { MIGRATION_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
+import { Loop } from '../loop.ts'
 import { DatabaseClock } from './database-clock.ts'
 import { DEFERRED_INDEX } from './deferred-jobs.ts'
 import { type JobHandler, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
@@ -53,7 +54,7 @@ export interface JobQueueOptions {
   logger: Logger
   /** Whether this process also releases the jobs of dead processes and deletes old jobs. True by default. */
   supervise?: boolean
-  /** How often it does so. 15 by default. */
+  /** How often it does so. 20 by default. */
   superviseSeconds?: number
   /** Whether this process also starts scheduled jobs when they are due. False by default. */
   runsScheduler?: boolean
@@ -61,18 +62,23 @@ export interface JobQueueOptions {
 
 const APPLICATION_NAME = 'storefront-jobs'
 const CONNECTIONS = 3
+const IDLE_MS = 60_000
 // pg-boss deletes old jobs by one statement.
 const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statement: 600_000, transaction: 600_000 }
+/** A due job waits at most this long for a worker of a process that did not send it. */
+const POLL_MS = 2_000
 // Scheduled jobs are due each minute or less often.
-const SCHEDULE_POLL_SECONDS = 5
-const SCHEDULED_WORK: WorkOptions = { places: 1, pollSeconds: SCHEDULE_POLL_SECONDS }
+const SCHEDULE_POLL_SECONDS = 15
+const SCHEDULED_WORK: WorkOptions = { places: 1 }
 // A receiver that is back waits no longer than this, whatever the pauses of its queue.
 const LONGEST_RECEIVER_PAUSE_SECONDS = 60
 // After a missed heartbeat the job of a dead process is released. 10 s is the least that pg-boss allows.
 const HEARTBEAT_SECONDS = 10
 // How often scheduled jobs are checked.
-const CLOCK_SECONDS = 10
-const SUPERVISE_SECONDS = 15
+const CLOCK_SECONDS = 30
+// No job waits for others, which is what pg-boss looks for every five seconds by default.
+const FLOW_SECONDS = 86_400
+const SUPERVISE_SECONDS = 20
 const CLEANUP_SECONDS = 3_600
 // A job waits for a worker for a year: by default pg-boss drops it after 14 days.
 const RETENTION_SECONDS = 365 * 86_400
@@ -209,6 +215,8 @@ function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {})
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, runsScheduler = false } = options
   // Not in the package's types: pg-boss passes unknown options to `pg.Pool`.
   const forPool = {
+    // Opening a connection takes three statements, and an idle queue uses each once in some seconds.
+    idleTimeoutMillis: IDLE_MS,
     async onConnect(client: pg.ClientBase) {
       await setUpSession(client, watch === undefined ? JOB_BOUNDS : MIGRATION_BOUNDS)
       if (watch === undefined) await confirmIncarnation(client)
@@ -225,6 +233,7 @@ function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {})
     schedule: runsScheduler,
     cronMonitorIntervalSeconds: CLOCK_SECONDS,
     cronWorkerIntervalSeconds: SCHEDULE_POLL_SECONDS,
+    flowIntervalSeconds: FLOW_SECONDS,
     supervise,
     superviseIntervalSeconds: superviseSeconds,
     monitorIntervalSeconds: superviseSeconds,
@@ -237,7 +246,15 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   const { logger, supervise = true, superviseSeconds = SUPERVISE_SECONDS } = options
   const boss = createBoss(options)
   const clock = new DatabaseClock(boss.getDb(), logger, superviseSeconds)
-  const workers = new Set<JobWorker>()
+  const workers = new Map<JobWorker, string>()
+  const polling = new Loop({
+    everyMs: POLL_MS,
+    work: wakeWorkers,
+    onFailure(error, { isFirst }) {
+      if (isFirst) logError(logger, error as Error)
+    },
+    onRecovered: () => logger.info('the job queue works again'),
+  })
   let stopped: Promise<void> | undefined
   boss.on('error', (error) => {
     // After the stop these are errors of connections that it closed.
@@ -246,8 +263,19 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   boss.on('warning', (warning) => logger.warn({ warning: warning.message }, 'the job queue reported a warning'))
 
   async function stop(): Promise<void> {
-    await Promise.all([clock.stop(), ...[...workers].map((worker) => worker.stop())])
+    await Promise.all([clock.stop(), polling.stop(), ...[...workers.keys()].map((worker) => worker.stop())])
     await boss.stop({ graceful: false })
+  }
+
+  /** Wakes the workers whose queues have a job that is due: one statement for all of them. */
+  async function wakeWorkers(): Promise<void> {
+    if (workers.size === 0) return
+    const { text, values } = sql`select name
+      from unnest(${[...workers.values()]}::text[]) as queue (name)
+      where exists (select from pgboss.job where job.name = queue.name and state < 'active' and not blocked and start_after <= now())`
+    const { rows } = await boss.getDb().executeSql(text, values)
+    const due = new Set(rows.map(({ name }: { name: string }) => name))
+    for (const [worker, queue] of workers) if (due.has(queue)) worker.wake()
   }
 
   async function work<Data extends object>(queue: string, options: WorkOptions, handler: JobHandler<Data>) {
@@ -257,7 +285,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     const longest = Math.min(retryDelayMax ?? retryDelay, LONGEST_RECEIVER_PAUSE_SECONDS)
     const pauses = { firstMs: retryDelay * 1_000, longestMs: longest * 1_000 }
     const worker = startWorker({ boss, logger, queue, pauses }, options, handler)
-    workers.add(worker)
+    workers.set(worker, queue)
     return worker
   }
 
@@ -265,6 +293,7 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     async start() {
       await boss.start()
       if (supervise) await clock.start()
+      await polling.start()
     },
 
     stop() {

@@ -28,13 +28,11 @@ export interface WorkOptions {
   places: number
   /** How the places are shared by the receivers that `NewJob.group` names; jobs without one run as they come. */
   share?: ReceiverShare
-  /** How often the worker looks for jobs; POLL_SECONDS when missing. */
-  pollSeconds?: number
 }
 
 /** The worker of this process on one queue. */
 export interface JobWorker {
-  /** Fetches jobs now instead of at the next poll. */
+  /** Fetches jobs now. */
   wake(): void
   /** What all jobs of the queue need was unavailable for `outageMs` and is back: those that failed meanwhile run now. */
   endPauses(outageMs: number): void
@@ -42,7 +40,9 @@ export interface JobWorker {
   stop(): Promise<void>
 }
 
-const POLL_SECONDS = 1
+/** A worker is woken for jobs that are due; this bounds the delay of one that nothing announces. */
+const POLL_MS = 60_000
+const RETRY_MS = 2_000
 const STOP_PATIENCE_MS = 5_000
 /** Half of the queue's heartbeat. */
 const HEARTBEAT_MS = 5_000
@@ -109,10 +109,10 @@ class Worker<Data extends object> implements JobWorker {
     this.#logger = logger
     this.#queue = queue
     this.#options = options
-    const everyMs = (options.pollSeconds ?? POLL_SECONDS) * 1_000
     this.#loop = new Loop({
-      everyMs,
-      work: async () => ((await this.#round()) ? 0 : everyMs),
+      everyMs: POLL_MS,
+      retryMs: RETRY_MS,
+      work: async () => ((await this.#round()) ? 0 : POLL_MS),
       onFailure: (error) => this.#report(error as Error),
     })
     this.#handler = handler

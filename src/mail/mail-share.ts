@@ -11,8 +11,6 @@ export function receiverOfAddress(address: string): string {
 }
 
 const SLOW_MS = 5_000
-/** New order mails wake the worker; this is how late a retry may begin. */
-const POLL_SECONDS = 2
 
 /** Domains that are new, slow or failing together occupy at most half of the connections to the mail server. */
 function shareOf(perReceiver: number, connections: number): ReceiverShare {
@@ -24,7 +22,7 @@ function shareOf(perReceiver: number, connections: number): ReceiverShare {
  * connections.
  */
 export function orderMailWork(connections: number): WorkOptions {
-  return { places: 64, share: shareOf((connections * 5) / 8, connections), pollSeconds: POLL_SECONDS }
+  return { places: 64, share: shareOf((connections * 5) / 8, connections) }
 }
 
 /** With those of order mails one domain gets no more than twelve of sixteen connections. */

@@ -1,6 +1,6 @@
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { subscriberLockKey } from './subscriber.ts'
+import { subscriberLockKey } from './lock-session.ts'
 import { EPOCH_SEQUENCES, epochOf, type Topic, type TopicEvent } from './topic.ts'
 
 /** A subscriber's position, and an upper bound of the number of events after it: the topic may skip sequences. */

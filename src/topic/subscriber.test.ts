@@ -9,10 +9,10 @@ import { onCleanup } from '../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually, promptly } from '../../test/eventually.ts'
 import { silent } from '../../test/stream-harness.ts'
-import { idsOf, makeOutgoing } from '../../test/topic-harness.ts'
+import { endSubscriberConnection, idsOf, makeOutgoing, Recording, subscribe } from '../../test/topic-harness.ts'
+import { subscriberLockKey } from './lock-session.ts'
 import { ORDERS } from './partitions.ts'
 import { createPostgresTopic } from './postgres/postgres-topic.ts'
-import { subscriberLockKey } from './subscriber.ts'
 import type { Subscription } from './topic.ts'
 
 const PROCESS = fileURLToPath(new URL('../../test/fenced-subscriber-process.ts', import.meta.url))
@@ -84,6 +84,30 @@ test('another process takes over from a paused one, which writes nothing when it
       idsOf(sent).map((id) => `next ${id}`),
     )
   }
+})
+
+test('the subscribers of a process share one session, which lasts as long as one of them', async (t) => {
+  const { db, topic } = await makeEffects(t)
+  const sessions = async () => {
+    const { rows } = await db.pool.query(
+      `select (select count(*) from pg_locks where locktype = 'advisory' and pg_locks.pid = session.pid) as locks
+      from pg_stat_activity as session where application_name = 'storefront-subscribers' and datname = current_database()`,
+    )
+    return rows.map(({ locks }) => Number(locks))
+  }
+  const seen = new Map(['first', 'second'].map((name) => [name, new Recording()]))
+  const subscriptions = await Promise.all([...seen].map(([name, { handle }]) => subscribe(t, topic, name, handle)))
+  await eventually(async () => subscriptions.every(({ state }) => state === 'active'))
+  assert.deepEqual(await sessions(), [2])
+  await subscriptions[0]?.stop()
+  assert.deepEqual(await sessions(), [1], 'the lock of the one that stopped is free')
+  await topic.publish(makeOutgoing(1))
+  await seen.get('second')?.until(1)
+  await endSubscriberConnection(db, 'second')
+  await topic.publish(makeOutgoing(1, 2))
+  await seen.get('second')?.until(2)
+  await subscriptions[1]?.stop()
+  await eventually(async () => (await sessions()).length === 0)
 })
 
 test('a subscriber that another process has taken over is a healthy standby, at no moment failing', async (t) => {

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from 'pino'
-import { abandonClient, connectClient, type Pool } from '../db/pool.ts'
-import { literal, sql } from '../db/sql.ts'
-import { every, type Failure, Loop } from '../loop.ts'
-import { withinMs } from '../within-ms.ts'
+import type { Pool } from '../db/pool.ts'
+import { type Failure, Loop } from '../loop.ts'
+import type { LockSession, LockSessions } from './lock-session.ts'
 import { partitionMessages } from './partition-messages.ts'
 import {
   type Fence,
@@ -21,9 +20,6 @@ import {
 const STANDBY_RETRY_MS = 1_000
 const RETRY_MIN_MS = 200
 const RETRY_MAX_MS = 10_000
-// PostgreSQL ends the session, and releases its lock, when the process is dead, cut off or paused for this long.
-const SESSION_TIMEOUT_MS = 5_000
-const PING_MS = 1_500
 
 /** The topic has messages after the position that the broker's consumer does not deliver, although it reports no error. */
 export class SourceStalled extends Error {
@@ -39,8 +35,8 @@ export interface MessageSource {
 
 export interface SubscriberOptions<E extends TopicEvent> {
   pool: Pool
-  /** Address of the same database, for the connection that holds the subscriber's lock. */
-  url: string
+  /** Of the same database. */
+  sessions: LockSessions
   logger: Logger
   name: string
   partition: TopicPartition<E>
@@ -50,13 +46,8 @@ export interface SubscriberOptions<E extends TopicEvent> {
   openSource(session: pg.Client, after: number): Promise<MessageSource>
 }
 
-/** The text whose hash is the key of the advisory lock that the active process of a subscriber holds. */
-export function subscriberLockKey(name: string): string {
-  return `storefront subscriber ${name}`
-}
-
 /**
- * A subscription of any adapter. It is active while its own connection to PostgreSQL holds the subscriber's session lock. Each time it
+ * A subscription of any adapter. It is active while this process's session in PostgreSQL holds the subscriber's lock. Each time it
  * becomes active it gets a greater fencing number, by which writes of an earlier holder are refused.
  */
 export class Subscriber<E extends TopicEvent> implements Subscription {
@@ -130,26 +121,19 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
 
   /** The session that holds the subscriber's lock; null when stopped while on standby. */
   async #becomeActive(signal: AbortSignal): Promise<Session | null> {
-    const { url, name, partition } = this.#options
-    const client = await connectClient(url, `storefront-${name}`, signal)
-    // On standby, `stop` must not wait for a server that does not answer.
-    const abandon = () => abandonClient(client)
-    signal.addEventListener('abort', abandon)
+    const { sessions, name, partition, options } = this.#options
+    const locks = sessions.join()
     try {
       while (!signal.aborted) {
-        const { rows } = await client.query<{ locked: boolean }>('select pg_try_advisory_lock(hashtextextended($1, 0)) as locked', [
-          subscriberLockKey(name),
-        ])
-        if (rows[0]?.locked) return await Session.open(client, name, partition.name, this.#options.options.lastSequence === undefined)
+        if (await locks.tryLock(name, signal)) return await Session.open(locks, name, partition.name, options.lastSequence === undefined)
         this.#state = 'standby'
         await delay(STANDBY_RETRY_MS, undefined, { signal }).catch(() => {})
       }
     } catch (error) {
-      abandon()
+      await locks.leave(name)
       throw error
-    } finally {
-      signal.removeEventListener('abort', abandon)
     }
+    await locks.leave(name)
     return null
   }
 
@@ -157,7 +141,7 @@ export class Subscriber<E extends TopicEvent> implements Subscription {
     const { handler, options, pool, openSource } = this.#options
     const signal = AbortSignal.any([stopping, session.lost])
     const fence: Fence = { check: (tx) => session.checkFence(tx ?? pool) }
-    const source = await openSource(session.client, await (options.lastSequence?.() ?? session.position))
+    const source = await openSource(await session.locks.client, await (options.lastSequence?.() ?? session.position))
     try {
       while (!signal.aborted) {
         const stored = await source.next(signal)
@@ -196,45 +180,44 @@ class SessionLost extends Error {
   }
 }
 
-/** The connection that holds a subscriber's lock, kept alive by a ping, and its fencing number. */
+/** A subscriber's turn as the active one: its lock and its fencing number. */
 class Session {
   readonly #name: string
   readonly #fence: number
-  readonly #lost = new AbortController()
-  readonly #endPings: () => void
-  readonly client: pg.Client
+  readonly #fencedOut = new AbortController()
+  readonly locks: LockSession
   /** The subscriber's position when this process became active. */
   readonly position: number
   /** Aborts when the lock may be gone. */
-  readonly lost = this.#lost.signal
+  readonly lost: AbortSignal
 
-  private constructor(client: pg.Client, name: string, fence: number, position: number) {
-    this.client = client
+  private constructor(locks: LockSession, name: string, fence: number, position: number) {
+    this.locks = locks
     this.#name = name
     this.#fence = fence
     this.position = position
-    client.on('end', () => this.#lost.abort())
-    this.#endPings = every(PING_MS, () => this.#ping())
+    this.lost = AbortSignal.any([locks.lost, this.#fencedOut.signal])
   }
 
-  static async open(client: pg.Client, name: string, partition: string, keepsPosition: boolean): Promise<Session> {
-    await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
+  static async open(locks: LockSession, name: string, partition: string, keepsPosition: boolean): Promise<Session> {
+    const client = await locks.client
     const { rows } = await client.query<{ fence: number; sequence: number | null }>(
       `insert into topic_subscribers as subscriber (name, sequence, fence, partition) values ($1, $2, 1, $3)
       on conflict (name) do update set fence = subscriber.fence + 1
       returning fence, sequence`,
       [name, keepsPosition ? 0 : null, partition],
     )
-    return new Session(client, name, rows[0]?.fence ?? Number.NaN, rows[0]?.sequence ?? 0)
+    return new Session(locks, name, rows[0]?.fence ?? Number.NaN, rows[0]?.sequence ?? 0)
   }
 
   async savePosition(sequence: number): Promise<void> {
-    const { rowCount } = await this.client.query('update topic_subscribers set sequence = $3 where name = $1 and fence = $2', [
+    const client = await this.locks.client
+    const { rowCount } = await client.query('update topic_subscribers set sequence = $3 where name = $1 and fence = $2', [
       this.#name,
       this.#fence,
       sequence,
     ])
-    if (rowCount !== 1) throw this.#fencedOut()
+    if (rowCount !== 1) throw this.#becomeFencedOut()
   }
 
   async checkFence(db: Pick<pg.ClientBase, 'query'>): Promise<void> {
@@ -246,27 +229,15 @@ class Session {
       for share`,
       [this.#name, this.#fence],
     )
-    if (rowCount !== 1) throw this.#fencedOut()
+    if (rowCount !== 1) throw this.#becomeFencedOut()
   }
 
-  async close(): Promise<void> {
-    this.#endPings()
-    // Without the timeout this would wait forever for a server that is cut off.
-    await withinMs(
-      SESSION_TIMEOUT_MS,
-      this.client.end().catch(() => {}),
-      null,
-    )
-    abandonClient(this.client)
+  close(): Promise<void> {
+    return this.locks.leave(this.#name)
   }
 
-  #ping(): void {
-    const lose = () => this.#lost.abort()
-    withinMs(SESSION_TIMEOUT_MS, this.client.query('select 1'), null).then((answer) => answer ?? lose(), lose)
-  }
-
-  #fencedOut(): FencedOut {
-    this.#lost.abort()
+  #becomeFencedOut(): FencedOut {
+    this.#fencedOut.abort()
     return new FencedOut(`another process has taken over the subscriber ${this.#name}`)
   }
 }

@@ -26,7 +26,7 @@ import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
 // A post that waits for its answer costs a socket. Half of the places is left to endpoints that are known to be well.
-const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 }, pollSeconds: 2 }
+const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
 const PATIENCE_MS = 3 * 86_400_000
 const GONE = 410
 // The statuses whose `Retry-After` counts: too many requests, and unavailable.

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type pg from 'pg'
 import { connectClient } from '../../db/pool.ts'
-import { subscriberLockKey } from '../../topic/subscriber.ts'
+import { subscriberLockKey } from '../../topic/lock-session.ts'
 
 const RETRY_MS = 200
 

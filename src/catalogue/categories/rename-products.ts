@@ -9,7 +9,7 @@ import { shareTree } from './category.ts'
 /** Products of one transaction, which are locked until it ends: as many as are changed in about `BATCH_MS`. */
 const BATCH_SIZE = { first: 50, least: 10, most: 500 }
 const BATCH_MS = 250
-const POLL_MS = 2_000
+const POLL_MS = 5_000
 /** Between two walks: products that another transaction had locked wait for the next one. */
 const PAUSE_MS = 250
 

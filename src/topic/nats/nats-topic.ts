@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { Pool } from '../../db/pool.ts'
 import type { PublishedEvent } from '../delivery-log.ts'
+import { LockSessions } from '../lock-session.ts'
 import { SourceStalled, Subscriber } from '../subscriber.ts'
 import type {
   MessageHandler,
@@ -31,6 +32,7 @@ export interface NatsTopicOptions {
   /** For the subscribers' locks and positions, and the topic's epochs. */
   pool: Pool
   url: string
+  sessions?: LockSessions
   logger: Logger
   /** Called with the events that `publish` has stored or found stored. */
   onStored?: (events: PublishedEvent[]) => void
@@ -50,6 +52,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   readonly #options: NatsTopicOptions
   readonly #name: string
   readonly #client: NatsClient
+  readonly #sessions: LockSessions
   #opening: Promise<OpenTopic<E>> | null = null
   /** Settles when every publish has ended: they run one after the other. */
   #publishing: Promise<unknown> = Promise.resolve()
@@ -58,6 +61,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
     this.partition = partition
     this.#options = options
     this.#name = options.name ?? partition.name
+    this.#sessions = options.sessions ?? new LockSessions(options.url)
     this.#client = new NatsClient(options.nats, 'storefront', options.logger)
   }
 
@@ -104,10 +108,10 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
   }
 
   subscribe(name: string, handler: MessageHandler<E>, options: SubscribeOptions = {}): Subscription {
-    const { pool, url, logger } = this.#options
+    const { pool, logger } = this.#options
     return new Subscriber({
       pool,
-      url,
+      sessions: this.#sessions,
       logger,
       name,
       partition: this.partition,

@@ -7,14 +7,15 @@ import { identifier, type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { OperatorError } from '../../errors.ts'
 import { WakeSignal } from '../../wake-signal.ts'
+import { LockSessions } from '../lock-session.ts'
 import { type MessageSource, Subscriber } from '../subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition } from '../topic.ts'
 
 const BATCH_SIZE = 1_000
 /** Of a batch, as the table stores it: compressed. A thousand events of products in thirty languages would be a gigabyte of memory. */
 const BATCH_BYTES = 4 * 1024 * 1024
-/** Notifications wake a subscriber, on the connection that it pings; this interval bounds the delay when one is lost all the same. */
-const POLL_MS = 5_000
+/** Notifications wake a subscriber, in a session that is pinged; this interval bounds the delay when one is lost all the same. */
+const POLL_MS = 30_000
 
 /** The store's topic has been moved to a broker. */
 export class TopicMoved extends OperatorError {
@@ -23,9 +24,11 @@ export class TopicMoved extends OperatorError {
 
 export interface PostgresTopicOptions {
   pool: Pool
-  /** Address of the same database, for the subscribers' own connections. */
+  /** Address of the same database. */
   url: string
   logger: Logger
+  /** Of all subscribers in this process; the partition's own when missing. */
+  sessions?: LockSessions
 }
 
 /** Where a partition is: its table, that of its epochs at a broker, the key of its publishers' lock, and the channel of its notifications. */
@@ -57,7 +60,7 @@ const PLACES: Readonly<Record<TopicPartition<TopicEvent>['name'], Place>> = {
 /** A partition of the topic as an append-only table in the store's database: as durable as the orders, without a broker. */
 export function createPostgresTopic<E extends TopicEvent>(
   partition: TopicPartition<E>,
-  { pool, url, logger }: PostgresTopicOptions,
+  { pool, url, logger, sessions = new LockSessions(url) }: PostgresTopicOptions,
 ): Topic<E> {
   const place = PLACES[partition.name]
   const openSource = (session: pg.Client, after: number) => readFrom(place, session, after)
@@ -76,7 +79,7 @@ export function createPostgresTopic<E extends TopicEvent>(
       return rows[0]?.sequence ?? 0
     },
     read: (after, limit) => readMessages(place, pool, after, limit),
-    subscribe: (name, handler, options = {}) => new Subscriber({ pool, url, logger, name, partition, handler, options, openSource }),
+    subscribe: (name, handler, options = {}) => new Subscriber({ pool, sessions, logger, name, partition, handler, options, openSource }),
   }
 }
 
@@ -123,7 +126,10 @@ async function readMessages({ table }: Place, db: Queryable, after: number, limi
 /** Reads the table after a position, woken by the publishers' notifications. */
 async function readFrom(place: Place, session: pg.Client, after: number): Promise<MessageSource> {
   const wakeSignal = new WakeSignal()
-  session.on('notification', wakeSignal.notify)
+  const onNotification = ({ channel }: pg.Notification) => {
+    if (channel === place.channel) wakeSignal.notify()
+  }
+  session.on('notification', onNotification)
   await session.query(sql`listen ${identifier(place.channel)}`)
   let position = after
   // The first read does not wait: a subscriber that has failed is healthy once it returns.
@@ -138,7 +144,7 @@ async function readFrom(place: Place, session: pg.Client, after: number): Promis
       return messages
     },
     async close() {
-      session.off('notification', wakeSignal.notify)
+      session.off('notification', onNotification)
     },
   }
 }
