@@ -15,6 +15,7 @@ export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/orders/placing/deferred-orders.ts: this.#workOnContended': 'placing an order alone returns its error',
   'src/orders/placing/locked-rows.ts: this.#watch': 'each turn is in a try that catches everything',
   'src/orders/placing/order-batcher.ts: this.#work': 'a batch answers its orders with every error; the rest is memory',
+  'src/topic/lock-session.ts: this.#orLose': 'it waits for a promise that takes the failure as an answer',
   'src/topic/nats/messages.ts: this.#readNewest': 'all of it is in a try that catches everything',
 }
 
