@@ -46,6 +46,10 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
     rooms: ['console/page'],
     reason: 'The page is served the one list of scopes under this name; the program imports http/scopes.ts.',
   },
+  {
+    ...{ name: '#order-status', rooms: ['console/page'] },
+    reason: 'The page is served the rules of order statuses under this name; the program imports orders/order-status.ts.',
+  },
   { name: '@simplewebauthn/server', rooms: ['auth'], reason: 'Passkeys are factors of accounts; it is loaded at their first use.' },
   { name: 'nodemailer', rooms: ['mail'], reason: 'A mail is sent by a Mailer.' },
   { name: 'openid-client', rooms: ['auth'], reason: 'Only accounts know the providers of sign-ins.' },

@@ -2,18 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { recordProductEvents } from '../src/catalogue/product-events.ts'
 import type { Pool } from '../src/db/pool.ts'
 import { inTransaction } from '../src/db/transaction.ts'
+import { allowedTransitions, type OrderStatus } from '../src/orders/order-status.ts'
 import { retryUntil } from '../test/eventually.ts'
 
 const PRODUCTS = 5
 const STOCK = 1_000_000
 /** Longer than a database is unavailable. */
 const PATIENCE_MS = 180_000
-const NEXT: Record<string, string[]> = {
-  pending: ['confirmed', 'cancelled'],
-  confirmed: ['shipped', 'cancelled'],
-  shipped: ['delivered', 'returned'],
-  delivered: ['returned'],
-}
 
 /** A line of an order, at the price that every product has. */
 function lampLine(product_id: string, quantity: number) {
@@ -33,7 +28,7 @@ export class Shop {
   readonly #pool: Pool
   readonly #random: () => number
   readonly #products: string[] = []
-  readonly #open: { id: string; status: string; items: { product_id: string; quantity: number }[] }[] = []
+  readonly #open: { id: string; status: OrderStatus; items: { product_id: string; quantity: number }[] }[] = []
   /** The newest acknowledged version of each order. */
   readonly acknowledged = new Map<string, number>()
   readonly initialStock = new Map<string, number>()
@@ -123,8 +118,8 @@ export class Shop {
 
   async #move(): Promise<void> {
     const order = this.#pick(this.#open)
-    const targets = NEXT[order.status]
-    if (targets === undefined) return
+    const targets = allowedTransitions(order.status)
+    if (targets.length === 0) return
     const to = this.#pick(targets)
     const at = new Date()
     const change = [{ status: to, at: at.toISOString(), actor: { type: 'admin', id: null }, reason: null }]

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { ORDER_STATUSES, pathTo } from '../src/orders/order-status.ts'
 import { eventually } from '../test/eventually.ts'
 import type { Contract } from './contract.ts'
 import type { FuzzedStore } from './fuzzed-store.ts'
@@ -12,7 +13,6 @@ const PRODUCTS = 8
 const CATEGORIES = 3
 const ORDERS = 6
 const ATTEMPTS = 10
-const MOVES: (string | null)[] = [null, 'cancelled', 'confirmed', 'shipped']
 
 /** Keeps data for requests: accounts with a session, products with stock, categories, orders in several states. */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
@@ -83,9 +83,8 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
     await addProduct(admin)
     const productId = known.products.at(-1)?.id
     const order = (await call('POST /orders', customer, { items: [{ product_id: productId, quantity: 1 }] })) as { id: string }
-    const to = MOVES[++turn % MOVES.length] ?? null
-    if (to === 'shipped') await call('POST /admin/orders/{id}/transitions', admin, { to: 'confirmed' }, order.id)
-    if (to !== null) await call('POST /admin/orders/{id}/transitions', admin, { to }, order.id)
+    const [, ...moves] = pathTo(ORDER_STATUSES[++turn % ORDER_STATUSES.length] ?? 'pending')
+    for (const to of moves) await call('POST /admin/orders/{id}/transitions', admin, { to }, order.id)
   }
 
   async function stockUp(): Promise<void> {

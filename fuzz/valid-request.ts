@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { ORDER_STATUSES } from '../src/orders/order-status.ts'
 import type { Operation, Schema } from './contract.ts'
 import type { Judge } from './judge.ts'
 import type { Account, Known, Resource } from './known.ts'
@@ -128,7 +129,7 @@ function lineOf({ path }: Operation, known: Known): fc.Arbitrary<unknown> {
   }
   const orderIds = known.orders.length === 0 ? fc.uuid() : fc.constantFrom(...known.orders.map(({ id }) => id))
   return fc.record(
-    { order_id: orderIds, to: fc.constantFrom('confirmed', 'shipped', 'delivered', 'cancelled', 'returned'), reason: text(1, 40) },
+    { order_id: orderIds, to: fc.constantFrom(...ORDER_STATUSES.slice(1)), reason: text(1, 40) },
     { requiredKeys: ['order_id', 'to'], noNullPrototype: true },
   )
 }

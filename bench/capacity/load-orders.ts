@@ -1,4 +1,5 @@
 import type { Pool } from '../../src/db/pool.ts'
+import { pathTo } from '../../src/orders/order-status.ts'
 
 const AT_ONCE = 250_000
 const MONTHS = 36
@@ -18,7 +19,7 @@ export async function loadOrders(pool: Pool, count: number, customers: number): 
     where indrelid = 'orders'::regclass and not exists (select 1 from pg_constraint where conindid = indexrelid)`,
   )
   const history = JSON.stringify(
-    ['pending', 'confirmed', 'shipped', 'delivered'].map((status) => ({
+    pathTo('delivered').map((status) => ({
       status,
       at: 'TIME',
       reason: null,

@@ -1,3 +1,4 @@
+import { ORDER_STATUSES } from '../../src/orders/order-status.ts'
 import { customerId, LARGE_SHOP, productId } from '../../test/large-shop.ts'
 import { PASSWORD } from '../rig/shop.ts'
 
@@ -189,12 +190,7 @@ export const WORKS: readonly Work[] = [
   },
   {
     name: "operators' orders by status, also in an old period",
-    calls: orders(
-      ['pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'].flatMap((status) => [
-        `status=${status}`,
-        `status=${status}&to=${OLD}`,
-      ]),
-    ),
+    calls: orders(ORDER_STATUSES.flatMap((status) => [`status=${status}`, `status=${status}&to=${OLD}`])),
     shouldBe: 'constant',
   },
   {

@@ -20,7 +20,16 @@ test('the page runs scripts of this store only, and is in no frame', async () =>
 test('serves each module without its types, and 304 while it is unchanged', async () => {
   const modules = readdirSync(new URL('page/', import.meta.url)).filter((name) => name.endsWith('.ts'))
   assert.ok(modules.includes('main.ts'))
-  for (const name of [...modules, 'currency.ts', 'scopes.ts', 'spreadsheet-guard.ts', 'uplot.js', 'uplot.css', 'console.css']) {
+  for (const name of [
+    ...modules,
+    'currency.ts',
+    'order-status.ts',
+    'scopes.ts',
+    'spreadsheet-guard.ts',
+    'uplot.js',
+    'uplot.css',
+    'console.css',
+  ]) {
     const answer = await store.server.inject(`/console/${name}`)
     assert.equal(answer.statusCode, 200, name)
     assert.doesNotMatch(gunzipSync(answer.rawPayload).toString(), /^import type|^interface/m, name)

@@ -15,6 +15,7 @@ const FOLDER = new URL('page/', import.meta.url)
 /** The name in the page's addresses, and the file. */
 const SHARED_FILES = new Map<string, URL | string>([
   ['currency.ts', new URL('../currency.ts', import.meta.url)],
+  ['order-status.ts', new URL('../orders/order-status.ts', import.meta.url)],
   ['scopes.ts', new URL('../http/scopes.ts', import.meta.url)],
   ['spreadsheet-guard.ts', new URL('../spreadsheet-guard.ts', import.meta.url)],
   ['subscribers.ts', new URL('../subscribers.ts', import.meta.url)],

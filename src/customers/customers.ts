@@ -3,6 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { LANGUAGES, type Language } from '../language.ts'
 import { MoneySchema } from '../money.ts'
+import { statusesWhere } from '../orders/order-status.ts'
 import { EXAMPLE_CUSTOMER } from './examples.ts'
 
 /**
@@ -10,6 +11,7 @@ import { EXAMPLE_CUSTOMER } from './examples.ts'
  * there are more. See docs/decisions/0215-sums-of-customers.md.
  */
 export const COUNTED_ORDERS = 1_000
+const SOLD = statusesWhere(({ phase }) => phase !== 'ended')
 
 const Time = Type.String({ format: 'date-time' })
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
@@ -75,12 +77,12 @@ export async function readCustomers(db: Queryable, page: Sql, order: Sql): Promi
         json_agg(json_build_object('amount', amount, 'currency', currency) order by currency) filter (where paid > 0) as totals
       from (
         select currency, count(*) as orders, max(created_at) as last_at,
-          count(*) filter (where place <= ${COUNTED_ORDERS} and status not in ('cancelled', 'returned')) as paid,
+          count(*) filter (where place <= ${COUNTED_ORDERS} and status = any(${SOLD})) as paid,
           sum(total_amount + case
             when status_history @? '$[*].change.amount'
             then (select sum(amount::bigint) from jsonb_path_query(status_history, '$[*].change.amount') as amount)
             else 0
-          end) filter (where place <= ${COUNTED_ORDERS} and status not in ('cancelled', 'returned')) as amount
+          end) filter (where place <= ${COUNTED_ORDERS} and status = any(${SOLD})) as amount
         from (
           select newest.currency, newest.created_at, newest.status, newest.total_amount, newest.status_history,
             row_number() over (order by newest.number desc) as place

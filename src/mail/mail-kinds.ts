@@ -1,3 +1,5 @@
+import type { OrderEventName, PartMove } from '../orders/order-status.ts'
+
 /** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
 export type Block = 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'action' | 'invitation'
 
@@ -15,7 +17,7 @@ export const ORDER_MAILS = {
   part_shipped: ['body', 'lines', 'tracking', 'reason'],
   part_cancelled: ['body', 'lines', 'reason', 'now', 'orderWithoutReason'],
   part_returned: ['body', 'lines', 'reason'],
-} as const satisfies Record<string, Structure>
+} as const satisfies Record<OrderEventName | `part_${PartMove}`, Structure>
 
 const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const

@@ -4,7 +4,7 @@ import { InvalidLine } from '../catalogue/import/imported-product.ts'
 import { readMajorUnits } from '../currency.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '../orders/order-changes.ts'
-import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from '../orders/order-status.ts'
+import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from '../orders/order-status.ts'
 import { type ShippingAddress, ShippingAddressSchema } from '../orders/postal-address.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracking.ts'
 import { findOtherAmount } from '../source-amounts.ts'
@@ -181,7 +181,8 @@ function assertHistory(history: readonly ImportedChange[]): void {
       throw new InvalidLine(`history.${index}: an order that is ${before.status} cannot become ${change.status}`)
     }
     if (change.at < before.at) throw new InvalidLine(`history.${index}.at is before the change before it`)
-    if (change.tracking !== undefined && change.status !== 'shipped') throw new InvalidLine(`history.${index}: only shipped has tracking`)
+    if (change.tracking !== undefined && ruleOf(change.status).moves !== 'shipped')
+      throw new InvalidLine(`history.${index}: only shipped has tracking`)
   }
 }
 

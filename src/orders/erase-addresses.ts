@@ -1,6 +1,7 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { statusesWhere } from './order-status.ts'
 
 const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
@@ -57,7 +58,7 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
       select id
       from orders
       where user_id = ${userId} and ${HAS_PERSONAL_DATA}
-        and status not in ('pending', 'confirmed') and updated_at < ${cutoff(retainDays, now)}
+        and status <> all (${statusesWhere(({ phase }) => phase === 'open')}) and updated_at < ${cutoff(retainDays, now)}
       order by id
       limit ${ORDERS_AT_ONCE}
       for update

@@ -1,6 +1,6 @@
 import { isDate, isTime, isTimeOfSomeForm } from '../event-time.ts'
 import { ORDER_EVENT_TYPES, type OrderRecord } from './events.ts'
-import { ORDER_STATUSES } from './order-status.ts'
+import { isStatus } from './order-status.ts'
 
 /**
  * Why no event can be made of a row that something other than the store has written, null when one can. Looks at what subscribers rely
@@ -62,10 +62,6 @@ function isVersion(value: unknown): boolean {
 
 function isText(value: unknown): boolean {
   return typeof value === 'string' && value.isWellFormed()
-}
-
-function isStatus(value: unknown): boolean {
-  return (ORDER_STATUSES as readonly unknown[]).includes(value)
 }
 
 function isOrderItem(value: unknown): boolean {

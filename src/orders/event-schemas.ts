@@ -4,7 +4,7 @@ import { UUID_PATTERN } from './event-defects.ts'
 import { orderEventType, UPDATED } from './events.ts'
 import { OrderSchema, OrderStatusSchema } from './order.ts'
 import { PaymentSchema } from './order-changes.ts'
-import { allowedTransitions, ORDER_STATUSES, type OrderStatus } from './order-status.ts'
+import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from './order-status.ts'
 
 /**
  * The JSON Schema (draft-07) of each order event, by event type. They allow properties that they do not name, at every depth: events grow,
@@ -68,5 +68,6 @@ function previousStatus(status: OrderStatus | null): TSchema {
 
 /** When all that was shipped has come back, cancelling the rest ends the order as returned. */
 function leadsByParts(previous: OrderStatus, status: OrderStatus): boolean {
-  return previous === 'confirmed' && status === 'returned'
+  const { phase, parts } = ruleOf(previous)
+  return phase === 'open' && parts.includes('returned') && ruleOf(status).moves === 'returned'
 }

@@ -2,7 +2,7 @@ import type { Attributes } from '../attributes.ts'
 import type { OrderItem, StatusChange } from './order.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
 import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
-import { type OrderStatus, versionOf } from './order-status.ts'
+import { ORDER_STATUSES, type OrderEventName, type OrderStatus, ruleOf, versionOf } from './order-status.ts'
 import type { ShippingAddress } from './postal-address.ts'
 
 /** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
@@ -46,30 +46,18 @@ export const ORDER_COLUMNS = Object.keys({
   updated_at: true,
 } satisfies Record<keyof OrderRecord, true>) as (keyof OrderRecord)[]
 
-const EVENT_NAMES = {
-  pending: 'created',
-  confirmed: 'confirmed',
-  shipped: 'shipped',
-  delivered: 'delivered',
-  cancelled: 'cancelled',
-  returned: 'returned',
-} as const satisfies Record<OrderStatus, string>
-
 /** Of a change that leaves the status as it is. */
 export const UPDATED = 'storefront.order.updated'
 
-export type OrderEventType = `storefront.order.${(typeof EVENT_NAMES)[OrderStatus]}` | typeof UPDATED
+export type OrderEventType = `storefront.order.${OrderEventName}` | typeof UPDATED
 
 /** The type of the event for a move to `status`. */
 export function orderEventType(status: OrderStatus): OrderEventType {
-  return `storefront.order.${EVENT_NAMES[status]}`
+  return `storefront.order.${ruleOf(status).event}`
 }
 
 /** Every type of order event. */
-export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [
-  ...Object.values(EVENT_NAMES).map((name) => `storefront.order.${name}` as const),
-  UPDATED,
-]
+export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [...ORDER_STATUSES.map(orderEventType), UPDATED]
 
 /** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {

@@ -1,3 +1,5 @@
+import { allowedTransitions } from './order-status.ts'
+
 /** Bodies that the OpenAPI document shows. A test checks each against its schema. */
 
 const PRICE = { amount: 1_290, currency: 'EUR' }
@@ -19,7 +21,7 @@ export const EXAMPLE_ORDER = {
   id: '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55',
   number: '100042',
   status: 'pending',
-  allowed_transitions: ['confirmed', 'cancelled'],
+  allowed_transitions: allowedTransitions('pending'),
   items: [{ product_id: PRODUCT_ID, sku: 'MUG-BLUE', name: 'Blue mug', category: 'Kitchen', unit_price: PRICE, quantity: 2, total: TOTAL }],
   total: TOTAL,
   client_reference: EXAMPLE_NEW_ORDER.client_reference,

@@ -1,7 +1,7 @@
 import type { Money } from '../money.ts'
 import type { Adjustment, HistoryEntry, LineQuantity, Parcel, Payment } from './order-changes.ts'
 import { adjustmentsOf, paymentOf } from './order-charges.ts'
-import { allowedTransitions, type OrderStatus, versionOf } from './order-status.ts'
+import { allowedTransitions, type OrderStatus, type PartMove, ruleOf, versionOf } from './order-status.ts'
 
 /** What is needed of a line as it was placed. */
 interface PlacedLine {
@@ -78,10 +78,6 @@ export function hasPartMoves(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change !== undefined && 'lines' in change)
 }
 
-/** How pieces move: open ones are shipped or cancelled, shipped ones are returned. */
-export type PartMove = 'shipped' | 'cancelled' | 'returned'
-
-const MOVED_BY_STATUS: Partial<Record<OrderStatus, PartMove>> = { shipped: 'shipped', cancelled: 'cancelled', returned: 'returned' }
 const MOVED_BY_CHANGE: Record<string, PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
 /** How the entry at `index` moves pieces, null when it moves none. Pure. */
@@ -89,7 +85,7 @@ export function partsMovedBy(history: readonly HistoryEntry[], index: number): P
   const entry = history[index]
   if (entry === undefined) return null
   if (entry.change !== undefined) return MOVED_BY_CHANGE[entry.change.type] ?? null
-  return entry.status === history[index - 1]?.status ? null : (MOVED_BY_STATUS[entry.status] ?? null)
+  return entry.status === history[index - 1]?.status ? null : ruleOf(entry.status).moves
 }
 
 /** The pieces of a line that a move can take. Pure. */
@@ -155,7 +151,7 @@ export function itemsWith<Line extends object>(
 /** The statuses that the order may be moved to as a whole: one of which a part was shipped cannot be cancelled as a whole. Pure. */
 export function transitionsOf(status: OrderStatus, lines: readonly LineState[]): readonly OrderStatus[] {
   const allowed = allowedTransitions(status)
-  return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => to !== 'cancelled') : allowed
+  return lines.some(({ shipped }) => shipped > 0) ? allowed.filter((to) => ruleOf(to).moves !== 'cancelled') : allowed
 }
 
 function toParcel(entry: HistoryEntry, index: number, lines: readonly LineQuantity[]): Parcel {

@@ -10,11 +10,10 @@ import {
   movablePieces,
   movePieces,
   orderStateOf,
-  type PartMove,
   partsMovedBy,
   transitionsOf,
 } from './order-state.ts'
-import { allowedTransitions, assertTransition, type OrderStatus } from './order-status.ts'
+import { allowedTransitions, type OrderStatus, type PartMove, ruleOf } from './order-status.ts'
 import { assertTotalAfter } from './plan-charge.ts'
 import type { Tracking } from './tracking.ts'
 
@@ -34,16 +33,7 @@ export interface PlannedChange {
   isBySize: boolean
 }
 
-const MOVES: Record<RequestedChange['type'], { move: PartMove; of: readonly OrderStatus[] }> = {
-  shipped: { move: 'shipped', of: ['confirmed'] },
-  lines_cancelled: { move: 'cancelled', of: ['pending', 'confirmed'] },
-  returned: { move: 'returned', of: ['confirmed', 'shipped', 'delivered'] },
-}
-const CHANGE_BY_STATUS: Partial<Record<OrderStatus, RequestedChange['type']>> = {
-  shipped: 'shipped',
-  cancelled: 'lines_cancelled',
-  returned: 'returned',
-}
+const MOVES: Record<RequestedChange['type'], PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
 /**
  * A move of the whole order: of every piece that can make it. While all pieces were moved together the history needs no more than the status.
@@ -57,11 +47,12 @@ export function planTransition(
   const allowed = transitionsOf(order.status, stateOf(order).lines)
   if (!allowed.includes(to) && allowedTransitions(order.status).includes(to)) throw refuseWholeCancellation(order, actor, allowed)
   assertTransition(order.status, to, allowed)
-  const type = CHANGE_BY_STATUS[to]
-  if (type !== undefined && hasPartMoves(order.statusHistory)) {
-    return planChange(order, type === 'returned' ? { type, lines: null, restock } : { type, lines: null })
+  const { moves } = ruleOf(to)
+  if (moves !== null && hasPartMoves(order.statusHistory)) {
+    if (moves === 'returned') return planChange(order, { type: moves, lines: null, restock })
+    return planChange(order, { type: moves === 'cancelled' ? 'lines_cancelled' : moves, lines: null })
   }
-  const goesBack = to === 'cancelled' || (to === 'returned' && restock) ? order.items : []
+  const goesBack = moves === 'cancelled' || (moves === 'returned' && restock) ? order.items : []
   return { to, change: undefined, goesBack, isBySize: false }
 }
 
@@ -69,9 +60,9 @@ export function planTransition(
 export function planChange(order: Order, requested: RequestedChange): PlannedChange {
   const { items } = order
   const { lines } = stateOf(order)
-  const { move, of } = MOVES[requested.type]
+  const move = MOVES[requested.type]
   const all = movablePieces(items, lines, move)
-  if (!of.includes(order.status) || all.length === 0) throw refuseChange(order, move, lines)
+  if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
   const pieces = requested.lines === null ? all : toPieces(order, requested.lines, all)
   // What takes the rest is always possible: there are few of those.
   const isBySize = countPieces(pieces) < countPieces(all)
@@ -97,6 +88,14 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   }
 }
 
+/** Throws `illegal_transition`, naming the moves that are allowed, unless `from` may move to `to`. Pure. */
+export function assertTransition(from: OrderStatus, to: OrderStatus, allowed = allowedTransitions(from)): void {
+  if (allowed.includes(to)) return
+  throw new AppError('illegal_transition', `An order that is ${from} cannot become ${to}.`, {
+    members: { current_status: from, allowed_transitions: allowed },
+  })
+}
+
 function countPieces(lines: readonly LineQuantity[]): number {
   return lines.reduce((sum, { quantity }) => sum + quantity, 0)
 }
@@ -107,7 +106,7 @@ function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderSta
   if (count('shipped') > 0) return status
   if (!lines.some(({ shipped }) => shipped > 0)) return 'cancelled'
   if (count('returned') === 0) return 'returned'
-  return status === 'delivered' ? 'delivered' : 'shipped'
+  return ruleOf(status).phase === 'open' ? 'shipped' : status
 }
 
 /** One entry a product, in the order of the lines of the order, so that two requests of the same pieces are equal. */
@@ -152,7 +151,7 @@ function refuseChange({ status }: Order, move: PartMove, lines: readonly LineSta
  */
 export function isChangeMade(order: Order, requested: RequestedChange, reference: string, tracking: Tracking | null): boolean {
   const { items, total, statusHistory } = order
-  const { move } = MOVES[requested.type]
+  const move = MOVES[requested.type]
   const index = statusHistory.findIndex((entry, at) => entry.reference === reference && partsMovedBy(statusHistory, at) === move)
   const entry = statusHistory[index]
   if (entry === undefined) return false

@@ -4,16 +4,13 @@ import { assertFewChanges } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
 import type { Adjustment, AdjustmentKind, OrderChange, PaymentChange } from './order-changes.ts'
 import { isPaymentKnown } from './order-charges.ts'
-import type { OrderStatus } from './order-status.ts'
+import { ruleOf } from './order-status.ts'
 
 /** A requested change of what is charged for an order, or of how it is paid. Its status stays. */
 export type RequestedCharge =
   | { type: 'adjusted'; kind: AdjustmentKind; label: string; amount: number; currency: string }
   | { type: 'adjustment_voided'; adjustment: number }
   | PaymentChange
-
-/** After its end an order is only paid or paid back. */
-const ADJUSTABLE: readonly OrderStatus[] = ['pending', 'confirmed', 'shipped', 'delivered']
 
 /**
  * The entry for the history. Throws `illegal_transition`, `mixed_currencies`, `not_found` for an unknown adjustment, `total_negative`,
@@ -59,7 +56,8 @@ function voidAdjustment(order: Order, version: number) {
 }
 
 function assertAdjustable({ status }: Order): void {
-  if (ADJUSTABLE.includes(status)) return
+  // After its end an order is only paid or paid back.
+  if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },
   })

@@ -11,6 +11,7 @@ import { EXAMPLE_TRANSITION } from './examples.ts'
 import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
+import { type OrderStatus, ruleOf } from './order-status.ts'
 import { splitBody } from './placing/body-lines.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
@@ -130,8 +131,8 @@ export function readTransition(transition: Static<typeof Transition>): Required<
 }
 
 /** Throws `invalid_body` for `restock` of goods that are not returned. */
-function assertRestock(to: string, restock: boolean): void {
-  if (!restock || to === 'returned') return
+function assertRestock(to: OrderStatus, restock: boolean): void {
+  if (!restock || ruleOf(to).moves === 'returned') return
   throw new AppError('invalid_body', 'The body is not acceptable.', {
     errors: [{ pointer: '#/restock', detail: 'is for goods that are returned' }],
   })
@@ -202,9 +203,9 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
 }
 
 /** Throws `invalid_body` for tracking of an order that is not shipped, or for a URL that is not http or https. */
-export function assertTracking(to: string, tracking: Tracking | null): void {
+export function assertTracking(to: OrderStatus, tracking: Tracking | null): void {
   if (tracking === null) return
-  if (to !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')
+  if (ruleOf(to).moves !== 'shipped') throw refuse('#/tracking', 'is for orders that are shipped')
   if (tracking.url !== undefined && !isWebAddress(tracking.url)) throw refuse('#/tracking/url', 'must be an absolute http or https URL')
 }
 

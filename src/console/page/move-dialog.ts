@@ -1,3 +1,4 @@
+import { ruleOf } from '#order-status'
 import type { Schemas } from './api.ts'
 import { openFormDialog } from './dialog.ts'
 import { causeFields, readMoveDetails, restockField, trackingFields } from './move-fields.ts'
@@ -17,11 +18,12 @@ export interface MoveDialogOptions {
 
 /** Asks for what belongs to a move, and makes it. */
 export function openMoveDialog({ title, to, hasTracking, signal, onMove }: MoveDialogOptions, ...children: Node[]): void {
+  const { moves } = ruleOf(to)
   openFormDialog(
     { title, submit: `Move to ${to}`, signal, onSubmit: (data) => onMove({ to, ...readMoveDetails(data) }) },
-    ...(to === 'shipped' && hasTracking ? trackingFields() : []),
+    ...(moves === 'shipped' && hasTracking ? trackingFields() : []),
     ...causeFields(),
-    to === 'returned' ? restockField() : null,
+    moves === 'returned' ? restockField() : null,
     ...children,
   )
 }

@@ -1,4 +1,5 @@
 import { minorDigits, parseMajorUnits } from '#currency'
+import { ruleOf } from '#order-status'
 import { call, pathOf, type Schemas } from './api.ts'
 import { amountText, button, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
 import { choice, explainError, field, sendForm } from './form.ts'
@@ -10,8 +11,6 @@ import type { ScreenContext } from './screen.ts'
 type Order = Schemas['AdminOrder']
 type Kind = Schemas['NewAdjustment']['kind']
 
-/** After its end an order is only paid or paid back. */
-const ADJUSTABLE: readonly Order['status'][] = ['pending', 'confirmed', 'shipped', 'delivered']
 const KINDS = ['shipping', 'discount', 'tax', 'fee'] as const satisfies readonly Kind[]
 
 /** What is charged for an order besides its lines and how it is paid; who may change that has the controls for it. */
@@ -71,7 +70,8 @@ export function orderCharges(
   function show(order: Order): void {
     const { adjustments, payment, total, original_total, status } = order
     currency = total.currency
-    const isAdjustable = mayAdjust && ADJUSTABLE.includes(status)
+    // After its end an order is only paid or paid back.
+    const isAdjustable = mayAdjust && ruleOf(status).phase !== 'ended'
     form.hidden = !isAdjustable
     const rows = adjustments.map((each) => [each.label, each.kind, amountText(each.amount), ...(isAdjustable ? [voidButton(each)] : [])])
     const columns = ['Label', 'Kind', { number: 'Amount' }, ...(isAdjustable ? ['Action'] : [])]

@@ -1,7 +1,7 @@
+import { ORDER_STATUSES } from '#order-status'
 import { call, pathOf, type Schemas, withQuery } from './api.ts'
 import { create } from './dom.ts'
 import { choice } from './form.ts'
-import { STATUSES } from './order-parts.ts'
 
 const NAMES = ['number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
 const UUID_PATTERN = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
@@ -18,7 +18,7 @@ export function filterForm(
   { onChange, report }: { onChange: (filters: URLSearchParams) => void; report: (error: unknown) => void },
 ): HTMLElement {
   const given = (name: string) => filters.get(name) ?? ''
-  const status = choice({ name: 'status' }, [['', 'all'], ...STATUSES], given('status'))
+  const status = choice({ name: 'status' }, [['', 'all'], ...ORDER_STATUSES], given('status'))
   const text = (name: string, value: string, size: number) => create('input', { name, value, size, autocomplete: 'off' })
   const time = (name: string) => create('input', { name, type: 'datetime-local', value: toLocalTime(given(name)) })
   const number = Object.assign(text('number', given('number'), 8), {

@@ -4,8 +4,6 @@ import { create, timeElement } from './dom.ts'
 export type AdminOrder = Schemas['AdminOrder']
 export type OrderStatus = Schemas['OrderStatus']
 
-export const STATUSES = ['pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const satisfies readonly OrderStatus[]
-
 /** The address of an order in the console; `filters` are those of the list that it goes back to. */
 export function orderAddress(orderId: string, filters = new URLSearchParams()): string {
   const parameters = new URLSearchParams(filters)

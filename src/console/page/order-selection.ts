@@ -1,9 +1,10 @@
+import { ORDER_STATUSES } from '#order-status'
 import { create, replaceChildren, table } from './dom.ts'
 import { explainError } from './form.ts'
 import type { LoadedOrders } from './loaded-orders.ts'
 import { openMoveDialog } from './move-dialog.ts'
 import { type MoveResult, moveManyOrders } from './move-orders.ts'
-import { type AdminOrder, type OrderStatus, orderAddress, STATUSES } from './order-parts.ts'
+import { type AdminOrder, type OrderStatus, orderAddress } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
 
 type Result = MoveResult & { order: AdminOrder }
@@ -37,7 +38,7 @@ export function selectionBar({ orders, signal, onSelect, onMoved, tell }: Select
     all.checked = list.length > 0 && chosen.length === list.length
     all.indeterminate = chosen.length > 0 && chosen.length < list.length
     text.textContent = chosen.length === 0 ? 'No order is selected.' : `${chosen.length} selected`
-    const options = STATUSES.flatMap((to): [OrderStatus, string][] => {
+    const options = ORDER_STATUSES.flatMap((to): [OrderStatus, string][] => {
       const able = chosen.filter(({ allowed_transitions }) => allowed_transitions.includes(to)).length
       return able === 0 ? [] : [[to, able === chosen.length ? to : `${to} (${able} of ${chosen.length} can)`]]
     })

@@ -1,9 +1,10 @@
+import { type PartMove as Done, ruleOf } from '#order-status'
 import type { Schemas } from './api.ts'
 import { openFormDialog } from './dialog.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
 import { causeFields, readMoveDetails, restockField, trackingFields } from './move-fields.ts'
-import type { AdminOrder, OrderStatus } from './order-parts.ts'
+import type { AdminOrder } from './order-parts.ts'
 
 type Item = Schemas['OrderItem']
 
@@ -13,8 +14,7 @@ export interface PartMove {
   /** The text of the button, and of the title of the dialog. */
   title: string
   /** What the pieces are afterwards. */
-  done: string
-  of: readonly OrderStatus[]
+  done: Done
   /** The pieces of a line that it can take. */
   countLeft(item: Item): number
   /** A parcel has everything that is left, unless some of it is taken out. */
@@ -24,12 +24,11 @@ export interface PartMove {
 const countOpen = ({ quantity, shipped = 0, cancelled = 0 }: Item) => quantity - shipped - cancelled
 
 const PART_MOVES: readonly PartMove[] = [
-  { path: 'shipments', title: 'Ship parcel', done: 'shipped', of: ['confirmed'], countLeft: countOpen, hasAllFirst: true },
+  { path: 'shipments', title: 'Ship parcel', done: 'shipped', countLeft: countOpen, hasAllFirst: true },
   {
     path: 'cancellations',
     title: 'Cancel part',
     done: 'cancelled',
-    of: ['pending', 'confirmed'],
     countLeft: countOpen,
     hasAllFirst: false,
   },
@@ -37,7 +36,6 @@ const PART_MOVES: readonly PartMove[] = [
     path: 'returns',
     title: 'Return part',
     done: 'returned',
-    of: ['confirmed', 'shipped', 'delivered'],
     countLeft: ({ shipped = 0, returned = 0 }) => shipped - returned,
     hasAllFirst: false,
   },
@@ -45,7 +43,7 @@ const PART_MOVES: readonly PartMove[] = [
 
 /** The changes of a part that the order can have now. The store decides it again. */
 export function partMovesOf({ status, items }: AdminOrder): PartMove[] {
-  return PART_MOVES.filter(({ of, countLeft }) => of.includes(status) && items.some((item) => countLeft(item) > 0))
+  return PART_MOVES.filter(({ done, countLeft }) => ruleOf(status).parts.includes(done) && items.some((item) => countLeft(item) > 0))
 }
 
 export interface PartDialogOptions {

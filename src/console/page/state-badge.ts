@@ -1,8 +1,8 @@
+import { isStatus, type OrderStatus, ruleOf } from '#order-status'
 import type { Schemas } from './api.ts'
 import { badge } from './dom.ts'
 
 type State =
-  | Schemas['OrderStatus']
   | Schemas['MailStatus']
   | Schemas['AuditRun']['status']
   | Schemas['Webhook']['state']
@@ -10,12 +10,6 @@ type State =
   | Schemas['ApiKeyState']
 
 const KINDS = {
-  pending: 'waiting',
-  confirmed: 'good',
-  shipped: 'good',
-  delivered: 'good',
-  cancelled: 'bad',
-  returned: 'bad',
   queued: 'waiting',
   sent: 'good',
   failed: 'bad',
@@ -29,9 +23,9 @@ const KINDS = {
   active: 'good',
   expired: 'bad',
   revoked: 'bad',
-} as const satisfies Readonly<Record<State, string>>
+} as const satisfies Readonly<Record<Exclude<State, OrderStatus>, string>>
 
 /** A badge for the state of an order, a mail, a run, a webhook or a key, in the same colour everywhere. */
-export function stateBadge(state: State): HTMLElement {
-  return badge(state, KINDS[state])
+export function stateBadge(state: State | OrderStatus): HTMLElement {
+  return badge(state, isStatus(state) ? ruleOf(state).badge : KINDS[state])
 }

@@ -1,6 +1,7 @@
+import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, roundToMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { type ShopStatus, toHistory, toOrderLine } from './shop-orders.ts'
+import { toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -92,7 +93,7 @@ export async function* convertMedusaOrders(file: string, conversion: Conversion)
   }
 }
 
-function statusOf({ status, payment_status: money, fulfillment_status: goods }: Order): ShopStatus {
+function statusOf({ status, payment_status: money, fulfillment_status: goods }: Order): OrderStatus {
   if (status === 'draft') unmappable('a draft is no order')
   if (status === 'canceled') return 'cancelled'
   if (goods === 'shipped' || goods === 'delivered') return money === 'refunded' ? 'returned' : goods

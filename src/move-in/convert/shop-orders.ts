@@ -1,5 +1,5 @@
 import type { AdjustmentKind } from '../../orders/order-changes.ts'
-import type { OrderStatus } from '../../orders/order-status.ts'
+import { type OrderStatus, pathTo } from '../../orders/order-status.ts'
 import type { Decimal } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
 import { htmlToLine, htmlToText } from './html-text.ts'
@@ -94,21 +94,12 @@ function cutNote(note: string | null | undefined, onCut: () => void): string | n
   return `${text.slice(0, MAX_NOTE - 1).join('')}…`
 }
 
-const PATHS = {
-  pending: ['pending'],
-  confirmed: ['pending', 'confirmed'],
-  shipped: ['pending', 'confirmed', 'shipped'],
-  delivered: ['pending', 'confirmed', 'shipped', 'delivered'],
-  cancelled: ['pending', 'cancelled'],
-  returned: ['pending', 'confirmed', 'shipped', 'returned'],
-} as const satisfies Partial<Record<OrderStatus, readonly OrderStatus[]>>
-export type ShopStatus = keyof typeof PATHS
-type Times = { pending: string } & Partial<Record<ShopStatus, string | null | undefined>>
+type Times = { pending: string } & Partial<Record<OrderStatus, string | null | undefined>>
 
 /** The history that leads to `status`. A time that the export lacks is that of the step before it, and none is before an earlier step. */
-export function toHistory(status: ShopStatus, times: Times, details: Partial<Record<ShopStatus, object>> = {}): object[] {
+export function toHistory(status: OrderStatus, times: Times, details: Partial<Record<OrderStatus, object>> = {}): object[] {
   let at = toTime(times.pending)
-  return PATHS[status].map((step) => {
+  return pathTo(status).map((step) => {
     const time = times[step]
     const known = time ? toTime(time) : at
     if (known > at) at = known

@@ -1,6 +1,7 @@
+import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { addGuest, guestId, type ShopStatus, toHistory, toOrderLine } from './shop-orders.ts'
+import { addGuest, guestId, toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -113,7 +114,7 @@ function readOrders(file: string): AsyncGenerator<Order> {
   return withChildren<Order>(readJsonRecords(file, ORDERS))
 }
 
-function statusOf({ cancelledAt, displayFinancialStatus: money, displayFulfillmentStatus: goods, fulfillments = [] }: Order): ShopStatus {
+function statusOf({ cancelledAt, displayFinancialStatus: money, displayFulfillmentStatus: goods, fulfillments = [] }: Order): OrderStatus {
   const isFulfilled = goods === 'FULFILLED'
   if (cancelledAt || money === 'REFUNDED' || money === 'VOIDED') return isFulfilled ? 'returned' : 'cancelled'
   if (isFulfilled) return fulfillments.length > 0 && fulfillments.every(({ deliveredAt }) => deliveredAt) ? 'delivered' : 'shipped'

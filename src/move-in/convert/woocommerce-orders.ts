@@ -1,7 +1,8 @@
+import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
 import { htmlToLine } from './html-text.ts'
-import { addGuest, guestId, type ShopStatus, toHistory, toOrderLine } from './shop-orders.ts'
+import { addGuest, guestId, toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -59,7 +60,7 @@ const HASHES: ExpectedFile = {
 const nameOf = ({ first_name, last_name }: Person) => htmlToLine(`${first_name ?? ''} ${last_name ?? ''}`)
 
 // https://woocommerce.com/document/managing-orders/order-statuses/
-const STATUSES = new Map<string, ShopStatus>(
+const STATUSES = new Map<string, OrderStatus>(
   Object.entries({
     ...{ pending: 'pending', 'on-hold': 'pending', processing: 'confirmed', completed: 'delivered' },
     ...{ cancelled: 'cancelled', failed: 'cancelled', refunded: 'returned' },

@@ -36,21 +36,8 @@ export async function findPurchases(
 ): Promise<Purchases> {
   const pairs = wanted.flatMap(({ userId, basket }) => basket.lines.map((line) => ({ userId, productId: line.product_id })))
   const { rows } = await tx.query<{ user_id: string; product_id: string; bought: number }>(
-    `select wanted.user_id, wanted.product_id, sum(pieces.quantity)::bigint as bought
-    from (select distinct user_id, product_id from unnest($1::uuid[], $2::uuid[]) as pair (user_id, product_id)) as wanted
-    join orders on orders.user_id = wanted.user_id
-      and orders.status not in ('cancelled', 'returned')
-      and orders.product_ids @> array[wanted.product_id]
-    cross join lateral (
-      select item ->> 'product_id' as product_id, (item ->> 'quantity')::bigint as quantity from json_array_elements(orders.items) as item
-      union all
-      select line ->> 'product_id', -(line ->> 'quantity')::bigint
-      from jsonb_array_elements(orders.status_history) as entry
-      cross join jsonb_array_elements(entry -> 'change' -> 'lines') as line
-      where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned')
-    ) as pieces
-    where pieces.product_id::uuid = wanted.product_id
-    group by wanted.user_id, wanted.product_id`,
+    `select user_id, product_id, purchased_quantity(user_id, product_id) as bought
+    from (select distinct user_id, product_id from unnest($1::uuid[], $2::uuid[]) as pair (user_id, product_id)) as wanted`,
     [pairs.map((pair) => pair.userId), pairs.map((pair) => pair.productId)],
   )
   return new Purchases(limit, new Map(rows.map((row) => [`${row.user_id} ${row.product_id}`, row.bought])))
