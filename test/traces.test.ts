@@ -6,6 +6,7 @@ import { createEncryption } from '../src/auth/store-secret.ts'
 import { ROLES, readConfig } from '../src/config.ts'
 import { createTracing } from '../src/operations/open-telemetry.ts'
 import { SPANS, type SpanDefinition } from '../src/operations/tracing.ts'
+import { QUEUE_SUBSCRIBERS } from '../src/subscribers.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import type { Cleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
@@ -18,6 +19,7 @@ import { startWebhookReceiver } from './webhook-receiver.ts'
 const SENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const OPERATIONS = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
+const ATTEMPTS = QUEUE_SUBSCRIBERS.map(({ name }) => `process ${name}`)
 const NOTE = 'ring twice at Mrs Secret'
 
 /** A store with every role that sends its traces to a receiver, a mail server and an endpoint. */
@@ -42,7 +44,7 @@ async function startTraced(t: Cleanup, env: Record<string, string> = {}, overrid
 /** Waits for the last spans of an order: those of its mail, its webhook and its file of the lake. */
 async function untilTraced({ file }: OtlpReceiver, traceId: string, mails = 1): Promise<ReceivedSpan[]> {
   const isThere = (spans: ReceivedSpan[]) =>
-    ['process email', 'process webhook', 'process orders', 'send orders'].every((name) => {
+    [...ATTEMPTS, 'process orders', 'send orders'].every((name) => {
       return spans.filter((span) => span.name === name).length >= mails
     })
   return eventually(
@@ -80,9 +82,7 @@ for (const protocol of ['http/protobuf', 'http/json']) {
       'client POST below process webhook',
       'client SELECT place_orders below place order',
       'client send mail below process email',
-      'consumer process email below place order',
-      'consumer process orders below place order',
-      'consumer process webhook below place order',
+      ...[...ATTEMPTS, 'process orders'].toSorted().map((name) => `consumer ${name} below place order`),
       'internal place order below POST /orders',
       'producer send orders below place order',
       'server POST /orders below 00f067aa0ba902b7',

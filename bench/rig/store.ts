@@ -66,13 +66,8 @@ export interface Running {
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 const SHOWN_WARNINGS = 5
 const EXPECTED_WARNING = /set EMAIL_VERIFICATION=required/
-const SIGNS_OF_WORK: Record<Role, RegExp> = {
-  api: /^Storefront answers/,
-  stream: /^change stream is active/,
-  email: /^subscriber is active/,
-  lake: /^subscriber is active/,
-  webhook: /^subscriber is active/,
-}
+const SUBSCRIBES = /^subscriber is active/
+const SIGNS_OF_WORK: Partial<Record<Role, RegExp>> = { api: /^Storefront answers/, stream: /^change stream is active/ }
 
 /** PostgreSQL as `npm start` starts it (durable: fsync and synchronous_commit are on) and, for the topic in NATS, one server of it. */
 export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): Promise<Store> {
@@ -166,7 +161,7 @@ async function startProcess(cleanup: Cleanup, role: Role | 'all', dataDir: strin
     printWarnings(role, logFile)
   }
   onCleanup(cleanup, stop)
-  const signs = role === 'all' ? [...new Set(Object.values(SIGNS_OF_WORK))] : [SIGNS_OF_WORK[role]]
+  const signs = role === 'all' ? [...Object.values(SIGNS_OF_WORK), SUBSCRIBES] : [SIGNS_OF_WORK[role] ?? SUBSCRIBES]
   const activeAtMs = await eventually(
     async () => {
       if (child.exitCode !== null) throw new Error(`the process with the role ${role} ended with ${child.exitCode}`)
