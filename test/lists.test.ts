@@ -18,6 +18,9 @@ interface Parameter {
 interface Seeded {
   path: string
   token?: string
+  /** What it sorts by; newest first unless `isAscending`. */
+  sort?: string
+  isAscending?: boolean
   /** A filter that leaves some of the rows, where there are filters. */
   filter?: string
   /** The same list of another owner or parent. */
@@ -95,31 +98,32 @@ await store.pool.query(
 
 /** Every list of the document: with a new one the first test is red until it has a row here. */
 const LISTS: Record<string, Seeded> = {
-  '/products': { path: '/products', filter: 'min_price=1' },
-  '/orders': { path: '/orders', token: ada.token, filter: 'status=pending', other: { path: '/orders', token: bob.token } },
-  '/auth/sessions': { path: '/auth/sessions', token: ada.token, other: { path: '/auth/sessions', token: bob.token } },
-  '/admin/activities': { path: '/admin/activities', token, filter: 'action=createProduct' },
-  '/admin/api-keys': { path: '/admin/api-keys', token },
-  '/admin/operators': { path: '/admin/operators', token: others[0]?.token as string },
-  '/admin/customers': { path: '/admin/customers', token, filter: 'email=a' },
-  '/admin/orders': { path: '/admin/orders', token, filter: 'status=pending' },
-  '/admin/orders/{id}/notes': ofParent((id) => `/admin/orders/${id}/notes`, orders),
-  '/admin/products/{id}/prices': { ...ofParent((id) => `/admin/products/${id}/prices`, [lamp, vase]), filter: 'currency=USD' },
-  '/admin/products/{id}/stock/adjustments': ofParent((id) => `/admin/products/${id}/stock/adjustments`, [lamp, vase]),
-  '/admin/mails': { path: '/admin/mails', token, filter: 'status=queued' },
-  '/admin/webhooks': { path: '/admin/webhooks', token },
+  '/products': { path: '/products', sort: 'created_at', filter: 'min_price=1' },
+  '/orders': { path: '/orders', sort: 'number', token: ada.token, filter: 'status=pending', other: { path: '/orders', token: bob.token } },
+  '/auth/sessions': { path: '/auth/sessions', sort: 'created_at', token: ada.token, other: { path: '/auth/sessions', token: bob.token } },
+  '/admin/activities': { path: '/admin/activities', sort: 'id', token, filter: 'action=createProduct' },
+  '/admin/api-keys': { path: '/admin/api-keys', sort: 'created_at', token },
+  '/admin/operators': { path: '/admin/operators', sort: 'id', isAscending: true, token: others[0]?.token as string },
+  '/admin/customers': { path: '/admin/customers', sort: 'id', token, filter: 'email=a' },
+  '/admin/orders': { path: '/admin/orders', sort: 'number', token, filter: 'status=pending' },
+  '/admin/orders/{id}/notes': ofParent((id) => `/admin/orders/${id}/notes`, orders, 'created_at'),
+  '/admin/products/{id}/prices': { ...ofParent((id) => `/admin/products/${id}/prices`, [lamp, vase], 'since'), filter: 'currency=USD' },
+  '/admin/products/{id}/stock/adjustments': ofParent((id) => `/admin/products/${id}/stock/adjustments`, [lamp, vase], 'created_at'),
+  '/admin/mails': { path: '/admin/mails', sort: 'queued_at', token, filter: 'status=queued' },
+  '/admin/webhooks': { path: '/admin/webhooks', sort: 'id', isAscending: true, token },
   '/admin/webhooks/{id}/deliveries': {
     ...ofParent(
       (id) => `/admin/webhooks/${id}/deliveries`,
       webhooks.map((id) => ({ id })),
+      'queued_at',
     ),
     filter: 'status=delivered',
   },
-  '/admin/audits': { path: '/admin/audits', token, filter: 'kind=verify' },
+  '/admin/audits': { path: '/admin/audits', sort: 'started_at', token, filter: 'kind=verify' },
 }
 
-function ofParent(pathOf: (id: string) => string, [one, two]: readonly { id: string }[]): Seeded {
-  return { path: pathOf(one?.id ?? ''), token, other: { path: pathOf(two?.id ?? ''), token } }
+function ofParent(pathOf: (id: string) => string, [one, two]: readonly { id: string }[], sort: string): Seeded {
+  return { path: pathOf(one?.id ?? ''), token, sort, other: { path: pathOf(two?.id ?? ''), token } }
 }
 
 const get = ({ path, token: by }: { path: string; token?: string }, query: string, headers: Record<string, string> = {}) =>
@@ -132,6 +136,7 @@ async function walk(list: Seeded, query: string): Promise<unknown[]> {
     assert.ok(pages < 100, 'the list does not end')
     const { status, json, headers, text } = await get(list, next)
     assert.equal(status, 200, text)
+    assert.ok(pages === 0 || json.data.length > 0, 'a next page has items')
     items.push(...json.data)
     const links = (headers.link ?? '').matchAll(/<([^<>\s]+)>; rel="next"/g).map(([, address = '']) => new URL(address))
     const [link] = [...links]
@@ -165,6 +170,9 @@ for (const [name, list] of Object.entries(LISTS)) {
       const { data, has_more, next_cursor } = whole.json
       assert.ok(filter !== '' || data.length >= 3, `${data.length} rows`)
       assert.deepEqual([has_more, next_cursor], [false, null])
+      const keys = data.map((item: Record<string, unknown>) => item[list.sort ?? ''])
+      const sorted = keys.toSorted((a: string | number, b: string | number) => (a < b ? -1 : a > b ? 1 : 0))
+      if (list.sort !== undefined && filter === '') assert.deepEqual(keys, list.isAscending === true ? sorted : sorted.toReversed())
       for (const limit of [1, 2]) {
         assert.equal((await get(list, `limit=${limit}${filter}`)).json.data.length, Math.min(limit, data.length))
         assert.deepEqual(await walk(list, `limit=${limit}${filter}`), data, `limit ${limit}${filter}`)

@@ -20,7 +20,7 @@ async function placeOrder(store: TestStore, { token }: Account): Promise<string>
   return json.id
 }
 
-test('keeps notes of operators in order, with who wrote them, page by page', async (t) => {
+test('keeps notes of operators in order, with who wrote them', async (t) => {
   const store = await startStore(t)
   const operator = await registerOperator(store)
   const ada = await store.register()
@@ -36,10 +36,6 @@ test('keeps notes of operators in order, with who wrote them, page by page', asy
   const textsOf = (answer: { json: { data: { text: string }[] } }) => answer.json.data.map(({ text }) => text)
   const all = await call('GET', `/admin/orders/${id}/notes`)
   assert.deepEqual([textsOf(all), all.json.has_more], [['three', SECRET, 'one'], false])
-  const first = await call('GET', `/admin/orders/${id}/notes?limit=2`)
-  const cursor = first.json.next_cursor
-  assert.deepEqual(textsOf(await call('GET', `/admin/orders/${id}/notes?limit=2&cursor=${cursor}`)), ['one'])
-  assertProblem(await call('GET', `/admin/orders/${other}/notes?cursor=${cursor}`), 400, 'invalid_cursor')
 
   const { rows } = await store.pool.query(
     `select action, subject_id, before, after, activities::text as text from activities where action = 'addOrderNote' order by id`,

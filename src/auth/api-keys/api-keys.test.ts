@@ -345,25 +345,6 @@ test('an expired key is refused, by the clock of the process, and is listed as e
   assertProblem(await timed.call('POST', `/admin/api-keys/${id}/rotate`, { token: operator.token, body: {} }), 409, 'api_key_ended')
 })
 
-test('lists keys newest first, a page at a time', async (t) => {
-  const own = await startStore(t)
-  const [operator] = (await addBuyers(own, 1, 'admin')) as [Buyer]
-  const made = []
-  for (let i = 0; i < 5; i++) made.push((await makeKey(own, ['orders:read'], { name: `Key ${i}` })).id)
-  const seen: string[] = []
-  let path = '/admin/api-keys?limit=2'
-  for (;;) {
-    const { status, json, headers } = await own.call('GET', path, { token: operator.token })
-    assert.equal(status, 200)
-    seen.push(...json.data.map(({ id }: { id: string }) => id))
-    if (!json.has_more) break
-    assert.match(headers.link ?? '', /rel="next"/)
-    path = `/admin/api-keys?limit=2&cursor=${json.next_cursor}`
-  }
-  assert.deepEqual(seen, made.toReversed())
-  assertProblem(await own.call('GET', '/admin/api-keys?cursor=AAAA', { token: operator.token }), 400, 'invalid_cursor')
-})
-
 test('a store has at most 500 active keys, also when they are made at once', async (t) => {
   const own = await startStore(t)
   await own.pool.query(
