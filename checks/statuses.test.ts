@@ -81,7 +81,7 @@ test('each place that cannot ask for the rules of order statuses agrees with the
 
 test('finds each place that a new status, a status that is no sale and a list beside the rules concern', () => {
   const files = readFiles()
-  const added = { ...RULES, packed: { ...ruleOf('confirmed'), event: 'packed' } }
+  const added = { ...RULES, extra: { ...ruleOf('confirmed'), event: 'extra' } }
   const concernedBy = (rules: Rules) => new Set(findStale(files, rules).map((line) => line.split(' ')[0] ?? ''))
   assert.deepEqual([...concernedBy(added)], ['docs/schema.sql', 'examples/analytics/models/staging/schema.yml', 'docs/stock.md'])
   const withdrawn = { ...added, withdrawn: { ...ruleOf('cancelled'), event: 'withdrawn' } }
