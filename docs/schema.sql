@@ -561,14 +561,20 @@ CREATE FUNCTION public.erase_addresses_in_topic(order_ids uuid[]) RETURNS void
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
     AS $$
-  with erased as (
-    select orders.id || '.' || made.version as event_id
+  with stored as materialized (
+    select id, version, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
     from orders
-    cross join generate_series(1, orders.version) as made (version)
-    where orders.id = any(order_ids) and shipping_address is null and note is null
+    where id = any(order_ids)
+  ), erased as (
+    select stored.id || '.' || made.version as event_id, missing
+    from stored
+    cross join generate_series(1, stored.version) as made (version)
   )
   update topic_messages as message
-  set event = jsonb_set(jsonb_set(event::jsonb, '{data,order,shipping_address}', 'null'), '{data,order,note}', 'null')::json
+  set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
+    (select jsonb_object_agg(key, case when key = any(missing) then 'null' else value end) from jsonb_each(event::jsonb #> '{data,order}')),
+    '{}'
+  ))::json
   from erased
   where message.id = erased.event_id and json_typeof(event #> '{data,order}') = 'object'
 $$;

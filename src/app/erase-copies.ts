@@ -1,7 +1,8 @@
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { IS_ERASED } from '../orders/erase-addresses.ts'
 
-/** Erases address and note of these orders from the topic's table and the webhooks' copies. See docs/decisions/0136-erasing-events.md. */
+/** Erases the personal columns of these orders from the topic's table and the webhooks' copies. See docs/decisions/0136-erasing-events.md. */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
   // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.
@@ -10,6 +11,6 @@ export async function eraseCopies(tx: Transaction, orderIds: readonly string[]):
       select orders.id || '.' || made.version
       from orders
       cross join generate_series(1, orders.version) as made (version)
-      where orders.id = any(${orderIds}) and shipping_address is null and note is null
+      where orders.id = any(${orderIds}) and ${IS_ERASED}
     )`)
 }

@@ -1,9 +1,9 @@
-import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
+import { type OrderRecord, RECORD_COLUMNS } from '../orders/events.ts'
 import { PUBLICATION } from './replication-slot.ts'
 import type { StreamSource } from './slot-reader.ts'
 
 /** Changes of orders. */
 export const ORDER_SOURCE: StreamSource<OrderRecord, 'status' | 'version'> = {
   publication: PUBLICATION,
-  shape: { table: 'orders', columns: ORDER_COLUMNS, previousColumns: ['status', 'version'] },
+  shape: { table: 'orders', columns: RECORD_COLUMNS, previousColumns: ['status', 'version'] },
 }

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { allowBrokenRows } from '../../test/broken-rows.ts'
 import { onCleanup } from '../../test/cleanup.ts'
 import { insertOrders, makeStreamDatabase, moveOrder } from '../../test/stream-harness.ts'
-import { ORDER_COLUMNS, type OrderRecord } from '../orders/events.ts'
+import { type OrderRecord, RECORD_COLUMNS } from '../orders/events.ts'
 import { PgoutputReader } from './pgoutput.ts'
 import { PUBLICATION } from './replication-slot.ts'
 
@@ -16,7 +16,7 @@ async function start(t: TestContext) {
   onCleanup(t, () => client.end())
   const reader = new PgoutputReader<OrderRecord, 'status' | 'version'>({
     table: 'orders',
-    columns: ORDER_COLUMNS,
+    columns: RECORD_COLUMNS,
     previousColumns: ['status', 'version'],
   })
   return {
@@ -24,7 +24,7 @@ async function start(t: TestContext) {
     /** The row as `pg` reads it. */
     async get(id: string): Promise<Record<string, unknown>> {
       const { rows } = await client.query('select to_jsonb(orders) as known, orders.* from orders where id = $1', [id])
-      return Object.fromEntries(ORDER_COLUMNS.filter((name) => name in rows[0].known).map((name) => [name, rows[0][name]]))
+      return Object.fromEntries(RECORD_COLUMNS.filter((name) => name in rows[0].known).map((name) => [name, rows[0][name]]))
     },
     /** The changes that the slot has not delivered yet, each with its bytes. */
     async read() {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import pg from 'pg'
 import { insertMessage, relationMessage, type SentValue, updateMessage } from '../../test/pgoutput-messages.ts'
-import { ORDER_COLUMNS } from '../orders/events.ts'
+import { RECORD_COLUMNS } from '../orders/events.ts'
 import { PgoutputReader } from './pgoutput.ts'
 
 const { TEXT, UUID, INT4, INT8, NUMERIC, JSON: JSON_TYPE, JSONB, TIMESTAMPTZ } = pg.types.builtins
@@ -35,7 +35,7 @@ const VALUES: Record<number, fc.Arbitrary<string>> = {
 /** A column of any type, with its value in two rows; undefined in the second one when it did not change. */
 const column = fc
   .record({
-    name: fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...ORDER_COLUMNS) }, fc.constantFrom('product_ids', 'colour', 'ünïcode')),
+    name: fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...RECORD_COLUMNS) }, fc.constantFrom('product_ids', 'colour', 'ünïcode')),
     type: fc.constantFrom(...Object.keys(VALUES).map(Number)),
   })
   .chain(({ name, type }) => {
@@ -46,13 +46,13 @@ const column = fc
 test('reads any row as pg reads it, whatever its columns, their order and types', () => {
   const columns = fc.uniqueArray(column, { selector: ({ name }) => name, maxLength: 20 })
   fc.assert(
-    fc.property(columns, fc.constantFrom(...ORDER_COLUMNS), (sent, previousColumn) => {
+    fc.property(columns, fc.constantFrom(...RECORD_COLUMNS), (sent, previousColumn) => {
       const reader = new PgoutputReader<Record<string, unknown>, string>({
         table: 'orders',
-        columns: ORDER_COLUMNS,
+        columns: RECORD_COLUMNS,
         previousColumns: [previousColumn],
       })
-      const expected = (of: (value: (typeof sent)[number]) => SentValue, names: readonly string[] = ORDER_COLUMNS) => {
+      const expected = (of: (value: (typeof sent)[number]) => SentValue, names: readonly string[] = RECORD_COLUMNS) => {
         const known = sent.filter(({ name }) => names.includes(name))
         return Object.fromEntries(known.map((value) => [value.name, parse(of(value), value.type)]))
       }

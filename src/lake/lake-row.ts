@@ -1,161 +1,228 @@
 import { minorDigits } from '../currency.ts'
-import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
-import { linesOf } from '../orders/events.ts'
-import type { Adjustment, AdjustmentKind } from '../orders/order-changes.ts'
+import { type Sql, sql } from '../db/sql.ts'
+import { type ImpersonalOrder, linesOf, type OrderEvent } from '../orders/events.ts'
+import type { AdjustmentKind } from '../orders/order-changes.ts'
 import type { TopicMessage } from '../topic/topic.ts'
+import {
+  BIGINT,
+  BOOLEAN,
+  firstOf,
+  INTEGER,
+  type LakeColumn,
+  rowMaker,
+  TIMESTAMPTZ,
+  toText,
+  typedList,
+  typesOf,
+  VARCHAR,
+} from './lake-columns.ts'
 
 /** Increased when a column changes its meaning. Not for a new column: readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
 
-/** Fields of a line in the column `items`, by DuckDB type. Only ever added to. */
-export const ITEM_FIELDS = {
-  product_id: sql`VARCHAR`,
-  sku: sql`VARCHAR`,
-  name: sql`VARCHAR`,
-  unit_price_amount: sql`BIGINT`,
-  quantity: sql`BIGINT`,
-  total_amount: sql`BIGINT`,
-  category: sql`VARCHAR`,
-  shipped: sql`BIGINT`,
-  cancelled: sql`BIGINT`,
-  returned: sql`BIGINT`,
-} as const
+type Lines = ReturnType<typeof linesOf>
 
-/** Columns of the lake's files, by DuckDB type. Amounts are minor units of `currency`. Only ever added to. */
-export const LAKE_COLUMNS = {
-  sequence: sql`BIGINT`,
-  event_id: sql`VARCHAR`,
-  event_type: sql`VARCHAR`,
-  event_time: sql`TIMESTAMPTZ`,
-  order_id: sql`VARCHAR`,
-  order_number: sql`VARCHAR`,
-  version: sql`INTEGER`,
-  status: sql`VARCHAR`,
-  previous_status: sql`VARCHAR`,
-  user_id: sql`VARCHAR`,
-  currency: sql`VARCHAR`,
-  currency_exponent: sql`INTEGER`,
-  total_amount: sql`BIGINT`,
-  original_amount: sql`BIGINT`,
-  client_reference: sql`VARCHAR`,
-  shipping_country: sql`VARCHAR`,
-  actor_type: sql`VARCHAR`,
-  reason: sql`VARCHAR`,
-  change_type: sql`VARCHAR`,
-  item_count: sql`INTEGER`,
-  items: sql`STRUCT(${typedList(ITEM_FIELDS)})[]`,
-  created_at: sql`TIMESTAMPTZ`,
-  updated_at: sql`TIMESTAMPTZ`,
-  /** JSON. */
-  attributes: sql`VARCHAR`,
-  shipping_amount: sql`BIGINT`,
-  discount_amount: sql`BIGINT`,
-  tax_amount: sql`BIGINT`,
-  fee_amount: sql`BIGINT`,
-  payment_provider: sql`VARCHAR`,
-  payment_state: sql`VARCHAR`,
-  ingested_at: sql`TIMESTAMPTZ`,
-  imported: sql`BOOLEAN`,
-} as const
-
-/** The columns of the first files. In their rows every later column and field is missing, or null after a merge. */
-export const FIRST_COLUMNS: readonly string[] = [
-  'sequence',
-  'event_id',
-  'event_type',
-  'event_time',
-  'order_id',
-  'order_number',
-  'version',
-  'status',
-  'previous_status',
-  'user_id',
-  'currency',
-  'total_amount',
-  'item_count',
-  'items',
-  'created_at',
-  'updated_at',
-  'ingested_at',
-]
-export const FIRST_ITEM_FIELDS: readonly string[] = ['product_id', 'sku', 'name', 'unit_price_amount', 'quantity', 'total_amount']
-
-export type LakeRow = Record<keyof typeof LAKE_COLUMNS, unknown>
-
-/**
- * The row of an event. Fields are named one by one, so that a new field of an order does not enter the lake by itself:
- * it must contain no name, address or note of a customer (decision 0135). Pure.
- */
-export function toLakeRow(message: TopicMessage, ingestedAt: string): LakeRow {
-  const { event, sequence } = message
-  const { order, previous_status } = event.data
-  const change = order.status_history.at(-1)
-  const { total, original_total = total, items } = order
-  const lines = linesOf(event)
-  return {
-    sequence,
-    event_id: event.id,
-    event_type: event.type,
-    event_time: event.time,
-    order_id: order.id,
-    order_number: order.number,
-    version: order.version,
-    status: order.status,
-    previous_status,
-    user_id: order.user_id,
-    currency: order.total.currency,
-    currency_exponent: minorDigits(order.total.currency),
-    total_amount: total.amount,
-    original_amount: original_total.amount,
-    client_reference: toText(order.client_reference),
-    shipping_country: toText(order.shipping_address?.country),
-    actor_type: toText(change?.actor?.type),
-    reason: toText(change?.reason),
-    change_type: toText(change?.change?.type),
-    item_count: items.length,
-    items: items.map((item, index) => ({
-      product_id: toText(item.product_id),
-      sku: toText(item.sku),
-      name: toText(item.name),
-      unit_price_amount: item.unit_price.amount,
-      quantity: item.quantity,
-      total_amount: item.total.amount,
-      category: toText(item.category),
-      shipped: lines[index]?.shipped ?? 0,
-      cancelled: lines[index]?.cancelled ?? 0,
-      returned: lines[index]?.returned ?? 0,
-    })),
-    created_at: order.created_at,
-    updated_at: order.updated_at,
-    attributes: toJson(order.attributes),
-    shipping_amount: sumOf('shipping', order.adjustments),
-    discount_amount: sumOf('discount', order.adjustments),
-    tax_amount: sumOf('tax', order.adjustments),
-    fee_amount: sumOf('fee', order.adjustments),
-    payment_provider: toText(order.payment?.provider),
-    payment_state: toText(order.payment?.state),
-    ingested_at: ingestedAt,
-    imported: change?.imported === true,
-  }
+interface ItemSource {
+  item: ImpersonalOrder['items'][number]
+  line: Lines[number] | undefined
 }
 
-/** A lone surrogate, which has no UTF-8, would make every flush fail. `findEventDefect` does not check these fields. */
-function toText(value: unknown): string | null {
-  return typeof value === 'string' ? value.toWellFormed() : null
+/** Fields of a line in the column `items`. Only ever added to. */
+export const ITEM_COLUMNS = {
+  product_id: { id: 34, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.product_id) },
+  sku: { id: 35, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.sku) },
+  name: { id: 36, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.name) },
+  unit_price_amount: { id: 37, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.unit_price.amount },
+  quantity: { id: 38, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.quantity },
+  total_amount: { id: 39, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.total.amount },
+  category: { id: 40, type: VARCHAR, about: 'as placed', value: ({ item }) => toText(item.category) },
+  shipped: { id: 41, type: BIGINT, about: 'units shipped up to this change', value: ({ line }) => line?.shipped ?? 0 },
+  cancelled: { id: 42, type: BIGINT, about: 'units cancelled up to this change', value: ({ line }) => line?.cancelled ?? 0 },
+  returned: { id: 43, type: BIGINT, about: 'units returned up to this change', value: ({ line }) => line?.returned ?? 0 },
+} as const satisfies Readonly<Record<string, LakeColumn<ItemSource>>>
+
+interface Source {
+  sequence: number
+  event: Omit<OrderEvent, 'data'>
+  /** Without personal members: a column of the lake cannot be made of one. */
+  order: ImpersonalOrder
+  /** The country alone of the shipping address. */
+  country: unknown
+  previousStatus: OrderEvent['data']['previous_status']
+  change: ImpersonalOrder['status_history'][number] | undefined
+  lines: Lines
+  ingestedAt: string
+}
+
+/** The row of an order's event. Amounts are minor units of `currency`. Only ever added to. */
+export const ORDER_EVENT_COLUMNS = {
+  sequence: { id: 1, type: BIGINT, isFirst: true, about: 'position in the topic', value: ({ sequence }) => sequence },
+  event_id: { id: 2, type: VARCHAR, isFirst: true, about: 'the `id` of the event', value: ({ event }) => event.id },
+  event_type: { id: 3, type: VARCHAR, isFirst: true, about: 'the `type` of the event', value: ({ event }) => event.type },
+  event_time: { id: 4, type: TIMESTAMPTZ, isFirst: true, about: 'when the change was made', value: ({ event }) => event.time },
+  order_id: { id: 5, type: VARCHAR, isFirst: true, inOrders: true, about: 'the order', value: ({ order }) => order.id },
+  order_number: { id: 6, type: VARCHAR, isFirst: true, inOrders: true, about: 'its number for people', value: ({ order }) => order.number },
+  version: {
+    id: 7,
+    type: INTEGER,
+    isFirst: true,
+    inOrders: true,
+    about: 'its version after this change',
+    value: ({ order }) => order.version,
+  },
+  status: {
+    id: 8,
+    type: VARCHAR,
+    isFirst: true,
+    inOrders: true,
+    about: 'its status after this change',
+    value: ({ order }) => order.status,
+  },
+  previous_status: {
+    ...{ id: 9, type: VARCHAR, isFirst: true },
+    about: 'its status before this change; null for a new order',
+    value: ({ previousStatus }) => previousStatus,
+  },
+  user_id: { id: 10, type: VARCHAR, isFirst: true, inOrders: true, about: "the account's id", value: ({ order }) => order.user_id },
+  currency: { id: 11, type: VARCHAR, isFirst: true, inOrders: true, about: 'ISO 4217', value: ({ order }) => order.total.currency },
+  currency_exponent: {
+    ...{ id: 12, type: INTEGER, inOrders: true },
+    about: 'decimals of the currency: 2 for EUR, 0 for JPY, 3 for KWD',
+    value: ({ order }) => minorDigits(order.total.currency),
+  },
+  total_amount: {
+    ...{ id: 13, type: BIGINT, isFirst: true, inOrders: true },
+    about:
+      'what the order costs after this change, without cancelled lines; minor units: `total_amount / 10 ** currency_exponent` in major ones',
+    value: ({ order }) => order.total.amount,
+  },
+  original_amount: {
+    ...{ id: 14, type: BIGINT, inOrders: true },
+    about: 'the total when the order was placed',
+    value: ({ order: { total, original_total = total } }) => original_total.amount,
+  },
+  client_reference: {
+    ...{ id: 15, type: VARCHAR, inOrders: true },
+    about: "the client's number for the order, or null",
+    value: ({ order }) => toText(order.client_reference),
+  },
+  shipping_country: {
+    ...{ id: 16, type: VARCHAR, inOrders: true },
+    about: 'ISO 3166-1 alpha-2; null without a shipping address',
+    value: ({ country }) => toText(country),
+  },
+  actor_type: {
+    ...{ id: 17, type: VARCHAR },
+    about: 'who made this change: `customer`, `admin` (an operator), `key` (an API key) or `system`',
+    value: ({ change }) => toText(change?.actor?.type),
+    inOrders: { id: 44, name: 'cancelled_by', value: ofCancellation(sql`actor_type`) },
+  },
+  reason: {
+    ...{ id: 18, type: VARCHAR },
+    about: 'the reason given for this change, or null',
+    value: ({ change }) => toText(change?.reason),
+    inOrders: { id: 45, name: 'cancel_reason', value: ofCancellation(sql`reason`) },
+  },
+  change_type: {
+    ...{ id: 19, type: VARCHAR },
+    about:
+      'the type of the change: `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`; null for a move of the whole order',
+    value: ({ change }) => toText(change?.change?.type),
+  },
+  item_count: { id: 20, type: INTEGER, isFirst: true, inOrders: true, about: 'lines', value: ({ order }) => order.items.length },
+  items: {
+    ...{ id: 21, type: sql`STRUCT(${typedList(typesOf(ITEM_COLUMNS))})[]`, isFirst: true, inOrders: true },
+    about: 'the lines, each with the fields below',
+    value: ({ order, lines }) => order.items.map((item, index) => toItem({ item, line: lines[index] })),
+  },
+  created_at: {
+    id: 22,
+    type: TIMESTAMPTZ,
+    isFirst: true,
+    inOrders: true,
+    about: 'when it was placed',
+    value: ({ order }) => order.created_at,
+  },
+  updated_at: {
+    id: 23,
+    type: TIMESTAMPTZ,
+    isFirst: true,
+    inOrders: true,
+    about: 'when it was changed',
+    value: ({ order }) => order.updated_at,
+  },
+  attributes: {
+    ...{ id: 24, type: VARCHAR, inOrders: true },
+    about: "those of the order as a JSON object, null without any: `attributes ->> 'channel'`",
+    value: ({ order }) => toJson(order.attributes),
+  },
+  shipping_amount: sumOf(25, 'shipping'),
+  discount_amount: sumOf(26, 'discount'),
+  tax_amount: sumOf(27, 'tax'),
+  fee_amount: sumOf(28, 'fee'),
+  payment_provider: {
+    ...{ id: 29, type: VARCHAR, inOrders: true },
+    about: "of the order's payment; null while none is known",
+    value: ({ order }) => toText(order.payment?.provider),
+  },
+  payment_state: {
+    ...{ id: 30, type: VARCHAR, inOrders: true },
+    about: "of the order's payment; null while none is known",
+    value: ({ order }) => toText(order.payment?.state),
+  },
+  ingested_at: { id: 31, type: TIMESTAMPTZ, isFirst: true, about: 'when the lake took the event', value: ({ ingestedAt }) => ingestedAt },
+  imported: {
+    ...{ id: 32, type: BOOLEAN },
+    about: 'the change was made in another shop and [moved in](move-in.md)',
+    value: ({ change }) => change?.imported === true,
+  },
+} as const satisfies Readonly<Record<string, LakeColumn<Source>>>
+
+export const LAKE_COLUMNS = typesOf(ORDER_EVENT_COLUMNS)
+export const FIRST_COLUMNS: readonly string[] = firstOf(ORDER_EVENT_COLUMNS)
+export const ITEM_FIELDS = typesOf(ITEM_COLUMNS)
+export const FIRST_ITEM_FIELDS: readonly string[] = firstOf(ITEM_COLUMNS)
+
+export type LakeRow = Record<keyof typeof ORDER_EVENT_COLUMNS, unknown>
+
+const toItem = rowMaker<ItemSource, keyof typeof ITEM_COLUMNS>(ITEM_COLUMNS)
+const toRow = rowMaker<Source, keyof typeof ORDER_EVENT_COLUMNS>(ORDER_EVENT_COLUMNS)
+
+/** The row of an event, without name, address or note of a customer (decision 0135). Pure. */
+export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string): LakeRow {
+  const { order, previous_status: previousStatus } = event.data
+  const change = order.status_history.at(-1)
+  return toRow({
+    sequence,
+    event,
+    order,
+    country: order.shipping_address?.country,
+    previousStatus,
+    change,
+    lines: linesOf(event),
+    ingestedAt,
+  })
+}
+
+/** The event that cancelled the order: payments may follow it. */
+function ofCancellation(value: Sql): Sql {
+  return sql`case when status = 'cancelled'
+    then arg_min_null(${value}, version) filter (where status = 'cancelled') over (partition by order_id) end`
 }
 
 /** Null without adjustments of the kind: 0 can be one. */
-function sumOf(kind: AdjustmentKind, adjustments: readonly Adjustment[] = []): number | null {
-  const amounts = adjustments.filter((adjustment) => adjustment.kind === kind).map(({ amount }) => amount.amount)
-  return amounts.length === 0 ? null : amounts.reduce((sum, amount) => sum + amount, 0)
+function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrders: true } {
+  return {
+    ...{ id, type: BIGINT, inOrders: true },
+    about: `the sum of the ${kind} adjustments in minor units, part of \`total_amount\`; null without any`,
+    value({ order: { adjustments = [] } }) {
+      const amounts = adjustments.filter((adjustment) => adjustment.kind === kind).map(({ amount }) => amount.amount)
+      return amounts.length === 0 ? null : amounts.reduce((sum, amount) => sum + amount, 0)
+    },
+  }
 }
 
 /** As JSON, which has an escape for a lone surrogate. */
 function toJson(value: unknown): string | null {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : null
-}
-
-/** Names with their types, for DuckDB's `create table` and `STRUCT`. */
-export function typedList(columns: Readonly<Record<string, Sql>>): Sql {
-  return commaList(Object.entries(columns).map(([name, type]) => sql`${identifier(name)} ${type}`))
 }

@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { startStore } from '../../test/store.ts'
 import { LANGUAGES } from '../language.ts'
-import { ORDER_COLUMNS, type OrderRecord, toOrderEvents } from '../orders/events.ts'
+import { type OrderRecord, RECORD_COLUMNS, toOrderEvents } from '../orders/events.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { createMailRenderer, hasMail, toMailContent } from './render-mail.ts'
 import { createTemplateReader } from './templates.ts'
@@ -35,7 +35,7 @@ async function mailsAfter(steps: (Step | ((mug: string) => Step))[]) {
     assert.equal(answer.status, 200, answer.text)
   }
   const { rows } = await store.pool.query<Record<string, unknown>>('select *, number::text from orders where id = $1', [json.id])
-  const record = Object.fromEntries(ORDER_COLUMNS.map((column) => [column, rows[0]?.[column]])) as unknown as OrderRecord
+  const record = Object.fromEntries(RECORD_COLUMNS.map((column) => [column, rows[0]?.[column]])) as unknown as OrderRecord
   return toOrderEvents(record).filter(hasMail).map(toMailContent)
 }
 const linesOf = (content: ReturnType<typeof toMailContent> | undefined) =>

@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Doing, recordActivity } from '../activity/record-activity.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import type { Order, OrderItem, StatusChange } from '../orders/order.ts'
+import type { Order, OrderItem, OrderRow, StatusChange } from '../orders/order.ts'
+import { recordList, selectList } from '../orders/order-column-sql.ts'
+import type { LaterColumn } from '../orders/order-columns.ts'
 import { findCustomers } from './find-customers.ts'
 import type { LineOutcome, Refusal } from './move-in.ts'
 import type { ImportedOrder } from './order-line.ts'
@@ -134,21 +136,9 @@ async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): P
   return new Map(rows.map(({ id, sku }) => [sku, id]))
 }
 
-interface OrderRow {
-  id: string
-  number: number
-  user_id: string
-  status: string
-  items: OrderItem[]
+/** The total is that of the lines: what is charged besides them is in the history. */
+type ImportedRow = Omit<OrderRow, 'traceparent' | LaterColumn | 'created_at' | 'updated_at'> & {
   product_ids: string[]
-  /** Of the lines: what is charged besides them is in the history. */
-  total_amount: number
-  currency: string
-  client_reference: string | null
-  shipping_address: Order['shippingAddress']
-  note: string | null
-  version: number
-  status_history: StatusChange[]
   created_at: string
   updated_at: string
 }
@@ -157,7 +147,7 @@ function toRow(
   { id, order, number }: { id: string; order: ImportedOrder; number: number },
   userId: string,
   productIdOf: (line: ImportedOrder['lines'][number]) => string,
-): OrderRow {
+): ImportedRow {
   const { currency } = order
   const items = order.lines.map((line): OrderItem => {
     const { sku, name, category, unit_price, quantity } = line
@@ -203,14 +193,9 @@ function toRow(
 }
 
 /** One statement. In the order of numbers, so that the change stream has the oldest first. */
-async function insertOrders(tx: Transaction, orders: readonly OrderRow[]): Promise<void> {
+async function insertOrders(tx: Transaction, orders: readonly ImportedRow[]): Promise<void> {
   const sorted = orders.toSorted((a, b) => a.number - b.number)
-  await tx.query(sql`insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address,
-      note, version, status_history, created_at, updated_at)
-    select id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note, version,
-      status_history, created_at, updated_at
-    from json_to_recordset(${JSON.stringify(sorted)}::json) as moved (
-      id uuid, number bigint, user_id uuid, status text, items json, product_ids uuid[], total_amount bigint, currency text,
-      client_reference text, shipping_address jsonb, note text, version integer, status_history jsonb, created_at timestamptz, updated_at timestamptz
-    )`)
+  await tx.query(sql`insert into orders (product_ids, ${selectList()})
+    select product_ids, ${selectList()}
+    from json_to_recordset(${JSON.stringify(sorted)}::json) as moved (product_ids uuid[], ${recordList()})`)
 }

@@ -1,51 +1,29 @@
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { erasureOf } from './order-column-sql.ts'
 import { statusesWhere } from './order-status.ts'
 
 const DAY_MS = 86_400_000
 const ORDERS_AT_ONCE = 200
 const ACCOUNTS_AT_ONCE = 100
 
-/**
- * Which columns of an order are erased, when its time is over, after its account was deleted. A personal one is also named below, in
- * `erase_addresses_in_topic` and in `app/erase-copies.ts`, and its member of events in docs/events.md.
- */
-export const ORDER_COLUMNS: Readonly<Record<string, 'erased' | 'kept'>> = {
-  id: 'kept',
-  number: 'kept',
-  user_id: 'kept',
-  status: 'kept',
-  items: 'kept',
-  product_ids: 'kept',
-  total_amount: 'kept',
-  currency: 'kept',
-  client_reference: 'kept',
-  shipping_address: 'erased',
-  note: 'erased',
-  version: 'kept',
-  status_history: 'kept',
-  traceparent: 'kept',
-  created_at: 'kept',
-  updated_at: 'kept',
-  attributes: 'kept',
-}
+const { set: ERASE, isErased } = erasureOf()
+/** For WHERE: whether a row of `orders` has nothing of its customer. */
+export const IS_ERASED = isErased
+const HAS_PERSONAL_DATA = sql`not (${IS_ERASED} and not exists (select from order_notes where order_id = orders.id))`
 
-const HAS_PERSONAL_DATA = sql`(
-  shipping_address is not null or note is not null or exists (select from order_notes where order_id = orders.id)
-)`
-
-/** Erases the address and note in copies of these orders, in the transaction that has erased them in the rows. */
+/** Erases the personal columns in copies of these orders, in the transaction that has erased them in the rows. */
 export type EraseCopies = (tx: Transaction, orderIds: readonly string[]) => Promise<void>
 
 export interface Erasure {
   eraseCopies: EraseCopies
-  /** How long the address and note of an order are kept after its last change. */
+  /** How long the personal columns of an order are kept after its last change. */
   retainDays: number
 }
 
 /**
- * Erases the shipping address, with its phone, the note and operators' notes of up to 200 due orders of a deleted account, and every response stored for
+ * Erases the personal columns and operators' notes of up to 200 due orders of a deleted account, and every response stored for
  * retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay, so the change stream publishes no event.
  */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
@@ -64,7 +42,7 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
       for update
     )
     update orders
-    set shipping_address = null, note = null
+    set ${ERASE}
     from due
     where orders.id = due.id
     returning orders.id`,

@@ -1,50 +1,17 @@
-import type { Attributes } from '../attributes.ts'
-import type { OrderItem, StatusChange } from './order.ts'
+import type { OrderItem, OrderRow, StatusChange } from './order.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
+import { type LaterColumn, ORDER_COLUMNS, type PersonalColumn, type ShownGiven, showGiven, toGiven } from './order-columns.ts'
 import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
 import { ORDER_STATUSES, type OrderEventName, type OrderStatus, ruleOf, versionOf } from './order-status.ts'
-import type { ShippingAddress } from './postal-address.ts'
 
-/** A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. */
-export interface OrderRecord {
-  id: string
-  number: string
-  user_id: string
-  status: OrderStatus
-  items: OrderItem[]
-  total_amount: string
-  currency: string
-  client_reference: string | null
-  shipping_address: ShippingAddress | null
-  note: string | null
-  /** Absent in a record of the log from before the column was added. */
-  attributes?: Attributes | null
-  version: number
-  status_history: StatusChange[]
-  traceparent: string | null
-  created_at: Date
-  updated_at: Date
-}
+type StreamedRow = { [K in keyof OrderRow]: K extends 'number' | 'total_amount' ? string : OrderRow[K] }
+/**
+ * A row of `orders` as the change stream carries it, columns parsed by `pg`'s default parsers. A record of the log from before a column was
+ * added does not have it.
+ */
+export type OrderRecord = Omit<StreamedRow, LaterColumn> & Partial<Pick<StreamedRow, LaterColumn>>
 
-/** The columns of an `OrderRecord`: all others of the table do not concern events. */
-export const ORDER_COLUMNS = Object.keys({
-  id: true,
-  number: true,
-  user_id: true,
-  status: true,
-  items: true,
-  total_amount: true,
-  currency: true,
-  client_reference: true,
-  shipping_address: true,
-  note: true,
-  attributes: true,
-  version: true,
-  status_history: true,
-  traceparent: true,
-  created_at: true,
-  updated_at: true,
-} satisfies Record<keyof OrderRecord, true>) as (keyof OrderRecord)[]
+export const RECORD_COLUMNS = Object.keys(ORDER_COLUMNS) as (keyof OrderRecord)[]
 
 /** Of a change that leaves the status as it is. */
 export const UPDATED = 'storefront.order.updated'
@@ -81,18 +48,13 @@ export interface OrderEvent {
 }
 
 export interface OrderEventData {
-  order: {
+  order: ShownGiven & {
     id: string
     number: string
     user_id: string
     status: OrderStatus
     items: OrderItem[]
     total: { amount: number; currency: string }
-    client_reference: string | null
-    shipping_address: ShippingAddress | null
-    note: string | null
-    /** Absent: none. */
-    attributes?: Attributes
     version: number
     created_at: string
     updated_at: string
@@ -108,9 +70,11 @@ export interface OrderEventData {
   previous_status: OrderStatus | null
 }
 
+/** The order of an event without what is erased from it later. */
+export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn>
+
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
 export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
-  const attributes = record.attributes ?? null
   const { items, total, ...amended } = contentOf(record)
   return {
     specversion: '1.0',
@@ -131,10 +95,7 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
         status: record.status,
         items,
         total,
-        client_reference: record.client_reference,
-        shipping_address: record.shipping_address,
-        note: record.note,
-        ...(attributes === null ? {} : { attributes }),
+        ...showGiven(toGiven(record)),
         version: record.version,
         created_at: record.created_at.toISOString(),
         updated_at: record.updated_at.toISOString(),

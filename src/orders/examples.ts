@@ -2,19 +2,17 @@ import { allowedTransitions } from './order-status.ts'
 
 /** Bodies that the OpenAPI document shows. A test checks each against its schema. */
 
+import { GIVEN_EXAMPLES } from './order-columns.ts'
+
 const PRICE = { amount: 1_290, currency: 'EUR' }
 const TOTAL = { amount: 2_580, currency: 'EUR' }
 const PLACED_AT = '2026-03-04T18:05:00.000Z'
 const PRODUCT_ID = '01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21'
 const USER_ID = '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11'
-const SHIPPING_ADDRESS = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' }
 
 export const EXAMPLE_NEW_ORDER = {
   items: [{ product_id: PRODUCT_ID, quantity: 2 }],
-  client_reference: 'cart-1843',
-  shipping_address: SHIPPING_ADDRESS,
-  note: 'Please ring twice.',
-  attributes: { channel: 'app', is_gift: false },
+  ...GIVEN_EXAMPLES,
 }
 
 export const EXAMPLE_ORDER = {
@@ -24,10 +22,7 @@ export const EXAMPLE_ORDER = {
   allowed_transitions: allowedTransitions('pending'),
   items: [{ product_id: PRODUCT_ID, sku: 'MUG-BLUE', name: 'Blue mug', category: 'Kitchen', unit_price: PRICE, quantity: 2, total: TOTAL }],
   total: TOTAL,
-  client_reference: EXAMPLE_NEW_ORDER.client_reference,
-  shipping_address: SHIPPING_ADDRESS,
-  note: EXAMPLE_NEW_ORDER.note,
-  attributes: EXAMPLE_NEW_ORDER.attributes,
+  ...GIVEN_EXAMPLES,
   version: 1,
   created_at: PLACED_AT,
   updated_at: PLACED_AT,

@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
-import { allOf, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
+import { allOf, identifier, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
 import { DEFAULT_LIMIT, decodeCursor, encodeCursor, invalidCursor, Limit, type PageText } from '../http/pagination.ts'
-import type { Order } from './order.ts'
-import { ORDER_COLUMNS, type OrderRow, toOrder } from './orders.ts'
+import type { Order, OrderRow } from './order.ts'
+import { selectList } from './order-column-sql.ts'
+import { toOrder } from './orders.ts'
 
 /** A page ends with the order that brings it to this size as JSON. See docs/decisions/0183-pages-of-orders-are-bounded-by-bytes.md. */
 export const PAGE_BYTES = 1_048_576
@@ -90,10 +91,12 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
 type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_history'> &
   (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
 
-const PAGE_COLUMNS = sql`id, number, user_id, status, total_amount, currency, client_reference, shipping_address, note, attributes, version, traceparent,
-  created_at, updated_at, stored_bytes, case when stored_bytes <= ${LARGE_BYTES} then items end as items,
-  case when stored_bytes <= ${LARGE_BYTES} then status_history end as status_history`
-const SIZED_COLUMNS = sql`${ORDER_COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
+const unlessLarge = (value: Sql) => sql`case when stored_bytes <= ${LARGE_BYTES} then ${value} end`
+const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) =>
+  name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined,
+)}`
+const COLUMNS = selectList()
+const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
 
 /** The first of `rows` that are large, at least one. As they are now: those that meet the conditions no more are left out. */
 async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly PageRow[]): Promise<Map<string, OrderRow>> {
@@ -106,7 +109,7 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
     ids.push(id)
   }
   const { rows: large } = await pool.query<OrderRow>(
-    sql`select ${ORDER_COLUMNS} from orders where ${allOf([sql`id = any(${ids}::uuid[])`, ...conditions])}`,
+    sql`select ${COLUMNS} from orders where ${allOf([sql`id = any(${ids}::uuid[])`, ...conditions])}`,
   )
   return new Map(large.map((row) => [row.id, row]))
 }

@@ -1,11 +1,10 @@
 import { type Static, Type } from 'typebox'
-import { type Attributes, AttributesSchema } from '../attributes.ts'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_ORDER } from './examples.ts'
 import { AdjustmentSchema, type OrderChange, OrderChangeSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
+import { type GivenMembers, pickGiven, SHOWN_PROPERTIES, type StoredRow, showGiven } from './order-columns.ts'
 import { itemsWith, type OrderState, orderStateOf, transitionsOf } from './order-state.ts'
 import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
-import { type ShippingAddress, ShippingAddressSchema } from './postal-address.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
@@ -63,10 +62,7 @@ export const OrderSchema = Type.Object(
     allowed_transitions: Type.Array(OrderStatusSchema),
     items: Type.Array(OrderItemSchema),
     total: MoneySchema,
-    client_reference: Type.Union([Type.String(), Type.Null()]),
-    shipping_address: Type.Union([ShippingAddressSchema, Type.Null()]),
-    note: Type.Union([Type.String(), Type.Null()]),
-    attributes: Type.Optional({ ...AttributesSchema, description: 'As the order was placed. Absent: none.' }),
+    ...SHOWN_PROPERTIES,
     version: Type.Integer({
       description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
     }),
@@ -82,8 +78,11 @@ export const OrderSchema = Type.Object(
 )
 export type OrderView = Static<typeof OrderSchema>
 
+/** A row of `orders`. */
+export type OrderRow = Omit<StoredRow, 'items' | 'status_history'> & { items: OrderItem[]; status_history: StatusChange[] }
+
 /** An order as the store keeps it. */
-export interface Order {
+export interface Order extends GivenMembers {
   id: string
   number: string
   userId: string
@@ -91,11 +90,6 @@ export interface Order {
   /** As placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
   items: OrderItem[]
   total: Money
-  clientReference: string | null
-  shippingAddress: ShippingAddress | null
-  note: string | null
-  /** Null: none. */
-  attributes: Attributes | null
   version: number
   statusHistory: StatusChange[]
   traceparent: string | null
@@ -122,10 +116,7 @@ export function presentOrder(order: Order): OrderView {
     allowed_transitions: [...transitionsOf(order.status, lines)],
     items: itemsWith(order.items, lines),
     total,
-    client_reference: order.clientReference,
-    shipping_address: order.shippingAddress,
-    note: order.note,
-    ...(order.attributes === null ? {} : { attributes: order.attributes }),
+    ...showGiven(order),
     version: order.version,
     created_at: order.createdAt.toISOString(),
     updated_at: order.updatedAt.toISOString(),
@@ -144,12 +135,12 @@ export function stateOf({ items, total, statusHistory: history }: Order): OrderS
 
 /** An order as it is placed; its number is drawn when it is stored. Pure. */
 export function newOrder(
-  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | 'clientReference' | 'shippingAddress' | 'note' | 'attributes'> & {
+  placed: Pick<Order, 'id' | 'userId' | 'items' | 'total' | keyof GivenMembers> & {
     traceparent: string
     now: Date
   },
 ): Order {
-  const { id, userId, items, total, clientReference, shippingAddress, note, attributes, traceparent, now } = placed
+  const { id, userId, items, total, traceparent, now } = placed
   return {
     id,
     number: '',
@@ -157,10 +148,7 @@ export function newOrder(
     status: 'pending',
     items,
     total,
-    clientReference,
-    shippingAddress,
-    note,
-    attributes,
+    ...pickGiven(placed),
     version: 1,
     statusHistory: [{ status: 'pending', at: now.toISOString(), actor: { type: 'customer', id: userId }, reason: null }],
     traceparent,

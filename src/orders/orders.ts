@@ -1,31 +1,11 @@
-import type { Attributes } from '../attributes.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import type { Order } from './order.ts'
-import type { OrderStatus } from './order-status.ts'
+import type { Order, OrderRow } from './order.ts'
+import { selectList } from './order-column-sql.ts'
+import { toGiven } from './order-columns.ts'
 
-export interface OrderRow {
-  id: string
-  number: number
-  user_id: string
-  status: OrderStatus
-  items: Order['items']
-  total_amount: number
-  currency: string
-  client_reference: string | null
-  shipping_address: Order['shippingAddress']
-  note: string | null
-  attributes: Attributes | null
-  version: number
-  status_history: Order['statusHistory']
-  traceparent: string | null
-  created_at: Date
-  updated_at: Date
-}
-
-export const ORDER_COLUMNS = sql`id, number, user_id, status, items, total_amount, currency, client_reference, shipping_address, note, attributes,
-  version, status_history, traceparent, created_at, updated_at`
+const COLUMNS = selectList()
 
 export function toOrder(row: OrderRow): Order {
   return {
@@ -35,10 +15,7 @@ export function toOrder(row: OrderRow): Order {
     status: row.status,
     items: row.items,
     total: { amount: row.total_amount, currency: row.currency },
-    clientReference: row.client_reference,
-    shippingAddress: row.shipping_address,
-    note: row.note,
-    attributes: row.attributes,
+    ...toGiven(row),
     version: row.version,
     statusHistory: row.status_history,
     traceparent: row.traceparent,
@@ -54,21 +31,21 @@ export function buyersOf(userId: string): Sql {
 
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id} and user_id in (${buyersOf(userId)})`)
+  const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${buyersOf(userId)})`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
 /** Any customer's order. */
 export async function getAnyOrder(db: Queryable, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = ${id}`)
+  const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id}`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }
 
 /** Those orders that exist, by id; nobody else changes them before this transaction ends. Rows are locked in the order of their ids. */
 export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[]): Promise<Map<string, Order>> {
-  const { rows } = await tx.query<OrderRow>(sql`select ${ORDER_COLUMNS} from orders where id = any(${ids}::uuid[]) order by id for update`)
+  const { rows } = await tx.query<OrderRow>(sql`select ${COLUMNS} from orders where id = any(${ids}::uuid[]) order by id for update`)
   return new Map(rows.map((row) => [row.id, toOrder(row)]))
 }
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { type Attributes, AttributesInput } from '../attributes.ts'
+import type { Attributes } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
@@ -14,6 +14,7 @@ import { cancelOrder } from './cancel-order.ts'
 import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import { locationOf, OrderSchema, presentOrder } from './order.ts'
+import { INPUT_PROPERTIES, toGiven } from './order-columns.ts'
 import { OrderLimit, pageText } from './order-page.ts'
 import { getOrder } from './orders.ts'
 import { isBlockedAddress } from './placing/blocked-guests.ts'
@@ -22,7 +23,7 @@ import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
 import { isUnproven } from './placing/unproven-accounts.ts'
-import { assertDeliverable, ShippingAddressSchema } from './postal-address.ts'
+import { assertDeliverable } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
 /** 1,000 lines, indented, with the longest note and address, every character of them escaped. */
@@ -52,16 +53,7 @@ const NewOrder = Type.Object(
         description: 'What the customer was shown. If the total differs, the order is refused with `price_changed`.',
       }),
     ),
-    client_reference: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 100,
-        description: "The client's own number; unique among the caller's orders. Kept in the data lake: without personal data.",
-      }),
-    ),
-    shipping_address: Type.Optional(ShippingAddressSchema),
-    note: Type.Optional(Type.String({ minLength: 1, maxLength: 1_000 })),
-    attributes: Type.Optional(AttributesInput),
+    ...INPUT_PROPERTIES,
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
 )
@@ -132,16 +124,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     },
     async (request, reply) => {
       const { userId, role } = callerOf(request)
-      const {
-        items,
-        currency = null,
-        expected_total = null,
-        client_reference = null,
-        shipping_address = null,
-        note = null,
-        attributes = {},
-      } = request.body
-      assertDeliverable(shipping_address, '#/shipping_address')
+      const { items, currency = null, expected_total = null, attributes = {}, ...given } = request.body
+      assertDeliverable(given.shipping_address ?? null, '#/shipping_address')
       const countedFor = admission.countedFor(request)
       // One query at most for an order, in a place.
       const ask = (query: typeof isUnproven) => admission.admit('token', request, () => query(pool, userId))
@@ -152,10 +136,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           basket: mergeLines(items),
           currency,
           expectedTotal: expected_total,
-          clientReference: client_reference,
-          shippingAddress: shipping_address,
-          note,
-          attributes: isEmpty(attributes) ? null : attributes,
+          ...toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes }),
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
           stockHolder: isBounded ? options.nameOf(countedFor.at(-1) ?? userId) : null,

@@ -1,7 +1,7 @@
 import type { DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
+import { typedList } from '../lake-columns.ts'
 import { parquetRows, toDuckDB } from '../lake-database.ts'
-import { typedList } from '../lake-row.ts'
 import { selectRows } from '../query-duckdb.ts'
 import { fieldIdOf } from './field-ids.ts'
 import type { LakeTableDefinition } from './lake-table.ts'

@@ -1,22 +1,17 @@
-import type { Attributes } from '../../attributes.ts'
 import type { Money } from '../../money.ts'
 import type { Basket } from '../basket.ts'
-import type { ShippingAddress } from '../postal-address.ts'
+import type { GivenMembers } from '../order-columns.ts'
 import { type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
 import type { Rows } from './locked-rows.ts'
 
 /** What a customer wants to order. */
-export interface OrderRequest {
+export interface OrderRequest extends GivenMembers {
   userId: string
   basket: Basket
   /** ISO 4217; null: the products' own prices. */
   currency: string | null
   /** Null accepts any total. */
   expectedTotal: Money | null
-  clientReference: string | null
-  shippingAddress: ShippingAddress | null
-  note: string | null
-  attributes: Attributes | null
   idempotencyKey: IdempotencyKey | null
   traceparent: string
   /** Guests only. Checked last, so a block cannot be probed without placing real orders. */

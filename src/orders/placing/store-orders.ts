@@ -2,6 +2,7 @@ import { plainArray, textArray, uuidArray } from '../../db/list-parameters.ts'
 import type { Pool } from '../../db/pool.ts'
 import { prepared, sql } from '../../db/sql.ts'
 import { retryDeadlocks } from '../../db/transaction.ts'
+import { showGiven } from '../order-columns.ts'
 import type { Draft } from './batch-decision.ts'
 import { KEY_RETENTION_HOURS } from './idempotency.ts'
 import { lockKeysOf, type OrderLimits } from './order-request.ts'
@@ -48,11 +49,8 @@ function toRecord({ key, order, stockHolder, responseTemplate }: Draft, maxGuest
     product_ids: plainArray(order.items.map((item) => item.product_id)),
     total_amount: order.total.amount,
     currency: order.total.currency,
-    client_reference: order.clientReference,
-    shipping_address: order.shippingAddress,
-    note: order.note,
-    // Without a member it is null there, and few orders have attributes.
-    ...(order.attributes === null ? {} : { attributes: order.attributes }),
+    // A column without a member is null there.
+    ...showGiven(order),
     ...(stockHolder === null ? {} : { stock_holder: stockHolder, max_guest_stock_percent: maxGuestStockPercent }),
     status_history: order.statusHistory,
     traceparent: order.traceparent,

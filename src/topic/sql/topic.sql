@@ -1,14 +1,20 @@
--- Removes the address and the note from the events of orders that no longer have them. With the owner's rights: the API's role may not
--- change messages of the topic otherwise.
+-- Removes from the events of these orders what their rows no longer have: each member of the order whose column is null now. With the owner's
+-- rights: the API's role may not change messages of the topic otherwise.
 create or replace function erase_addresses_in_topic(order_ids uuid[]) returns void language sql security definer set search_path from current as $$
-  with erased as (
-    select orders.id || '.' || made.version as event_id
+  with stored as materialized (
+    select id, version, array(select key from jsonb_each(to_jsonb(orders)) where value = 'null') as missing
     from orders
-    cross join generate_series(1, orders.version) as made (version)
-    where orders.id = any(order_ids) and shipping_address is null and note is null
+    where id = any(order_ids)
+  ), erased as (
+    select stored.id || '.' || made.version as event_id, missing
+    from stored
+    cross join generate_series(1, stored.version) as made (version)
   )
   update topic_messages as message
-  set event = jsonb_set(jsonb_set(event::jsonb, '{data,order,shipping_address}', 'null'), '{data,order,note}', 'null')::json
+  set event = jsonb_set(event::jsonb, '{data,order}', coalesce(
+    (select jsonb_object_agg(key, case when key = any(missing) then 'null' else value end) from jsonb_each(event::jsonb #> '{data,order}')),
+    '{}'
+  ))::json
   from erased
   where message.id = erased.event_id and json_typeof(event #> '{data,order}') = 'object'
 $$;

@@ -1,0 +1,1 @@
+-- functions: c332d127bccd094d

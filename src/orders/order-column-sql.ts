@@ -1,0 +1,39 @@
+import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { type ColumnType, ORDER_COLUMNS, type OrderColumn } from './order-columns.ts'
+
+/** For SELECT; `render` may choose an expression for a column. */
+export function selectList(
+  render: (name: string, type: ColumnType) => Sql | undefined = () => undefined,
+  columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS,
+): Sql {
+  return commaList(
+    Object.entries(columns).map(([name, { type }]) => {
+      const value = render(name, type)
+      return value === undefined ? identifier(name) : sql`${value} as ${identifier(name)}`
+    }),
+  )
+}
+
+/** Names with types, for the rows of `json_to_recordset`. */
+export function recordList(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): Sql {
+  return commaList(Object.entries(columns).map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))
+}
+
+const TYPES: Readonly<Record<ColumnType, Sql>> = {
+  uuid: sql`uuid`,
+  bigint: sql`bigint`,
+  integer: sql`integer`,
+  text: sql`text`,
+  json: sql`json`,
+  jsonb: sql`jsonb`,
+  timestamptz: sql`timestamptz`,
+}
+
+/** For UPDATE and WHERE: what makes a row one without personal data, and whether it is. */
+export function erasureOf(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): { set: Sql; isErased: Sql } {
+  const personal = Object.keys(columns).filter((name) => columns[name]?.isPersonal)
+  return {
+    set: commaList(personal.map((name) => sql`${identifier(name)} = null`)),
+    isErased: allOf(personal.map((name) => sql`${identifier(name)} is null`)),
+  }
+}

@@ -1,0 +1,133 @@
+import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox'
+import { AttributesInput, AttributesSchema } from '../attributes.ts'
+import type { OrderStatus } from './order-status.ts'
+import { ShippingAddressSchema } from './postal-address.ts'
+
+export type ColumnType = 'uuid' | 'bigint' | 'integer' | 'text' | 'json' | 'jsonb' | 'timestamptz'
+
+export interface OrderColumn {
+  type: ColumnType
+  /** What a person typed or what identifies one: erased with the order, in its events too, and never in the lake. */
+  isPersonal: boolean
+}
+
+/** A column whose value comes with `POST /orders`. Row, request, answers and events have it under the same name. */
+export interface GivenColumn extends OrderColumn {
+  /** In the request, where it may be absent. */
+  input: TSchema
+  /** In answers and events. Optional for a column of a later release: absent without a value, as in everything stored before. */
+  shown: TSchema
+  example: unknown
+}
+
+const GIVEN_COLUMNS = {
+  client_reference: {
+    type: 'text',
+    isPersonal: false,
+    input: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "The client's own number; unique among the caller's orders. Kept in the data lake: without personal data.",
+    }),
+    shown: Type.Union([Type.String(), Type.Null()]),
+    example: 'cart-1843',
+  },
+  shipping_address: {
+    type: 'jsonb',
+    isPersonal: true,
+    input: ShippingAddressSchema,
+    shown: Type.Union([ShippingAddressSchema, Type.Null()]),
+    example: { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' },
+  },
+  note: {
+    type: 'text',
+    isPersonal: true,
+    input: Type.String({ minLength: 1, maxLength: 1_000 }),
+    shown: Type.Union([Type.String(), Type.Null()]),
+    example: 'Please ring twice.',
+  },
+  attributes: {
+    type: 'json',
+    isPersonal: false,
+    input: AttributesInput,
+    shown: Type.Optional({ ...AttributesSchema, description: 'As the order was placed. Absent: none.' }),
+    example: { channel: 'app', is_gift: false },
+  },
+} as const satisfies Readonly<Record<string, GivenColumn>>
+
+/** Columns of `orders` that become an `Order`. The table has another one, `product_ids`, which is only for an index. */
+export const ORDER_COLUMNS = {
+  id: column<string>('uuid'),
+  number: column<number>('bigint'),
+  user_id: column<string>('uuid'),
+  status: column<OrderStatus>('text'),
+  items: column<unknown>('json'),
+  total_amount: column<number>('bigint'),
+  currency: column<string>('text'),
+  ...GIVEN_COLUMNS,
+  version: column<number>('integer'),
+  status_history: column<unknown>('jsonb'),
+  traceparent: column<string | null>('text'),
+  created_at: column<Date>('timestamptz'),
+  updated_at: column<Date>('timestamptz'),
+}
+
+function column<T>(type: ColumnType): OrderColumn & { value?: T } {
+  return { type, isPersonal: false }
+}
+
+type Columns = typeof ORDER_COLUMNS
+type Given = typeof GIVEN_COLUMNS
+type NameWith<T> = { [K in keyof Given]: Given[K] extends T ? K : never }[keyof Given]
+export type PersonalColumn = NameWith<{ isPersonal: true }>
+export type LaterColumn = NameWith<{ shown: { '~optional': true } }>
+
+/** A row of `orders`; `OrderRow` of order.ts says what its lines and history are. */
+export type StoredRow = {
+  [K in keyof Columns]: K extends keyof Given ? Static<Given[K]['shown']> | null : Columns[K] extends { value?: infer T } ? T : never
+}
+
+type Camel<S extends string> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : S
+/** What came with an order, as members of an `Order` and of an `OrderRequest`. */
+export type GivenMembers = { [K in keyof Given as Camel<K>]: StoredRow[K] }
+
+type ShownProperties = { [K in keyof Given]: Given[K]['shown'] }
+type InputProperties = { [K in keyof Given]: TOptional<Given[K]['input']> }
+export type ShownGiven = Static<TObject<ShownProperties>>
+
+const mapGiven = (map: (column: GivenColumn) => unknown) =>
+  Object.fromEntries(Object.entries(GIVEN_COLUMNS).map(([name, column]) => [name, map(column)]))
+/** Members of answers and events. */
+export const SHOWN_PROPERTIES = mapGiven(({ shown }) => shown) as ShownProperties
+/** Members of the body of `POST /orders`. */
+export const INPUT_PROPERTIES = mapGiven(({ input }) => Type.Optional(input)) as InputProperties
+export const GIVEN_EXAMPLES = mapGiven(({ example }) => example) as { [K in keyof Given]: Given[K]['example'] }
+
+const MEMBERS = Object.entries<GivenColumn>(GIVEN_COLUMNS).map(([name, { shown }]) => ({
+  name: name as keyof Given,
+  member: name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()) as keyof GivenMembers,
+  isOmitted: Type.IsOptional(shown),
+}))
+
+/** The members that a row, a record or a request has; null for those that it lacks. */
+export function toGiven(source: { readonly [K in keyof Given]?: StoredRow[K] | undefined }): GivenMembers {
+  const given: Record<string, unknown> = {}
+  for (const { name, member } of MEMBERS) given[member] = source[name] ?? null
+  return given as GivenMembers
+}
+
+/** These members by the names of their columns, as answers and events have them. */
+export function showGiven(source: GivenMembers): ShownGiven {
+  const shown: Record<string, unknown> = {}
+  for (const { name, member, isOmitted } of MEMBERS) {
+    if (!isOmitted || source[member] !== null) shown[name] = source[member]
+  }
+  return shown as ShownGiven
+}
+
+/** Only these members of an order or a request. */
+export function pickGiven(source: GivenMembers): GivenMembers {
+  const given: Record<string, unknown> = {}
+  for (const { member } of MEMBERS) given[member] = source[member]
+  return given as GivenMembers
+}
