@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import pg from 'pg'
 import { onCleanup } from '../../test/cleanup.ts'
-import { createTestDatabase } from '../../test/database.ts'
+import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { startStore } from '../../test/store.ts'
 import { roleOf } from './addresses.ts'
 import { API_RIGHTS, grantRights } from './rights.ts'
+import { createFunctions } from './sql-functions.ts'
+import { inTransaction } from './transaction.ts'
 
 const REFUSED = '42501'
 
@@ -163,11 +165,25 @@ test("only the API's role and the owner may execute a function with the owner's 
     [roleOf(addresses.api), callable],
   ] as const)
     assert.equal(await mayExecute(who), count, who)
-  // A store whose only role is the owner.
+  // In a store whose only role is the owner, too.
   await pool.query('grant execute on all functions in schema public to public')
   assert.equal(await mayExecute(role), callable)
-  assert.equal(await grantRights(pool, (await pool.query('select current_user as name')).rows[0].name), true)
+  await inTransaction(pool, (tx) => createFunctions(tx, () => false))
   assert.equal(await mayExecute(role), 0)
+})
+
+test("no moment of a migration lets everybody execute a function with the owner's rights", async (t) => {
+  const { pool } = await createEmptyDatabase(t)
+  await inTransaction(pool, (tx) => createFunctions(tx, () => true))
+  const { rows } = await pool.query(
+    `select oid::regprocedure::text as signature, exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0) as is_open
+    from pg_proc where prosecdef and pronamespace = 'public'::regnamespace`,
+  )
+  assert.ok(rows.length >= 5)
+  assert.deepEqual(
+    rows.filter(({ is_open }) => is_open),
+    [],
+  )
 })
 
 test('the pool of a running store is no superuser', async (t) => {

@@ -35,7 +35,7 @@ export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>>
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Creates or replaces the functions whose names are wanted. For use within a transaction. */
+/** Creates or replaces the functions whose names are wanted; `grantRights` says who may call those with the owner's rights. For use within a transaction. */
 export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
   // Bodies may use tables that later migrations create. `pg_temp` last, or a table in the caller's temporary schema would replace one of the store in
   // a function with the owner's rights.
@@ -44,4 +44,12 @@ export async function createFunctions(db: Queryable, isWanted: (name: string) =>
   )
   const statements = (await readFunctions()).flatMap(({ name, text }) => (isWanted(name) ? [text] : [])).join('')
   if (statements !== '') await db.query(statements)
+  // PostgreSQL lets everybody call a new function.
+  const { rows } = await db.query<{ revokes: string | null }>(
+    sql`select string_agg(format('revoke execute on function %s from public', oid::regprocedure), '; ') as revokes
+    from pg_proc
+    where prosecdef and pronamespace = current_schema()::regnamespace
+      and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)`,
+  )
+  if (rows[0]?.revokes) await db.query(rows[0].revokes)
 }
