@@ -188,6 +188,27 @@ test('a refresh begins after the change that it is about, and an older reading d
   assert.equal(newest(), 'second')
 })
 
+test('a change that cannot be read back is no failure: the copy is not fresh, and a poll that began earlier does not make it so', async (t) => {
+  const { database, asked, askedPool, change } = await makeWords(t)
+  const { copies, gate } = makeCopies(t, database, { askedPool })
+  const { copy, newest } = addWord(copies)
+  await copies.start()
+  const held = Promise.withResolvers<void>()
+  gate.held = held.promise
+  const polled = copy.nextPoll()
+  await eventually(async () => gate.holding > 0)
+  asked.isAway = true
+  await change('second')
+  await copy.refresh()
+  assert.equal(copy.isFresh, false)
+  await assert.rejects(copy.ensureFresh())
+  held.resolve()
+  await polled
+  assert.deepEqual([newest(), copy.isFresh], ['first', false])
+  await copy.nextPoll()
+  assert.deepEqual([newest(), copy.isFresh], ['second', true])
+})
+
 test('a question that began too long ago satisfies only those who asked it', async (t) => {
   const { database, pool, change } = await makeWords(t)
   const [answered, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

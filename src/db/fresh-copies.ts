@@ -204,17 +204,30 @@ export class FreshCopy<Row extends object> implements Polled {
     if (this.isFresh) return
     const shared = this.#reading
     try {
-      await (shared ?? this.refresh())
+      await (shared ?? this.#read())
       // It may have begun longer before this call than a copy is relied on.
-      if (shared !== null && !this.isFresh) await this.refresh()
+      if (shared !== null && !this.isFresh) await this.#read()
     } catch (error) {
       if (!this.isFresh) throw error
     }
   }
 
-  /** Reads the copy now, so that this process sees the change that it has just made. Concurrent calls share a reading that begins after all of them. */
+  /**
+   * Reads the copy now, so that this process sees the change that it has just made. Concurrent calls share a reading that begins after all of
+   * them. It does not throw, because the change has been made: without an answer the copy is not fresh until a reading that begins later.
+   */
   async refresh(): Promise<void> {
-    // A reading in progress may have begun before that change. Its error goes to its own caller.
+    try {
+      await this.#read()
+    } catch (error) {
+      this.#options.logger.warn({ err: error, copy: this.name }, 'a change could not be read back')
+      this.#learned = ++this.#begun
+      this.#readAt = Number.NEGATIVE_INFINITY
+    }
+  }
+
+  async #read(): Promise<void> {
+    // A reading in progress may have begun before the change. Its error goes to its own caller.
     await this.#reading?.catch(() => {})
     this.#reading ??= readCopies(this.#options.pool, [this], EVERYTHING)
       .then(() => this.#learning)

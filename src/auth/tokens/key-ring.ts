@@ -67,9 +67,7 @@ export class KeyRing {
   async #queryUnknown(): Promise<void> {
     if (performance.now() - this.#queriedAt >= MIN_QUERY_MS) {
       this.#queriedAt = performance.now()
-      this.#querying = this.#copy
-        .refresh()
-        .catch((error) => this.#options.logger.warn({ err: error }, 'could not look for new signing keys'))
+      this.#querying = this.#copy.refresh()
     }
     await this.#querying
   }
