@@ -49,7 +49,7 @@ function countCharacters(): Record<string, number> {
 const RECIPES = {
   'an order status': 'An order status',
   'a subscriber': 'A subscriber of the topic',
-  'a field of an order': 'A field of an order',
+  'a column of an order': 'A column of an order',
   'a list': 'A list:',
   'a setting': 'A setting',
 } as const
@@ -71,7 +71,7 @@ const TURNS = {
   'a comment that begins with As, Also, Without, Null, Not, Only, Those or Else':
     /^\s*(?:\/\*\*|\/\/|\*|--) (?:As|Also|Without|Null|Not|Only|Those|Else)\b/gm,
   'of before, by now, as it is now, the release before': /\b(?:of before|by now|as it is now|the release before)\b/gi,
-  'nobody but, none but, nothing but': /\b(?:nobody|none|nothing) but\b/gi,
+  'nobody but, none but': /\b(?:nobody|none) but\b/gi,
 } as const
 
 function countTurns(): Record<string, number> {
