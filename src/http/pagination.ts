@@ -78,7 +78,7 @@ export function decodeCursor<T extends TSchema>(scope: readonly unknown[], curso
   throw invalidCursor()
 }
 
-export function invalidCursor(): AppError {
+function invalidCursor(): AppError {
   return new AppError('invalid_cursor', 'The cursor is not one of this list with these filters.', {
     errors: [{ parameter: 'cursor', detail: 'is not a cursor of this list' }],
   })

@@ -9,7 +9,6 @@ export interface LakeColumn<T> {
   id: number
   /** DuckDB's. */
   type: Sql
-  about: string
   value(source: T): unknown
   /** The first files have it. In their rows every other column and field is missing, or null after a merge. */
   isFirst?: true

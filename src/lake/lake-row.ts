@@ -29,16 +29,16 @@ interface ItemSource {
 
 /** Fields of a line in the column `items`. Only ever added to. */
 export const ITEM_COLUMNS = {
-  product_id: { id: 34, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.product_id) },
-  sku: { id: 35, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.sku) },
-  name: { id: 36, type: VARCHAR, isFirst: true, about: 'as placed', value: ({ item }) => toText(item.name) },
-  unit_price_amount: { id: 37, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.unit_price.amount },
-  quantity: { id: 38, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.quantity },
-  total_amount: { id: 39, type: BIGINT, isFirst: true, about: 'as placed', value: ({ item }) => item.total.amount },
-  category: { id: 40, type: VARCHAR, about: 'as placed', value: ({ item }) => toText(item.category) },
-  shipped: { id: 41, type: BIGINT, about: 'units shipped up to this change', value: ({ line }) => line?.shipped ?? 0 },
-  cancelled: { id: 42, type: BIGINT, about: 'units cancelled up to this change', value: ({ line }) => line?.cancelled ?? 0 },
-  returned: { id: 43, type: BIGINT, about: 'units returned up to this change', value: ({ line }) => line?.returned ?? 0 },
+  product_id: { id: 34, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.product_id) },
+  sku: { id: 35, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.sku) },
+  name: { id: 36, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.name) },
+  unit_price_amount: { id: 37, type: BIGINT, isFirst: true, value: ({ item }) => item.unit_price.amount },
+  quantity: { id: 38, type: BIGINT, isFirst: true, value: ({ item }) => item.quantity },
+  total_amount: { id: 39, type: BIGINT, isFirst: true, value: ({ item }) => item.total.amount },
+  category: { id: 40, type: VARCHAR, value: ({ item }) => toText(item.category) },
+  shipped: { id: 41, type: BIGINT, value: ({ line }) => line?.shipped ?? 0 },
+  cancelled: { id: 42, type: BIGINT, value: ({ line }) => line?.cancelled ?? 0 },
+  returned: { id: 43, type: BIGINT, value: ({ line }) => line?.returned ?? 0 },
 } as const satisfies Readonly<Record<string, LakeColumn<ItemSource>>>
 
 interface Source {
@@ -56,18 +56,17 @@ interface Source {
 
 /** The row of an order's event. Amounts are minor units of `currency`. Only ever added to. */
 export const ORDER_EVENT_COLUMNS = {
-  sequence: { id: 1, type: BIGINT, isFirst: true, about: 'position in the topic', value: ({ sequence }) => sequence },
-  event_id: { id: 2, type: VARCHAR, isFirst: true, about: 'the `id` of the event', value: ({ event }) => event.id },
-  event_type: { id: 3, type: VARCHAR, isFirst: true, about: 'the `type` of the event', value: ({ event }) => event.type },
-  event_time: { id: 4, type: TIMESTAMPTZ, isFirst: true, about: 'when the change was made', value: ({ event }) => event.time },
-  order_id: { id: 5, type: VARCHAR, isFirst: true, inOrders: true, about: 'the order', value: ({ order }) => order.id },
-  order_number: { id: 6, type: VARCHAR, isFirst: true, inOrders: true, about: 'its number for people', value: ({ order }) => order.number },
+  sequence: { id: 1, type: BIGINT, isFirst: true, value: ({ sequence }) => sequence },
+  event_id: { id: 2, type: VARCHAR, isFirst: true, value: ({ event }) => event.id },
+  event_type: { id: 3, type: VARCHAR, isFirst: true, value: ({ event }) => event.type },
+  event_time: { id: 4, type: TIMESTAMPTZ, isFirst: true, value: ({ event }) => event.time },
+  order_id: { id: 5, type: VARCHAR, isFirst: true, inOrders: true, value: ({ order }) => order.id },
+  order_number: { id: 6, type: VARCHAR, isFirst: true, inOrders: true, value: ({ order }) => order.number },
   version: {
     id: 7,
     type: INTEGER,
     isFirst: true,
     inOrders: true,
-    about: 'its version after this change',
     value: ({ order }) => order.version,
   },
   status: {
@@ -75,64 +74,51 @@ export const ORDER_EVENT_COLUMNS = {
     type: VARCHAR,
     isFirst: true,
     inOrders: true,
-    about: 'its status after this change',
     value: ({ order }) => order.status,
   },
   previous_status: {
     ...{ id: 9, type: VARCHAR, isFirst: true },
-    about: 'its status before this change; null for a new order',
     value: ({ previousStatus }) => previousStatus,
   },
-  user_id: { id: 10, type: VARCHAR, isFirst: true, inOrders: true, about: "the account's id", value: ({ order }) => order.user_id },
-  currency: { id: 11, type: VARCHAR, isFirst: true, inOrders: true, about: 'ISO 4217', value: ({ order }) => order.total.currency },
+  user_id: { id: 10, type: VARCHAR, isFirst: true, inOrders: true, value: ({ order }) => order.user_id },
+  currency: { id: 11, type: VARCHAR, isFirst: true, inOrders: true, value: ({ order }) => order.total.currency },
   currency_exponent: {
     ...{ id: 12, type: INTEGER, inOrders: true },
-    about: 'decimals of the currency: 2 for EUR, 0 for JPY, 3 for KWD',
     value: ({ order }) => minorDigits(order.total.currency),
   },
   total_amount: {
     ...{ id: 13, type: BIGINT, isFirst: true, inOrders: true },
-    about:
-      'what the order costs after this change, without cancelled lines; minor units: `total_amount / 10 ** currency_exponent` in major ones',
     value: ({ order }) => order.total.amount,
   },
   original_amount: {
     ...{ id: 14, type: BIGINT, inOrders: true },
-    about: 'the total when the order was placed',
     value: ({ order: { total, original_total = total } }) => original_total.amount,
   },
   client_reference: {
     ...{ id: 15, type: VARCHAR, inOrders: true },
-    about: "the client's number for the order, or null",
     value: ({ order }) => toText(order.client_reference),
   },
   shipping_country: {
     ...{ id: 16, type: VARCHAR, inOrders: true },
-    about: 'ISO 3166-1 alpha-2; null without a shipping address',
     value: ({ country }) => toText(country),
   },
   actor_type: {
     ...{ id: 17, type: VARCHAR },
-    about: 'who made this change: `customer`, `admin` (an operator), `key` (an API key) or `system`',
     value: ({ change }) => toText(change?.actor?.type),
     inOrders: { id: 44, name: 'cancelled_by', value: ofCancellation(sql`actor_type`) },
   },
   reason: {
     ...{ id: 18, type: VARCHAR },
-    about: 'the reason given for this change, or null',
     value: ({ change }) => toText(change?.reason),
     inOrders: { id: 45, name: 'cancel_reason', value: ofCancellation(sql`reason`) },
   },
   change_type: {
     ...{ id: 19, type: VARCHAR },
-    about:
-      'the type of the change: `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`; null for a move of the whole order',
     value: ({ change }) => toText(change?.change?.type),
   },
-  item_count: { id: 20, type: INTEGER, isFirst: true, inOrders: true, about: 'lines', value: ({ order }) => order.items.length },
+  item_count: { id: 20, type: INTEGER, isFirst: true, inOrders: true, value: ({ order }) => order.items.length },
   items: {
     ...{ id: 21, type: sql`STRUCT(${typedList(typesOf(ITEM_COLUMNS))})[]`, isFirst: true, inOrders: true },
-    about: 'the lines, each with the fields below',
     value: ({ order, lines }) => order.items.map((item, index) => toItem({ item, line: lines[index] })),
   },
   created_at: {
@@ -140,7 +126,6 @@ export const ORDER_EVENT_COLUMNS = {
     type: TIMESTAMPTZ,
     isFirst: true,
     inOrders: true,
-    about: 'when it was placed',
     value: ({ order }) => order.created_at,
   },
   updated_at: {
@@ -148,12 +133,10 @@ export const ORDER_EVENT_COLUMNS = {
     type: TIMESTAMPTZ,
     isFirst: true,
     inOrders: true,
-    about: 'when it was changed',
     value: ({ order }) => order.updated_at,
   },
   attributes: {
     ...{ id: 24, type: VARCHAR, inOrders: true },
-    about: "those of the order as a JSON object, null without any: `attributes ->> 'channel'`",
     value: ({ order }) => toJson(order.attributes),
   },
   shipping_amount: sumOf(25, 'shipping'),
@@ -162,18 +145,15 @@ export const ORDER_EVENT_COLUMNS = {
   fee_amount: sumOf(28, 'fee'),
   payment_provider: {
     ...{ id: 29, type: VARCHAR, inOrders: true },
-    about: "of the order's payment; null while none is known",
     value: ({ order }) => toText(order.payment?.provider),
   },
   payment_state: {
     ...{ id: 30, type: VARCHAR, inOrders: true },
-    about: "of the order's payment; null while none is known",
     value: ({ order }) => toText(order.payment?.state),
   },
-  ingested_at: { id: 31, type: TIMESTAMPTZ, isFirst: true, about: 'when the lake took the event', value: ({ ingestedAt }) => ingestedAt },
+  ingested_at: { id: 31, type: TIMESTAMPTZ, isFirst: true, value: ({ ingestedAt }) => ingestedAt },
   imported: {
     ...{ id: 32, type: BOOLEAN },
-    about: 'the change was made in another shop and [moved in](move-in.md)',
     value: ({ change }) => change?.imported === true,
   },
 } as const satisfies Readonly<Record<string, LakeColumn<Source>>>
@@ -214,7 +194,6 @@ function ofCancellation(value: Sql): Sql {
 function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrders: true } {
   return {
     ...{ id, type: BIGINT, inOrders: true },
-    about: `the sum of the ${kind} adjustments in minor units, part of \`total_amount\`; null without any`,
     value({ order: { adjustments = [] } }) {
       const amounts = adjustments.filter((adjustment) => adjustment.kind === kind).map(({ amount }) => amount.amount)
       return amounts.length === 0 ? null : amounts.reduce((sum, amount) => sum + amount, 0)

@@ -44,6 +44,28 @@ test('the events of an order that moved as a whole are byte for byte those of th
   assert.equal(createHash('sha256').update(text).digest('hex'), before, text)
 })
 
+test('an event has the adjustments of its time, and no member where there are none', () => {
+  const [placed] = WHOLE.status_history
+  assert.ok(placed !== undefined)
+  const adjusted = { type: 'adjusted', kind: 'fee', label: 'Wrapping', amount: 200 } as const
+  const events = toOrderEvents({
+    ...{ ...WHOLE, status: 'pending', version: 3, traceparent: null },
+    status_history: [
+      placed,
+      { ...placed, at: at(2), change: adjusted },
+      { ...placed, at: at(3), change: { type: 'adjustment_voided', adjustment: 2, amount: -200 } },
+    ],
+  })
+  assert.deepEqual(
+    events.map(({ data: { order } }) => [order.adjustments?.map(({ label }) => label), order.total.amount]),
+    [
+      [undefined, 2_580],
+      [['Wrapping'], 2_780],
+      [undefined, 2_580],
+    ],
+  )
+})
+
 test('each version of an order with parts has the total and the pieces of its time, also when made from a later event', () => {
   const part = [{ product_id, quantity: 1 }]
   const [placed, confirmed] = WHOLE.status_history

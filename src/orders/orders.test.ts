@@ -4,7 +4,6 @@ import { after, test } from 'node:test'
 import { setStatus } from '../../test/broken-rows.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
-import { encodeCursor } from '../http/pagination.ts'
 
 const store = await startStore({ after })
 const lamp = await store.addProduct({ stock: null })
@@ -74,17 +73,6 @@ test('shows new orders on top after the clock went back, over pages too', async 
   placed.push(...(await place(eve, 3)))
   assert.deepEqual((await readPages(eve, '?limit=2')).flat(), placed.toReversed())
   assert.deepEqual((await readPages(eve, '?limit=2&status=pending')).flat(), placed.toReversed())
-})
-
-test('takes the cursors of the release that listed by time', async () => {
-  const eve = await store.register()
-  const placed = await place(eve, 5)
-  const cursorAfter = (id: string) => encodeCursor(['orders', eve.id, null], [Date.now(), id])
-  assert.deepEqual(ids(await list(eve, `?limit=2&cursor=${cursorAfter(placed[3] ?? '')}`)), [placed[2], placed[1]])
-  const [ofAnother] = ids(await list(ada, '?limit=1'))
-  for (const id of [randomUUID(), ofAnother ?? '']) {
-    assertProblem(await list(eve, `?cursor=${cursorAfter(id)}`), 400, 'invalid_cursor', id)
-  }
 })
 
 test('lists the orders of one status, over pages too', async () => {
