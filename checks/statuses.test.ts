@@ -53,7 +53,7 @@ function findStale(files: Files, rules: Rules): string[] {
     `(['\`])${status}\\1(?:::text)?(?:, \\1${status}\\1(?:::text)?)+|\\[${status}(?:, ${status})+\\]|status (?:<>|not in) \\(?'${status}'`,
     'g',
   )
-  // What can be done with pieces has the same names.
+  // What can be done with units has the same names.
   const known = (file: string) => [
     '`shipped`, `cancelled`, `returned`',
     ...places.flatMap(([place, text]) => (place === file ? [text] : [])),

@@ -35,6 +35,16 @@ const NAMES: readonly Retired[] = [
   { pattern: /\bkeepsTime\b/, instead: 'runsScheduler' },
   // Not the columns `sealed_…` and `…_sealed_…`: names of columns are part of the contract, and `\b` does not match beside `_`.
   { pattern: /\b[Ss]ealing\b|\b(un)?seal(s|ed)?\b/, instead: 'encrypt, decrypt' },
+  { pattern: /\bDoing\b|\bdoingOf/, instead: 'AuditContext, auditContextOf' },
+  { pattern: /\bgoesBack\b/, instead: 'restockedLines' },
+  { pattern: /\bcountedFor\b/, instead: 'quotaKey' },
+  { pattern: /ProductsOfBefore\b/, instead: '…WithoutEvents' },
+  {
+    pattern: /\b(setAside|copyAside|strays|SoundFiles|isUnsound)\b/,
+    instead: 'quarantine, orphans, ValidFiles, isInvalid',
+    within: 'src/lake/',
+  },
+  { pattern: /\b[Pp]ieces\b/, instead: 'units', within: 'src/console/' },
   { pattern: /\bproduct_changed\b|\bversion_mismatch\b/, instead: 'precondition_failed' },
 ]
 

@@ -77,7 +77,7 @@ function hasTwoFirstImages({ image_url, images }: Body): boolean {
 }
 
 const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
-  { because: 'the lines of a product have too many pieces together', isBroken: hasTooManyOfAProduct },
+  { because: 'the lines of a product have too many units together', isBroken: hasTooManyOfAProduct },
   { because: 'attributes have too many bytes', isBroken: hasLargeAttributes },
   { because: 'a key would have expired, or live for more than two years', isBroken: hasWrongExpiry },
   { because: 'the price before a reduction is not above the price', isBroken: hasWrongComparePrice },

@@ -170,7 +170,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     maxConnections: read.integer('MAX_CONNECTIONS', 5_000, 10, 1_000_000),
     /** Between the signal to stop, from which `/readyz` is 503, and the end of listening. */
     drainDelaySeconds: read.integer('DRAIN_DELAY_SECONDS', 0, 0, 60),
-    /** Pieces of one product that a customer can buy in all; null for no limit. */
+    /** Units of one product that a customer can buy in all; null for no limit. */
     maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),
     /** Age in seconds at which a pending order is cancelled; null for never. */
     pendingOrderTtlSeconds: read.integerOrOff(

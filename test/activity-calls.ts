@@ -172,7 +172,7 @@ function partCall(id: string, body: object, [before, after]: [string, string], t
   const version = ['pending', 'confirmed', 'shipped'].indexOf(before) + 1
   const states: ActivityCall['states'] = [
     { status: before, version },
-    { status: after, version: version + 1, change: { type, pieces: 1 } },
+    { status: after, version: version + 1, change: { type, units: 1 } },
   ]
   return { params: { id }, body, subject: id, states }
 }

@@ -93,7 +93,7 @@ const EXPECTED: Expected = {
     },
   },
   stock_outs: {
-    select: `select sku, epoch_ms(out_at), epoch_ms(back_at), epoch_ms(archived_at), currency, days_out, pieces_per_day, pieces_missed, revenue_missed from models.stock_outs order by sku, out_at`,
+    select: `select sku, epoch_ms(out_at), epoch_ms(back_at), epoch_ms(archived_at), currency, days_out, units_per_day, units_missed, revenue_missed from models.stock_outs order by sku, out_at`,
     rows(invoices) {
       const newest = Math.max(...invoices.map((invoice) => placedAt(invoice).getTime()))
       return stockOutsOf(invoices).flatMap(({ sku, outAt, backAt, archivedAt }) => {

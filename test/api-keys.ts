@@ -10,5 +10,5 @@ export async function makeKey(
   scopes: readonly Scope[],
   { name = 'A scanner', expiresAt = null, now = new Date() }: Partial<KeyInput> & { now?: Date } = {},
 ): Promise<{ id: string; key: string }> {
-  return createApiKey(pool, { name, scopes, expiresAt }, { doing: DOING, now })
+  return createApiKey(pool, { name, scopes, expiresAt }, { auditContext: DOING, now })
 }

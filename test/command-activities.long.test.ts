@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { doingOfCommand } from '../src/activity/record-activity.ts'
+import { auditContextOfCommand } from '../src/activity/record-activity.ts'
 import { createApiKey } from '../src/auth/api-keys/create-api-key.ts'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { exampleMailContent } from '../src/mail/example-mail.ts'
@@ -123,7 +123,7 @@ async function registerProven(): Promise<string> {
 }
 
 async function makeKey(): Promise<string> {
-  const how = { doing: doingOfCommand('test'), now: new Date() }
+  const how = { auditContext: auditContextOfCommand('test'), now: new Date() }
   return (await createApiKey(store.pool, { name: 'Scanner', scopes: ['stock:read'], expiresAt: null }, how)).id
 }
 

@@ -59,7 +59,7 @@ test('an operator ships a parcel, cancels and returns parts, with the keyboard a
   await dialog.getByLabel('Parcel number').fill('JJD 1')
   await assertUsable(page, 'the dialog of a parcel')
   await page.keyboard.press('Enter')
-  await page.getByText(`Order ${order.number} is confirmed. 1 piece was shipped.`).waitFor()
+  await page.getByText(`Order ${order.number} is confirmed. 1 unit was shipped.`).waitFor()
   await page.getByRole('heading', { name: 'Parcels' }).waitFor()
   await page.getByText(`1 × ${HOSTILE} shipped`).waitFor()
   assert.equal(await page.getByText(`${HOSTILE} JJD 1`).count(), 2, 'the parcel, and the change that shipped it')
@@ -67,11 +67,11 @@ test('an operator ships a parcel, cancels and returns parts, with the keyboard a
   await page.getByRole('button', { name: 'Cancel part…' }).press('Enter')
   await page.keyboard.press('Tab')
   await dialog.getByRole('button', { name: 'Cancel part' }).press('Enter')
-  await dialog.getByText('Choose at least one piece.').waitFor()
+  await dialog.getByText('Choose at least one unit.').waitFor()
   await dialog.getByLabel('Lamp').fill('2')
   await dialog.getByLabel('Reason').fill('No longer made')
   await page.keyboard.press('Enter')
-  await page.getByText(`Order ${order.number} is confirmed. 2 pieces were cancelled.`).waitFor()
+  await page.getByText(`Order ${order.number} is confirmed. 2 units were cancelled.`).waitFor()
   await page.getByText('Total €30.00').waitFor()
 
   for (const [index, isRestocked] of [false, true].entries()) {
@@ -80,7 +80,7 @@ test('an operator ships a parcel, cancels and returns parts, with the keyboard a
     await dialog.getByLabel(HOSTILE).fill('1')
     if (isRestocked) await dialog.getByLabel('The goods can be sold again').press('Space')
     await dialog.getByRole('button', { name: 'Return part' }).press('Enter')
-    await page.getByText(/1 piece was returned\./).waitFor()
+    await page.getByText(/1 unit was returned\./).waitFor()
     await page.getByText(isRestocked ? 'returned, to be sold again' : 'returned, not back in stock').waitFor()
   }
   await assertUsable(page, 'an order with parcels')
@@ -131,7 +131,7 @@ test('a parcel that was made meanwhile is not doubled, and what was entered outl
   await dialog.getByRole('button', { name: 'Ship parcel' }).click()
   await dialog.getByText('Nothing you have entered is lost').waitFor()
   await dialog.getByRole('button', { name: 'Ship parcel' }).click()
-  await page.getByText(`Order ${order.number} is confirmed. 2 pieces were shipped.`).waitFor()
+  await page.getByText(`Order ${order.number} is confirmed. 2 units were shipped.`).waitFor()
   assert.equal((await read(order.id)).parcels.length, 2)
   assert.deepEqual(
     withoutRefusals(complaints).filter((text) => !text.includes('ERR_CONNECTION_RESET')),

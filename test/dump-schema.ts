@@ -10,7 +10,7 @@ export async function dumpSchema(t: Cleanup): Promise<{ sql: string; version: st
   const server = await startDebianPostgres(t)
   const { url } = await server.createDatabase('C.UTF-8')
   await migrate(url)
-  const dump = await server.run('pg_dump --schema-only --no-owner "$URL"', { URL: url })
+  const dump = await server.run('pg_dump --schema-only --no-owner --no-privileges "$URL"', { URL: url })
   const [, version = ''] = /^-- Dumped by pg_dump version (\d+)/m.exec(dump) ?? []
   // Minor versions, and a random key against \commands in the data.
   const sql = dump.replace(/^(-- Dumped (from|by) .*|\\(un)?restrict .*)\n+/gm, '').trim()

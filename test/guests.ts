@@ -13,7 +13,7 @@ export async function createGuest({ call }: Pick<TestStore, 'call'>, email: stri
   return { id: json.user.id, email: json.user.email, token: json.access_token, refreshToken: json.refresh_token }
 }
 
-/** Places an order of one piece, with an address. */
+/** Places an order of one unit, with an address. */
 export async function placeOrder(
   { call }: Pick<TestStore, 'call'>,
   token: string,

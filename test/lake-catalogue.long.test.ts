@@ -117,10 +117,10 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   )
   const repair = () => repairLake({ ...store, store: store.lakeStore, catalogueTopic: topic, now: () => new Date() })
   const counted = async () => {
-    const { setAside, written, later, lost } = await repair()
-    return { setAside: setAside.length, written, lost, ...(later === 0 ? {} : { later }) }
+    const { quarantined, written, later, lost } = await repair()
+    return { quarantined: quarantined.length, written, lost, ...(later === 0 ? {} : { later }) }
   }
-  assert.deepEqual(await counted(), { setAside: 1, written: 0, lost: [] })
+  assert.deepEqual(await counted(), { quarantined: 1, written: 0, lost: [] })
   assert.deepEqual((await compare()).findings, [])
   assert.equal(await findLakeEnd(store.lakeStore, 'catalogue'), await topic.newestSequence(), 'the end of the lake is that of its events')
 
@@ -133,7 +133,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     ['missing', 'corrupt', 'corrupt'],
     'the file, and the same bytes in the table',
   )
-  assert.deepEqual(await counted(), { setAside: 1, written: damaged[0]?.[1]?.length, lost: [] })
+  assert.deepEqual(await counted(), { quarantined: 1, written: damaged[0]?.[1]?.length, lost: [] })
   assert.deepEqual((await compare()).findings, [])
 
   const [current = assert.fail()] = await store.lakeStore.list('catalogue/')
@@ -142,7 +142,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     String((await compare()).findings.find(([kind]) => kind === 'corrupt')?.[1]),
     /it is cut off, or the store has not written it/,
   )
-  assert.equal((await counted()).setAside, 1)
+  assert.equal((await counted()).quarantined, 1)
   assert.deepEqual((await compare()).findings, [])
 
   const [message = assert.fail()] = await topic.read(0, 1)
@@ -155,7 +155,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     await store.lakeStore.put(again, join(workspace, 'file'))
   })
   assert.deepEqual((await compare()).findings, [['doubled', [event.id]]])
-  assert.deepEqual(await counted(), { setAside: 1, written: 0, lost: [] })
+  assert.deepEqual(await counted(), { quarantined: 1, written: 0, lost: [] })
   assert.deepEqual((await compare()).findings, [])
 
   // The last one has no row any more.
@@ -164,7 +164,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   const gone = ids.filter((id) => !left.flat().includes(id))
   assert.ok(left.length > 0 && gone.length > 0)
   assert.deepEqual((await compare()).findings, [['missing', gone]], 'the newest file is gone')
-  assert.deepEqual(await counted(), { setAside: 0, written: 0, lost: [], later: gone.length }, 'the sink writes them')
+  assert.deepEqual(await counted(), { quarantined: 0, written: 0, lost: [], later: gone.length }, 'the sink writes them')
   const stopAgain = await store.startPipeline()
   await eventually(async () => (await compare()).findings.length === 0, { what: 'the events again', timeoutMs: 60_000 })
   await stopAgain()
@@ -178,7 +178,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   const kept = await queryFolder(store.lake, `select event_id from catalogue_events where sequence < ${parseName(last)?.first}`)
   await store.pool.query('delete from catalogue_messages where not id = any($1)', [kept.rows.map(([id]) => String(id))])
   await damage(store.lakeStore.locate(last))
-  assert.deepEqual(await counted(), { setAside: 1, written: ids.length - kept.rows.length, lost: [] })
+  assert.deepEqual(await counted(), { quarantined: 1, written: ids.length - kept.rows.length, lost: [] })
   assert.deepEqual(await inLake(), ids)
   const [remade] = (await store.lakeStore.list('catalogue/')).filter(({ name }) => parseName(name)?.first === parseName(last)?.first)
   const [lost = ''] = ids.filter((id) => !kept.rows.flat().includes(id))
@@ -187,7 +187,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     [lost],
   )
   await damage(store.lakeStore.locate(remade?.name ?? ''))
-  assert.deepEqual(await counted(), { setAside: 1, written: ids.length - kept.rows.length - 1, lost: [lost] })
+  assert.deepEqual(await counted(), { quarantined: 1, written: ids.length - kept.rows.length - 1, lost: [lost] })
 })
 
 /** As a program of somebody else writes it, with other prices. */

@@ -46,7 +46,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   assert.equal(ill.status, 1)
   assert.ok(ill.stdout.includes(`${path}: `), ill.stdout)
   const repaired = await run('lake', 'repair')
-  assert.equal(repaired.stdout, `set aside ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
+  assert.equal(repaired.stdout, `quarantined ${path}.corrupt\nwrote 6 events that the lake lacked\n`)
   assert.equal((await run('verify')).status, 0)
   assert.equal((await run('replay', '--subscriber', 'lake')).stdout, 'wrote 0 events that the lake lacked\n')
 

@@ -57,7 +57,7 @@ const amend = (status: StatusChange['status'], amendment: OrderChange): StatusCh
 const pay = (status: StatusChange['status'], state: PaymentState) =>
   amend(status, { type: 'payment', provider: 'stripe', reference: 'pi_1', state })
 const divided = item('garden', 4, 4_000, 'EUR')
-const pieces = (quantity: number) => [{ product_id: divided.product_id, quantity }]
+const units = (quantity: number) => [{ product_id: divided.product_id, quantity }]
 const events = [
   // In Vienna it is the 2nd already.
   makeLife('2026-03-01T23:30:00.000Z', 12, shipped, {
@@ -76,7 +76,7 @@ const events = [
     ...{ user_id: BOB, shipping_address: address('DE'), total: { amount: 12_345, currency: 'KWD' }, client_reference: null },
     items: [item('kitchen', 1, 12_345, 'KWD')],
   }),
-  // Of four pieces one is cancelled and three come in two parcels, of which one piece comes back; then it is paid.
+  // Of four units one is cancelled and three come in two parcels, of which one unit comes back; then it is paid.
   makeLife(
     '2026-03-10T11:00:00.000Z',
     2,
@@ -84,10 +84,10 @@ const events = [
       placed,
       change('confirmed', 'admin', null),
       amend('confirmed', { type: 'adjusted', kind: 'shipping', label: 'Post', amount: 500 }),
-      amend('confirmed', { type: 'lines_cancelled', lines: pieces(1), amount: -1_000 }),
-      amend('confirmed', { type: 'shipped', lines: pieces(1) }),
-      amend('shipped', { type: 'shipped', lines: pieces(2) }),
-      amend('shipped', { type: 'returned', lines: pieces(1), restock: true }),
+      amend('confirmed', { type: 'lines_cancelled', lines: units(1), amount: -1_000 }),
+      amend('confirmed', { type: 'shipped', lines: units(1) }),
+      amend('shipped', { type: 'shipped', lines: units(2) }),
+      amend('shipped', { type: 'returned', lines: units(1), restock: true }),
       pay('shipped', 'paid'),
       pay('shipped', 'partially_refunded'),
     ],

@@ -49,7 +49,7 @@ async function collect({ source = 'import', isDryRun = false }: Settings, run: R
 
 export const aCustomer = (id: string, overrides: object = {}) => ({ external_id: id, email: `${id}@example.com`, ...overrides })
 
-/** An order of two pieces at 12.50 that was delivered in 2024. */
+/** An order of two units at 12.50 that was delivered in 2024. */
 export const anOrder = (number: number, overrides: object = {}) => ({
   external_id: `gid-${number}`,
   number,

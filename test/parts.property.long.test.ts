@@ -91,8 +91,8 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     const tally = tallies[one.order]
     if (tally === undefined) return
     const { url } = processes[one.process ? 0 : 1]
-    const add = (to: number[], pieces: readonly number[]) => {
-      for (const [i, count] of pieces.entries()) to[i] = (to[i] ?? 0) + count
+    const add = (to: number[], units: readonly number[]) => {
+      for (const [i, count] of units.entries()) to[i] = (to[i] ?? 0) + count
     }
     if (one.kind === 'customer' || one.kind === 'rest') {
       const answer =
@@ -100,7 +100,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
           ? await post(url, `/orders/${tally.id}/cancel`, buyer?.token ?? '')
           : await post(url, `/admin/orders/${tally.id}/transitions`, token, { to: one.to })
       assert.ok([200, 409].includes(answer.status), answer.text)
-      // Which pieces that were is only known once no other change of the round is in flight.
+      // Which units that were is only known once no other change of the round is in flight.
       if (answer.status === 200)
         wholes.push({ tally, to: one.kind === 'customer' ? 'cancelled' : one.to, version: JSON.parse(answer.text).version })
       return
@@ -118,7 +118,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
   const wholes: { tally: Tally; to: string; version: number }[] = []
   for (const round of rounds) {
     await Promise.all(round.map(run))
-    // A whole move takes all pieces that can make it, and no later change of its kind is possible: what is missing is what it took.
+    // A whole move takes all units that can make it, and no later change of its kind is possible: what is missing is what it took.
     for (const { tally, to } of wholes.splice(0).sort((a, b) => a.version - b.version)) {
       for (let i = 0; i < 2; i++) {
         const [ordered = 0, shipped = 0, cancelled = 0] = [tally.ordered, tally.shipped, tally.cancelled].map((n) => n[i])

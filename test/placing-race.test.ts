@@ -22,7 +22,7 @@ async function order(post: Post, token: string, items: object[]): Promise<Awaite
   }
 }
 
-test('sells 100 pieces to exactly 100 of 1,000 buyers who come at once', async (t) => {
+test('sells 100 units to exactly 100 of 1,000 buyers who come at once', async (t) => {
   const store = await startStore(t)
   const network = networkOf(store)
   onCleanup(t, network.close)

@@ -201,8 +201,8 @@ export function magentoCsv(changes: Changes): string {
     ...{ configurable_variations: '', ...more },
   })
   if (!sizes) return table([row('MUG-1', changes.type ?? 'simple')])
-  const hidden = (size: string, pieces: string) =>
-    row(`MUG-${size}`, 'simple', { visibility: 'Not Visible Individually', qty: pieces, url_key: `mug-${size}` })
+  const hidden = (size: string, units: string) =>
+    row(`MUG-${size}`, 'simple', { visibility: 'Not Visible Individually', qty: units, url_key: `mug-${size}` })
   const configurable_variations = 'sku=MUG-S,Size=S|sku=MUG-M,Size=M'
   return table([hidden('S', '1'), hidden('M', '2'), row('MUG', 'configurable', { configurable_variations })])
 }

@@ -6,7 +6,7 @@ import { queryFolder } from './lake-harness.ts'
 
 /** A customer who reaches the store over the network. */
 export interface Shopper {
-  /** Orders one piece of the product and returns the order's id, null when the store did not answer 201. */
+  /** Orders one unit of the product and returns the order's id, null when the store did not answer 201. */
   order(productId: string): Promise<string | null>
 }
 

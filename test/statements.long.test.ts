@@ -162,7 +162,7 @@ function learn(known: Known, ids: WorstIds, accounts: Known['accounts']): void {
   known.sessions.splice(0, known.sessions.length, ...resources(ids.sessions, LARGE_SHOP.customers_with.most))
 }
 
-/** Reads the first piece of the answer only: feeds and exports send as many statements as their reader asks for. */
+/** Reads the first unit of the answer only: feeds and exports send as many statements as their reader asks for. */
 async function statusOf(url: string, headers: Record<string, string>): Promise<number> {
   const response = await fetch(url, { headers, redirect: 'manual' })
   const reader = response.body?.getReader()

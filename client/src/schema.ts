@@ -1503,7 +1503,7 @@ export interface paths {
         put?: never;
         /**
          * Ships a part of an order, or the rest of it, as one parcel
-         * @description Of a confirmed order, which stays confirmed until its last open piece is shipped. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description Of a confirmed order, which stays confirmed until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["shipLines"];
         delete?: never;
@@ -2850,7 +2850,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The pieces that there are; 20 also where there are more. */
+                /** @description The units that there are; 20 also where there are more. */
                 available: number;
             }[];
             /** @description Only of an adjustment: the units in stock. */
@@ -2918,7 +2918,7 @@ export interface components {
         LineQuantity: {
             /** Format: uuid */
             product_id: string;
-            /** @description Pieces, at least 1. */
+            /** @description Units, at least 1. */
             quantity: number;
         };
         LinkedSignIn: {
@@ -3171,7 +3171,7 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
         };
         NewOrder: {
-            /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
+            /** @description Lines of the same product are merged, and then have at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
@@ -3260,7 +3260,7 @@ export interface components {
             };
             /** @description In other currencies than that of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
-            /** @description Pieces that can be sold; null: not tracked. */
+            /** @description Units that can be sold; null: not tracked. */
             stock?: number | null;
         } | unknown | unknown;
         NewReturn: {
@@ -3364,7 +3364,7 @@ export interface components {
         OrderChange: {
             /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more. */
             type: string;
-            /** @description The pieces that were shipped, cancelled or returned. */
+            /** @description The units that were shipped, cancelled or returned. */
             lines?: components["schemas"]["LineQuantity"][];
             /** @description What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0. */
             amount?: number;
@@ -3425,11 +3425,11 @@ export interface components {
             unit_price: components["schemas"]["Money"];
             quantity: number;
             total: components["schemas"]["Money"];
-            /** @description Pieces that were shipped, also those that were returned later. Absent: none. */
+            /** @description Units that were shipped, also those that were returned later. Absent: none. */
             shipped?: number;
-            /** @description Pieces that were cancelled. Absent: none. */
+            /** @description Units that were cancelled. Absent: none. */
             cancelled?: number;
-            /** @description Pieces that were returned. Absent: none. */
+            /** @description Units that were returned. Absent: none. */
             returned?: number;
         };
         OrderNote: {
@@ -3939,7 +3939,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The pieces that there are; 20 also where there are more. */
+                /** @description The units that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
@@ -3973,18 +3973,18 @@ export interface components {
         Quote: {
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
-            /** @description Whether there is enough stock of every line, at this moment. Stock of more than 20 pieces is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly. */
+            /** @description Whether there is enough stock of every line, at this moment. Stock of more than 20 units is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly. */
             is_available: boolean;
             shortages: {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The pieces that there are; 20 also where there are more. */
+                /** @description The units that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
         QuoteRequest: {
-            /** @description Lines of the same product are merged, and then have at most 10,000 pieces. */
+            /** @description Lines of the same product are merged, and then have at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
@@ -4192,7 +4192,7 @@ export interface components {
         Stock: {
             /** Format: uuid */
             product_id: string;
-            /** @description Pieces that can be sold; null: not tracked. */
+            /** @description Units that can be sold; null: not tracked. */
             available: number | null;
             /** @description Grows with every change of `available`, also by orders. */
             version: number;
@@ -4204,9 +4204,9 @@ export interface components {
             version: number;
             /** @enum {string} */
             kind: "created" | "count" | "adjustment" | "import";
-            /** @description Pieces before; null: not tracked. */
+            /** @description Units before; null: not tracked. */
             before: number | null;
-            /** @description Pieces after; null: not tracked. */
+            /** @description Units after; null: not tracked. */
             after: number | null;
             /** @description `after` − `before`; null when one of them is not tracked. */
             delta: number | null;
@@ -4229,7 +4229,7 @@ export interface components {
             next_cursor: string | null;
         };
         StockCount: {
-            /** @description Pieces that can be sold; null: not tracked. */
+            /** @description Units that can be sold; null: not tracked. */
             stock: number | null;
             /** @description The number that is available as far as the caller knows; for clients that cannot send `If-Match`. */
             expected?: number | null;
@@ -4409,7 +4409,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The pieces that there are; 20 also where there are more. */
+                /** @description The units that there are; 20 also where there are more. */
                 available: number;
             }[];
         };
@@ -15480,7 +15480,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer units. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15697,7 +15697,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer units. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -15915,7 +15915,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer pieces. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `illegal_transition`: The order cannot make this move. `quantity_exceeded`: The order has fewer units. `change_reference_taken`: The reference belongs to another change of the order. */
             409: {
                 headers: {
                     [name: string]: unknown;

@@ -13,7 +13,7 @@ export function addToBasket(product) {
   setQuantity(product, (line?.quantity ?? 0) + 1)
 }
 
-/** Sets how many pieces of a product are in the basket; 0 removes it. */
+/** Sets how many units of a product are in the basket; 0 removes it. */
 export function setQuantity({ id, name, price }, quantity) {
   const others = readBasket().filter((line) => line.id !== id)
   const wanted = Math.min(MAX_QUANTITY, Math.max(0, Math.trunc(quantity)))

@@ -49,7 +49,7 @@ export function showBasket(shop, { signIn, report }) {
 
 function row(line, redraw) {
   const quantity = element('input', { type: 'number', min: 0, max: 10_000, value: line.quantity })
-  quantity.setAttribute('aria-label', `Pieces of ${line.name}`)
+  quantity.setAttribute('aria-label', `Units of ${line.name}`)
   quantity.onchange = () => {
     setQuantity(line, Number(quantity.value))
     redraw()

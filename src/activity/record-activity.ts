@@ -5,7 +5,7 @@ import { actorOf } from '../http/caller.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 
 /** Who does what: all that is known of a change before it is made. */
-export interface Doing {
+export interface AuditContext {
   actor: { type: 'admin' | 'key' | 'system'; id: string | null }
   /** The operationId of the API's call, or the command. */
   action: string
@@ -29,7 +29,7 @@ export interface ActivityChange {
 const MAX_TEXT = 500
 
 /** What a request to a route with a scope does. */
-export function doingOf(request: FastifyRequest): Doing {
+export function auditContextOf(request: FastifyRequest): AuditContext {
   const { schema } = request.routeOptions
   const action = (schema as { operationId?: string } | undefined)?.operationId
   if (action === undefined) throw new Error(`${request.routeOptions.url} has no operationId`)
@@ -37,7 +37,7 @@ export function doingOf(request: FastifyRequest): Doing {
 }
 
 /** What a command of `storefront` does, by its name. */
-export function doingOfCommand(command: string): Doing {
+export function auditContextOfCommand(command: string): AuditContext {
   return { actor: { type: 'system', id: null }, action: command, requestId: null }
 }
 
@@ -63,16 +63,16 @@ function cut(text: string): string {
 }
 
 /** Records a change in the transaction that makes it. */
-export async function recordActivity(tx: Queryable, { actor, action, requestId }: Doing, change: ActivityChange): Promise<void> {
+export async function recordActivity(tx: Queryable, { actor, action, requestId }: AuditContext, change: ActivityChange): Promise<void> {
   await recordActivities(tx, { actor, action, requestId }, [change])
 }
 
-export async function recordActivities(tx: Queryable, doing: Doing, changes: readonly ActivityChange[]): Promise<void> {
+export async function recordActivities(tx: Queryable, auditContext: AuditContext, changes: readonly ActivityChange[]): Promise<void> {
   if (changes.length === 0) return
   const column = <T>(pick: (change: ActivityChange) => T) => changes.map(pick)
   const json = (value: object | null) => (value === null ? null : JSON.stringify(value))
   await tx.query(sql`insert into activities (actor_type, actor_id, action, subject_type, subject_id, before, after, request_id)
-    select ${doing.actor.type}, ${doing.actor.id}, ${doing.action}, subject_type, subject_id, before, after, ${doing.requestId}
+    select ${auditContext.actor.type}, ${auditContext.actor.id}, ${auditContext.action}, subject_type, subject_id, before, after, ${auditContext.requestId}
     from unnest(
       ${column((change) => change.subjectType)}::text[], ${column((change) => change.subjectId)}::text[],
       ${column((change) => json(change.before))}::jsonb[], ${column((change) => json(change.after))}::jsonb[]

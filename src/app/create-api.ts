@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { Logger } from 'pino'
 import { activityRoutes } from '../activity/activity-routes.ts'
-import type { Doing } from '../activity/record-activity.ts'
+import type { AuditContext } from '../activity/record-activity.ts'
 import { apiKeyRoutes } from '../auth/api-keys/routes.ts'
 import { type Auth, createAuth } from '../auth/auth.ts'
 import { canonicalEmail } from '../auth/email-address.ts'
@@ -285,8 +285,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       const mails = {
         templates: mailTemplates,
         findUserIds,
-        retryFailed: (eventId: string | null, atMost: number, doing: Doing) =>
-          retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, doing }),
+        retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) =>
+          retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, auditContext }),
       }
       const lakeQueries = createLakeQueries(config)
       const lakeCatalogue = new Catalogue(() => openLake(config))
@@ -304,10 +304,10 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
 function traceOrders(batcher: OrderBatcher, tracing: Tracing | null): Pick<OrderBatcher, 'place'> {
   if (tracing === null) return batcher
   return {
-    async place(request, countedFor) {
+    async place(request, quotaKey) {
       const span = tracing.start('placeOrder', request.traceparent)
       try {
-        const placed = await batcher.place({ ...request, traceparent: span.traceparent }, countedFor)
+        const placed = await batcher.place({ ...request, traceparent: span.traceparent }, quotaKey)
         span.end()
         return placed
       } catch (error) {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { isStoreSecret } from '../auth/store-secret.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { assertReachable, assertServer } from '../db/assert-suitable.ts'
@@ -69,7 +69,12 @@ async function copyStore({
       await tx.query(sql`update database_incarnations
         set identity = ${await readIdentity(tx)}
         where number = (select max(number) from database_incarnations)`)
-      await recordActivity(tx, doingOfCommand('database move'), { subjectType: 'store', subjectId: null, before: null, after: copied })
+      await recordActivity(tx, auditContextOfCommand('database move'), {
+        subjectType: 'store',
+        subjectId: null,
+        before: null,
+        after: copied,
+      })
       await source.assertAlone()
       return copied
     })

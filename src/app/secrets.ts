@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { fingerprintOf } from '../auth/encryption.ts'
 import { reencryptTotpSecrets } from '../auth/factors/totp-authenticators.ts'
 import { claimSecret, findFingerprint, lockFingerprint, type Purpose, reencrypt, updateFingerprint } from '../auth/store-secret.ts'
@@ -150,7 +150,7 @@ async function reencryptAll(tx: Transaction, from: string, to: string): Promise<
     totp_secrets: totp.reencrypted,
     account_mails: mails.reencrypted,
   }
-  await recordActivity(tx, doingOfCommand('secret change'), { subjectType: 'store', subjectId: 'secret', before: null, after })
+  await recordActivity(tx, auditContextOfCommand('secret change'), { subjectType: 'store', subjectId: 'secret', before: null, after })
   return { keys, webhooks, totp, mails }
 }
 

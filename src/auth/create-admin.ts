@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
@@ -16,7 +16,7 @@ export async function createAdmin(
   pool: Pool,
   passwords: Passwords,
   input: { email: string; password: string; role?: OperatorRole },
-  doing: Doing,
+  auditContext: AuditContext,
 ): Promise<User> {
   const email = parseEmail(input.email)
   if (!isWithinLength(input.password)) {
@@ -30,7 +30,7 @@ export async function createAdmin(
   const passwordHash = await passwords.hash(input.password)
   await inTransaction(pool, async (tx) => {
     await insertUser(tx, user, passwordHash, null)
-    await recordActivity(tx, doing, { subjectType: 'account', subjectId: user.id, before: null, after: { role: user.role } })
+    await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: user.id, before: null, after: { role: user.role } })
   })
   return user
 }

@@ -76,7 +76,7 @@ export class Throttle {
    */
   async guardPassword<T>(client: Client, account: string, check: () => Promise<T | null>): Promise<T | null> {
     const key = this.#hash(networkOf(client.address), account)
-    return this.guardProof(client, () => this.#guardTurn({ wrong: WRONG_PASSWORDS, turn: TURN }, key, client, check))
+    return this.guardProof(client, () => this.#guardWithBackoff({ wrong: WRONG_PASSWORDS, turn: TURN }, key, client, check))
   }
 
   /**
@@ -91,7 +91,7 @@ export class Throttle {
     const key = this.#hash(userId, sessionId ?? networkOf(client.address))
     const ofAccount: Counter = [WRONG_CODES_OF_ACCOUNT, this.#hash(userId, sessionId === null ? 'sign-in' : 'step-up')]
     const checkBelowCeiling = () => this.#guardCounters([ofAccount], client, check)
-    return this.guardProof(client, () => this.#guardTurn({ wrong: WRONG_CODES, turn: CODE_TURN }, key, client, checkBelowCeiling))
+    return this.guardProof(client, () => this.#guardWithBackoff({ wrong: WRONG_CODES, turn: CODE_TURN }, key, client, checkBelowCeiling))
   }
 
   /** Like `guardPassword`, for an unguessable proof. It counts by network address only, so a stranger cannot make the owner wait. */
@@ -113,9 +113,9 @@ export class Throttle {
     }
   }
 
-  async #guardTurn<T>(limits: Turns, key: string, client: Client, check: () => Promise<T | null>): Promise<T | null> {
+  async #guardWithBackoff<T>(limits: Turns, key: string, client: Client, check: () => Promise<T | null>): Promise<T | null> {
     if (!this.#isEnabled) return check()
-    const isDelayed = await this.#takeTurn(limits, key, client)
+    const isDelayed = await this.#backOff(limits, key, client)
     const result = await check().catch(async (error) => {
       await this.#limiter(limits.wrong).reward(key)
       throw error
@@ -207,7 +207,7 @@ export class Throttle {
   }
 
   /** Lets the free attempts through, and then one after each delay. Returns whether this attempt is past the free ones. */
-  async #takeTurn({ wrong, turn }: Turns, key: string, client: Client): Promise<boolean> {
+  async #backOff({ wrong, turn }: Turns, key: string, client: Client): Promise<boolean> {
     const { consumedPoints } = await this.#limiter(wrong).penalty(key)
     const over = consumedPoints - wrong.points
     if (over <= 0) return false

@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
@@ -12,11 +12,11 @@ export interface Adjustment {
   /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string
   reason: string | null
-  doing: Doing
+  auditContext: AuditContext
 }
 
 /**
- * Changes the stock of one product by a number of pieces, once for each reference: a repeat returns the first adjustment.
+ * Changes the stock of one product by a number of units, once for each reference: a repeat returns the first adjustment.
  * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
  */
 export async function adjustStock(
@@ -30,11 +30,11 @@ export async function adjustStock(
     const earlier = await findEarlier(tx, productId, adjustment)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }
     const after = add(productId, before.available, adjustment.delta)
-    const { reference, reason, doing } = adjustment
-    const change = { kind: 'adjustment', after, reference, reason, by: doing.actor } as const
+    const { reference, reason, auditContext } = adjustment
+    const change = { kind: 'adjustment', after, reference, reason, by: auditContext.actor } as const
     const booked = await changeStockLevel(tx, productId, before, change)
     const states = { before: { stock: before.available }, after: { stock: after } }
-    await recordActivity(tx, doing, { subjectType: 'product', subjectId: productId, ...states })
+    await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: productId, ...states })
     return { adjustment: booked, isReplay: false }
   })
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import { isEncoding } from '../encoding.ts'
 import { AppError } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
@@ -51,7 +51,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       refuses: ['sku_taken', 'slug_taken'],
     },
     async (request, reply) => {
-      const product = await createProduct(pool, normalizeProduct(request.body), doingOf(request))
+      const product = await createProduct(pool, normalizeProduct(request.body), auditContextOf(request))
       return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
     },
   )
@@ -75,7 +75,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'product')
-      const product = await changeProduct(pool, request.params.id, ifMatch, request.body, doingOf(request))
+      const product = await changeProduct(pool, request.params.id, ifMatch, request.body, auditContextOf(request))
       return sendProduct(reply, product)
     },
   )
@@ -110,7 +110,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       answers: { 204: 'The product is archived.' },
     },
     async (request) => {
-      await archiveProduct(pool, request.params.id, readSentCompressed(request.headers['if-match']), doingOf(request))
+      await archiveProduct(pool, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request))
       await version.refresh()
     },
   )
@@ -142,7 +142,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
           logger: request.log,
           isBrokenOff: (error) => isBrokenOff(error, request),
           onEnd,
-          doing: doingOf(request),
+          auditContext: auditContextOf(request),
         })
         return reply.headers({ 'content-type': 'application/x-ndjson' }).send(results as never)
       },

@@ -96,7 +96,7 @@ test('changes the properties of a patch if the product is in the state that If-M
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })
 
-test('a sale of the last piece and a new stock leave the tag of an edit as it is, and give the page another one', async () => {
+test('a sale of the last unit and a new stock leave the tag of an edit as it is, and give the page another one', async () => {
   const { json, headers } = await create({ stock: 1 })
   const page = async () => (await store.call('GET', `/products/${json.id}`)).headers.etag
   const tags = [await page()]
@@ -155,7 +155,7 @@ test('archives a product: no list shows it, it cannot be ordered, and orders kee
   assertProblem(await call('DELETE', `/admin/products/${id}`), 404, 'not_found')
   assertProblem(await patch(id, '*', { name: 'B' }), 404, 'not_found')
   assertProblem(await call('PUT', `/admin/products/${id}/stock`, { body: { stock: 1, expected: 4 } }), 404, 'not_found')
-  // The cancelled order still returns its piece.
+  // The cancelled order still returns its unit.
   assert.equal((await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })).status, 200)
   assert.equal((await readStock(id)).available, 5)
 })

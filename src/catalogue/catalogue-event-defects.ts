@@ -49,8 +49,8 @@ function findDefectInData(type: string, productId: string, data: unknown): strin
     if (!isOptional(compare_at_price, isMoney)) return 'compare_at_price is no amount'
     return isOptional(previous_compare_at_price, isMoney) ? null : 'previous_compare_at_price is no amount'
   }
-  if (!isOptional(data.available, isLevel)) return 'available is no number of pieces'
-  return isOptional(data.previous_available, isLevel) ? null : 'previous_available is no number of pieces'
+  if (!isOptional(data.available, isLevel)) return 'available is no number of units'
+  return isOptional(data.previous_available, isLevel) ? null : 'previous_available is no number of units'
 }
 
 /** Unknown members are no defect: products grow. */

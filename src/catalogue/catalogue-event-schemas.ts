@@ -56,8 +56,8 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
     const level = Type.Integer({ minimum: 0 })
     return Type.Object({
       ...shared,
-      available: type === 'storefront.stock.depleted' ? Type.Literal(0) : nullable(level, 'Pieces; null: not tracked.'),
-      previous_available: nullable(level, 'Pieces before; null: not tracked, or unknown.'),
+      available: type === 'storefront.stock.depleted' ? Type.Literal(0) : nullable(level, 'Units; null: not tracked.'),
+      previous_available: nullable(level, 'Units before; null: not tracked, or unknown.'),
     })
   }
   if (type === 'storefront.price.changed') {

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { type Doing, difference, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, difference, recordActivity } from '../activity/record-activity.ts'
 import { translateConstraint } from '../db/constraints.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
@@ -20,7 +20,7 @@ import {
   type StoredProduct,
   savePage,
 } from './product-details.ts'
-import { recordProductEvents, recordProductsOfBefore } from './product-events.ts'
+import { recordProductEvents, recordProductsWithoutEvents } from './product-events.ts'
 import type { ProductPatchBody } from './product-input.ts'
 import { changeSlugs, readSlug } from './slugs.ts'
 
@@ -30,7 +30,13 @@ type ProductPatch = Static<typeof ProductPatchBody>
  * Replaces the properties of `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1). Stock is changed by
  * `setStock`. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
-export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, patch: ProductPatch, doing: Doing): Promise<StoredProduct> {
+export async function changeProduct(
+  pool: Pool,
+  id: string,
+  ifMatch: IfMatch,
+  patch: ProductPatch,
+  auditContext: AuditContext,
+): Promise<StoredProduct> {
   return inTransaction(pool, async (tx) => {
     // Before the product, as an import: it may lock the tree.
     const [resolved = { name: '', ids: null }] = await resolveCategories(tx, [normalizeNamed(patch)])
@@ -38,7 +44,7 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     const next = normalizeProduct(merge(current, patch))
     assertNoContradiction(next)
     const category = assertResolved(resolved)
-    await recordProductsOfBefore(tx, [id])
+    await recordProductsWithoutEvents(tx, [id])
     if (patch.category !== undefined) await renameBeforeChange(tx, [id])
     // Before the product, whose change gives its keys to them.
     if (category.ids !== null) await saveCategories(tx, id, category.ids)
@@ -62,9 +68,9 @@ export async function changeProduct(pool: Pool, id: string, ifMatch: IfMatch, pa
     }
     await savePage(tx, id, next)
     const changed = await getProduct(tx, id)
-    await recordProductEvents(tx, [id], doing.traceparent ?? null)
+    await recordProductEvents(tx, [id], auditContext.traceparent ?? null)
     const differing = difference(editable(current), editable(changed))
-    if (differing !== null) await recordActivity(tx, doing, { subjectType: 'product', subjectId: changed.id, ...differing })
+    if (differing !== null) await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: changed.id, ...differing })
     return changed
   })
 }
@@ -93,14 +99,14 @@ function merge(current: StoredProduct, patch: ProductPatch) {
 }
 
 /** Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`. */
-export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch, doing: Doing): Promise<void> {
+export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await inTransaction(pool, async (tx) => {
     const product = await getMatchingForUpdate(tx, id, ifMatch)
-    await recordProductsOfBefore(tx, [id])
+    await recordProductsWithoutEvents(tx, [id])
     await tx.query('update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = $1', [id])
-    await recordProductEvents(tx, [id], doing.traceparent ?? null)
+    await recordProductEvents(tx, [id], auditContext.traceparent ?? null)
     const states = { before: { is_archived: false }, after: { is_archived: true } }
-    await recordActivity(tx, doing, { subjectType: 'product', subjectId: product.id, ...states })
+    await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: product.id, ...states })
   })
 }
 

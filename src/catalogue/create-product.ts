@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { cutTexts, type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, cutTexts, recordActivity } from '../activity/record-activity.ts'
 import { translateConstraint } from '../db/constraints.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
@@ -14,7 +14,7 @@ import { readSlug } from './slugs.ts'
 import { insertAdjustment } from './stock-adjustments.ts'
 
 /** Adds a product with its stock, which is not tracked without `stock`. Throws `sku_taken`, `slug_taken` or `invalid_body`. */
-export async function createProduct(pool: Pool, product: ProductInput, doing: Doing): Promise<StoredProduct> {
+export async function createProduct(pool: Pool, product: ProductInput, auditContext: AuditContext): Promise<StoredProduct> {
   const {
     sku,
     name,
@@ -59,7 +59,7 @@ export async function createProduct(pool: Pool, product: ProductInput, doing: Do
       sql`insert into inventory (product_id, available, event_level, event_step) values (${id}, ${stock}, ${event.level}, ${event.step})`,
     )
     if (stock !== null) {
-      const change = { kind: 'created', after: stock, reference: null, reason: null, by: doing.actor } as const
+      const change = { kind: 'created', after: stock, reference: null, reason: null, by: auditContext.actor } as const
       await insertAdjustment(tx, id, { available: null }, change)
     }
     const created = await getProduct(tx, id)
@@ -72,8 +72,8 @@ export async function createProduct(pool: Pool, product: ProductInput, doing: Do
       ...state
     } = created
     const after = cutTexts({ ...state, stock })
-    await recordActivity(tx, doing, { subjectType: 'product', subjectId: id, before: null, after })
-    await recordProductEvents(tx, [id], doing.traceparent ?? null)
+    await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: id, before: null, after })
+    await recordProductEvents(tx, [id], auditContext.traceparent ?? null)
     return created
   })
 }

@@ -222,7 +222,7 @@ export function storedImages(images: readonly Image[]): readonly Image[] | null 
   return isPlain ? null : images
 }
 
-/** What an operator can change of a product: a sale of its last piece changes none of it. */
+/** What an operator can change of a product: a sale of its last unit changes none of it. */
 export function editable({
   created_at: _created,
   updated_at: _updated,

@@ -197,7 +197,7 @@ test('the API cannot change or remove what was recorded', async () => {
   assert.deepEqual(new Set(rows[0]?.rights), new Set(['SELECT']))
 })
 
-test('products of before are recorded once, in batches, also by two processes', async () => {
+test('products without events are recorded once, in batches, also by two processes', async () => {
   const ids = await Promise.all(Array.from({ length: 3 }, async () => (await create({ stock: 0 })).id))
   const changed = (await create()).id
   await store.pool.query('delete from product_events where product_id = any($1)', [ids])
@@ -214,7 +214,7 @@ test('products of before are recorded once, in batches, also by two processes', 
   assert.deepEqual(await typesOf(changed), ['1 product.created'])
 })
 
-test('products of before are recorded by another process when the one at work dies', async () => {
+test('products without events are recorded by another process when the one at work dies', async () => {
   const { id } = await create()
   await store.pool.query('delete from product_events where product_id = $1', [id])
   await store.pool.query(`insert into product_event_backfill values ('00000000-0000-0000-0000-000000000000')`)

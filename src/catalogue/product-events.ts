@@ -16,23 +16,23 @@ export async function recordProductEvents(tx: Transaction, productIds: readonly 
 }
 
 /**
- * Records products as they are, before they are changed, while products of before still wait for their first event: else the price that ends
+ * Records products as they are, before they are changed, while products without events still wait for their first event: else the price that ends
  * would be in no record. Their rows must be locked.
  */
-export async function recordProductsOfBefore(tx: Transaction, productIds: readonly string[]): Promise<void> {
+export async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return
   await tx.query(sql`select record_product_events(${productIds}::uuid[], null) where exists (select from product_event_backfill)`)
 }
 
 /**
- * Of a level that is set: `step`, the pieces between two events, and `level`, that of the last one, which stays; both null for none. For the
+ * Of a level that is set: `step`, the units between two events, and `level`, that of the last one, which stays; both null for none. For the
  * columns of inventory.
  */
 export function stockEventColumns(available: Sql, previousLevel: Sql = sql`null`): { level: Sql; step: Sql } {
   const isUsed = sql`percent > 0 and ${available} > 0`
   return {
     level: sql`(select coalesce(${previousLevel}, ${available}) from stock_event_settings where ${isUsed})`,
-    // Rounded up: fewer pieces would be less than the part.
+    // Rounded up: fewer units would be less than the part.
     step: sql`(select (${available} * percent + 99) / 100 from stock_event_settings where ${isUsed})`,
   }
 }

@@ -7,11 +7,11 @@ import type { ProductDetails } from './product-details.ts'
 import { MAX_SLUG_LENGTH } from './slugs.ts'
 import { findFaultInTranslations, type Translations } from './translations.ts'
 
-/** Pieces that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
+/** Units that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
 export const MAX_STOCK = 1_000_000_000_000
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
-  description: 'Pieces that can be sold; null: not tracked.',
+  description: 'Units that can be sold; null: not tracked.',
 })
 
 /** Characters by which identifiers can differ and look the same: direction marks, joiners, zero-width blanks, fillers. */

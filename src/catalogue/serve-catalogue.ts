@@ -141,7 +141,7 @@ async function serve(
     const route = request.routeOptions.url ?? ''
     return { version: readAt.changes, value: { route, answer, sizeBytes: answer.sizeBytes } }
   }
-  const owner = admission.countedFor(request).at(-1) ?? ''
+  const owner = admission.quotaKey(request).at(-1) ?? ''
   const admit = (work: () => Promise<void>) => admission.admit(cost, request, work)
   const page = ready ?? (await pages.get(key, now.changes, { owner, admit, load }))
   pages.remember(addressOf(request.raw, languages.negotiate(now, acceptLanguage)), key, now.changes)

@@ -1,11 +1,11 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
 import { changeStockLevel, lockStockLevel, type StockLevel } from './stock-adjustments.ts'
 
-/** A count of the pieces, made of the state that `versions` and `expected` name. Both conditions must be met. */
+/** A count of the units, made of the state that `versions` and `expected` name. Both conditions must be met. */
 export interface StockCount {
   /** Null ends the tracking. */
   stock: number | null
@@ -14,7 +14,7 @@ export interface StockCount {
   expected?: number | null | undefined
   reference: string | null
   reason: string | null
-  doing: Doing
+  auditContext: AuditContext
 }
 
 /** Sets the stock of one product. Throws `not_found`, and `precondition_failed` with the stock as it is. */
@@ -24,11 +24,11 @@ export async function setStock(pool: Pool, productId: string, count: StockCount)
     assertAsExpected(before, count)
     // Nothing changes, so the version stays.
     if (before.available === count.stock) return before
-    const { reference, reason, doing } = count
-    const change = { kind: 'count', after: count.stock, reference, reason, by: doing.actor } as const
+    const { reference, reason, auditContext } = count
+    const change = { kind: 'count', after: count.stock, reference, reason, by: auditContext.actor } as const
     const { version } = await changeStockLevel(tx, productId, before, change)
     const states = { before: { stock: before.available }, after: { stock: count.stock } }
-    await recordActivity(tx, doing, { subjectType: 'product', subjectId: productId, ...states })
+    await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: productId, ...states })
     return { available: count.stock, version }
   })
 }

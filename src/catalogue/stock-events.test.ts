@@ -32,7 +32,7 @@ test('stock is recorded when it reaches zero and leaves it', async () => {
   assert.deepEqual(untracked.data, { product_id: id, sku, available: null, previous_available: 0 })
 })
 
-test('a product that begins without a piece is depleted', async () => {
+test('a product that begins without a unit is depleted', async () => {
   const { id, sku } = await create({ stock: 0 })
   const [event] = await eventsOf(id)
   assert.deepEqual(
@@ -53,8 +53,8 @@ test('levels of stock are recorded each time that they have moved by a part of w
   t.after(() => saveStockEventPercent(store.pool, 0))
   await saveStockEventPercent(store.pool, 25)
   const { id, sku } = await create({ stock: 10 })
-  // Two pieces of ten are less than a quarter.
-  for (let piece = 1; piece <= 7; piece++) await buy(id, 1)
+  // Two units of ten are less than a quarter.
+  for (let unit = 1; unit <= 7; unit++) await buy(id, 1)
   assert.deepEqual(await levelsOf(id), ['level_changed 8 7', 'level_changed 5 4'])
   await setStock(id, 100)
   await buy(id, 3)

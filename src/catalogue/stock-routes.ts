@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import { AppError } from '../errors.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -129,7 +129,7 @@ export function stockRoutes(server: HttpServer, { pool, version }: CatalogueCont
         const message = "Send the stock's ETag as If-Match, or `expected`, so that no sale since the count is lost."
         throw new AppError('if_match_required', message)
       }
-      const count = { stock, versions: readIfMatch(header), expected, reference, reason, doing: doingOf(request) }
+      const count = { stock, versions: readIfMatch(header), expected, reference, reason, auditContext: auditContextOf(request) }
       const id = request.params.id.toLowerCase()
       const level = await setStock(pool, id, count)
       await version.refresh()
@@ -155,7 +155,7 @@ export function stockRoutes(server: HttpServer, { pool, version }: CatalogueCont
     },
     async (request, reply) => {
       const { delta, reference, reason = null } = request.body
-      const change = { delta, reference, reason, doing: doingOf(request) }
+      const change = { delta, reference, reason, auditContext: auditContextOf(request) }
       const { adjustment, isReplay } = await adjustStock(pool, request.params.id.toLowerCase(), change)
       await version.refresh()
       return reply.code(isReplay ? 200 : 201).send(adjustment)

@@ -97,7 +97,7 @@ test('refuses a count that was made before three sales, although returns restore
   assert.deepEqual(await store.readStock(lamp), [12])
 })
 
-test('increments the version with every sale, also of the last piece, and with returned goods', async () => {
+test('increments the version with every sale, also of the last unit, and with returned goods', async () => {
   const lamp = await store.addProduct({ stock: 3 })
   const versions: number[] = []
   const look = async (answer: Answer) => {
@@ -151,7 +151,7 @@ test('of two counts of the same state, from two processes, one wins', async (t) 
   assert.equal((await kept(lamp)).length, 1)
 })
 
-test('adds and removes pieces, and records actor, time, reason and the number before', async () => {
+test('adds and removes units, and records actor, time, reason and the number before', async () => {
   const lamp = await store.addProduct({ stock: 5 })
   const begin = Date.now()
   const came = await adjust(lamp, { delta: 7, reference: 'DN-1', reason: 'a delivery' })
@@ -179,7 +179,7 @@ test('records no change when the count equals the stock, and keeps the version',
   assert.deepEqual(await kept(lamp), [])
 })
 
-test('an adjustment that takes the last piece or adds the first changes what the catalogue shows', async () => {
+test('an adjustment that takes the last unit or adds the first changes what the catalogue shows', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   assert.equal(await isShown(lamp), true)
   await adjust(lamp, { delta: -2, reference: 'stolen' })

@@ -57,7 +57,7 @@ test('names every short line and takes nothing, not even for the other lines', a
   assert.deepEqual(await Promise.all([plenty, few, none].map(async (product) => (await read(product)).available)), [100, 2, 0])
 })
 
-test('shows a product as sold out with the last piece, and as in stock when one is returned', async () => {
+test('shows a product as sold out with the last unit, and as in stock when one is returned', async () => {
   const lamp = await addProduct(pool, { stock: 3 })
   await take(line(lamp, 3))
   const soldOut = await read(lamp)
@@ -91,7 +91,7 @@ test('returns nothing for a deleted product', async () => {
   assert.equal((await read(lamp)).available, 2)
 })
 
-test('sells the last ten pieces to exactly ten of fifty concurrent buyers', async () => {
+test('sells the last ten units to exactly ten of fifty concurrent buyers', async () => {
   const lamp = await addProduct(pool, { stock: 10 })
   const outcomes = await Promise.all(Array.from({ length: 50 }, () => take(line(lamp, 1))))
   assert.equal(outcomes.filter((shortages) => shortages.length === 0).length, 10)

@@ -24,30 +24,30 @@ export const MAX_SHOWN_AVAILABLE = 20
  */
 export type StockPrecision = 'exact' | 'rounded'
 
-/** 20 pieces at most as they are, and more up to the next of 50, 100, 200, 500 … */
-function atPrecision(pieces: number, precision: StockPrecision): number {
-  if (precision === 'exact' || pieces <= MAX_SHOWN_AVAILABLE) return pieces
-  const power = 10 ** Math.floor(Math.log10(pieces))
-  return power * ([1, 2, 5].find((step) => step * power >= pieces) ?? 10)
+/** 20 units at most as they are, and more up to the next of 50, 100, 200, 500 … */
+function atPrecision(units: number, precision: StockPrecision): number {
+  if (precision === 'exact' || units <= MAX_SHOWN_AVAILABLE) return units
+  const power = 10 ** Math.floor(Math.log10(units))
+  return power * ([1, 2, 5].find((step) => step * power >= units) ?? 10)
 }
 
-/** What there is of all levels with the same rounded one: 20 pieces at most as they are, and more down to 20, 50, 100, 200 … */
-export function atLeast(pieces: number): number {
-  if (pieces <= MAX_SHOWN_AVAILABLE) return pieces
-  const power = 10 ** Math.floor(Math.log10(pieces - 1))
-  return power * ([5, 2, 1].find((step) => step * power < pieces) ?? 1)
+/** What there is of all levels with the same rounded one: 20 units at most as they are, and more down to 20, 50, 100, 200 … */
+export function atLeast(units: number): number {
+  if (units <= MAX_SHOWN_AVAILABLE) return units
+  const power = 10 ** Math.floor(Math.log10(units - 1))
+  return power * ([5, 2, 1].find((step) => step * power < units) ?? 1)
 }
 
 /**
- * The lines to refuse of those that ask for more than `piecesOf` at this precision; null: any number. Where a line is short by the exact stock alone,
+ * The lines to refuse of those that ask for more than `unitsOf` at this precision; null: any number. Where a line is short by the exact stock alone,
  * each that could be is named: beside one that always is, the others would tell theirs.
  */
 export function linesToRefuse<T extends StockLine>(
   lines: readonly T[],
   precision: StockPrecision,
-  piecesOf: (line: T, of: (stock: number) => number) => number | null,
+  unitsOf: (line: T, of: (stock: number) => number) => number | null,
 ): T[] {
-  const above = (of: (stock: number) => number) => lines.filter((line) => line.quantity > (piecesOf(line, of) ?? Number.POSITIVE_INFINITY))
+  const above = (of: (stock: number) => number) => lines.filter((line) => line.quantity > (unitsOf(line, of) ?? Number.POSITIVE_INFINITY))
   const short = above((stock) => atPrecision(stock, precision))
   return precision === 'exact' && short.length > 0 ? above(atLeast) : short
 }

@@ -56,9 +56,9 @@ test('the dead letter of a row that was repaired goes when its event is publishe
   )
   assert.deepEqual(await publish(), { letters: [`${id}.2`], messages: [`${id}.1`] })
   await pool.query(
-    `update product_events as broken set data = sound.data
-    from product_events as sound
-    where sound.product_id = $1 and sound.version = 1 and broken.product_id = $1 and broken.version = 2`,
+    `update product_events as broken set data = valid.data
+    from product_events as valid
+    where valid.product_id = $1 and valid.version = 1 and broken.product_id = $1 and broken.version = 2`,
     [id],
   )
   assert.deepEqual(await publish(), { letters: [], messages: [`${id}.1`, `${id}.2`] })

@@ -70,8 +70,8 @@ async function publishRecords(
     await recordDeadLetters(db, CATALOGUE_DEAD_LETTERS, defects)
     for (const { eventId, reason } of defects) logger.error({ event: eventId, reason }, 'no event can be made of this change of a product')
   }
-  const sound = records.filter((record) => findRecordDefect(record) === null)
-  const messages = sound.map((record) => ({ position: NO_POSITION, event: toCatalogueEvent(record) }))
+  const valid = records.filter((record) => findRecordDefect(record) === null)
+  const messages = valid.map((record) => ({ position: NO_POSITION, event: toCatalogueEvent(record) }))
   const published = new Set(messages.map(({ event }) => event.id))
   await publishAcceptable(topic, messages, (refused, reason) => {
     for (const { event } of refused) published.delete(event.id)

@@ -37,7 +37,7 @@ export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent
   publishAtMost?: number
   /** Called before each of these. Throws when the topic is not as it was when the slot was opened. */
   beforeEachPublish?: () => Promise<void>
-  /** The events of sound changes, without those that are known to have been published. */
+  /** The events of valid changes, without those that are known to have been published. */
   toMessages(commits: readonly Commit<RowChange<Row, Previous>>[]): Promise<OutgoingMessage<E>[]>
   /** As in `ChangeStreamOptions`. */
   beforeOpening?: (signal: AbortSignal) => Promise<void>
@@ -112,17 +112,17 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
       // After a crash between publish and confirm, the slot delivers commits again that the topic has already.
       newest ??= await topic.newestPosition()
       const missing = commits.filter((commit) => mayBeMissing(commit.position, newest))
-      const sound = missing.map(({ position, changes }) => ({
+      const valid = missing.map(({ position, changes }) => ({
         position,
         changes: changes.filter(({ record }) => findDefect(record) === null),
       }))
-      if (countChanges(sound) < countChanges(missing)) {
+      if (countChanges(valid) < countChanges(missing)) {
         const deadLetters = missing.flatMap(toDeadLetters)
         await recordDeadLetters(pool, table, deadLetters)
         for (const { eventId, reason } of deadLetters)
           logger.error({ event: eventId, reason }, `no event can be made of this change of ${subject}`)
       }
-      const messages = await toMessages(sound)
+      const messages = await toMessages(valid)
       if (messages.length === 0) return
       let published = 0
       const onEnd = onPublishing?.(messages.map(({ event }) => event))

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openSecret } from '../app/secrets.ts'
 import { createAdmin } from '../auth/create-admin.ts'
 import { canonicalEmail, parseEmail } from '../auth/email-address.ts'
@@ -27,7 +27,7 @@ export async function createOperator(settings: Contexts['settings'], email: stri
   return withDatabase(settings, async ({ pool, terminal }) => {
     const chosen = password === '' ? randomBytes(18).toString('base64url') : password
     const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
-    const creating = createAdmin(pool, passwords, { email, password: chosen, role }, doingOfCommand('admin create'))
+    const creating = createAdmin(pool, passwords, { email, password: chosen, role }, auditContextOfCommand('admin create'))
     const operator = await withRemedy(creating)
     terminal.out(`created the operator ${operator.email} with the role ${role}`)
     if (password === '') terminal.out(`password: ${chosen}`)
@@ -53,7 +53,7 @@ export async function changeRole({ pool, terminal }: Contexts['database'], addre
     const holder = await lockRoleHolder(tx, { email })
     if (holder === null) throw new OperatorError(`there is no account ${email}; storefront admin create makes one`)
     if (role === null && !isOperatorRole(holder.role)) throw new OperatorError(`${email} is no operator`)
-    return setRole(tx, holder, role ?? 'customer', doingOfCommand(role === null ? 'admin remove' : 'admin role'))
+    return setRole(tx, holder, role ?? 'customer', auditContextOfCommand(role === null ? 'admin remove' : 'admin role'))
   })
   await withRemedy(changing)
   terminal.out(role === null ? `${email} is no operator any more` : `${email} has the role ${role}`)
@@ -86,7 +86,7 @@ export async function resetFactorsOf({ pool, jobs, addresses, config, terminal }
     if (user === null) throw new OperatorError(`there is no account with the address ${email}`)
     return resetFactors(tx, user.id, {
       sendAccountMail: (within, mail) => queueAccountMail(within, jobs, encryption, mail),
-      doing: doingOfCommand('admin reset-factors'),
+      auditContext: auditContextOfCommand('admin reset-factors'),
       now: new Date(),
     })
   })
@@ -110,7 +110,7 @@ export async function rotateKeys({ pool, addresses, config, terminal }: Contexts
   const { id, signsFrom } = await rotateSigningKeys(
     pool,
     await openSecret(pool, addresses.api, config),
-    doingOfCommand('signing-keys rotate'),
+    auditContextOfCommand('signing-keys rotate'),
   )
   terminal.out(`published the key ${id}\nit signs new access tokens from ${signsFrom.toISOString()} on`)
   return 0
@@ -125,7 +125,7 @@ export async function moveIssuer({ pool, config, terminal }: Contexts['database'
     await inTransaction(pool, async (tx) => {
       await changeIssuer(tx, baseUrl)
       const states = { before: { issuer: before }, after: { issuer: baseUrl } }
-      await recordActivity(tx, doingOfCommand('issuer change'), { subjectType: 'store', subjectId: 'issuer', ...states })
+      await recordActivity(tx, auditContextOfCommand('issuer change'), { subjectType: 'store', subjectId: 'issuer', ...states })
     })
   }
   terminal.out(

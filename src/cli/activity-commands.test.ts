@@ -3,7 +3,7 @@ import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { createApiKey } from '../auth/api-keys/create-api-key.ts'
 import { readConfig } from '../config.ts'
 import { printActivities } from './activity-commands.ts'
@@ -13,7 +13,7 @@ const store = await startStore({ after })
 test('activities show the address of the account while it exists, and the name of the key', async () => {
   const operator = await registerOperator(store)
   const product = await store.addProduct({ stock: 1 })
-  const how = { doing: doingOfCommand('keys create'), now: new Date() }
+  const how = { auditContext: auditContextOfCommand('keys create'), now: new Date() }
   const key = await createApiKey(store.pool, { name: 'Scanner', scopes: ['stock:write'], expiresAt: null }, how)
   const setStock = (token: string, stock: number) =>
     store.call('PUT', `/admin/products/${product.id}/stock`, { token, body: { stock, expected: stock - 1 } })
@@ -34,7 +34,7 @@ test('activities show the address of the account while it exists, and the name o
     ['system', null],
   ]
   assert.deepEqual(await list(), [byKey, byOperator, byCommand])
-  await recordActivity(store.pool, doingOfCommand('a long one'), {
+  await recordActivity(store.pool, auditContextOfCommand('a long one'), {
     subjectType: 'store',
     subjectId: null,
     before: null,

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { setFlagsFromString } from 'node:v8'
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { exportCatalogue } from '../catalogue/import/export-catalogue.ts'
 import { importCatalogue } from '../catalogue/import/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from '../catalogue/import/import-lines.ts'
@@ -31,7 +31,7 @@ export async function importFile(
   }
   progress.show('Importing')
   const onProgress = (count: number) => progress.show(`Imported ${count.toLocaleString('en')} lines`)
-  const settings = { onProgress, doing: doingOfCommand('catalogue import') }
+  const settings = { onProgress, auditContext: auditContextOfCommand('catalogue import') }
   const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, settings).finally(progress.end)
   terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
   return failed === 0 ? 0 : 1

@@ -24,7 +24,7 @@ export async function createKey(
   if (scopes.length === 0) throw new UsageError('name at least one scope: --scopes orders:read')
   const now = new Date()
   const expiresAt = expiresInDays === undefined ? null : new Date(now.getTime() + expiresInDays * DAY_MS)
-  const key = await explained('', createApiKey(pool, { name, scopes, expiresAt }, { doing: doing('keys create'), now }))
+  const key = await explained('', createApiKey(pool, { name, scopes, expiresAt }, { auditContext: auditContext('keys create'), now }))
   terminal.out(`made the key ${key.id}`)
   printKey(terminal, key)
   return 0
@@ -46,7 +46,7 @@ export async function listKeys({ pool, terminal }: Context, limit: number, json:
 export async function rotateKey({ pool, terminal }: Context, id: string, overlapHours: number | undefined): Promise<number> {
   assertKeyId(id)
   const overlapSeconds = overlapHours === undefined ? DEFAULT_OVERLAP_SECONDS : overlapHours * 3_600
-  const key = await explained(id, rotateApiKey(pool, id, overlapSeconds, { doing: doing('keys rotate'), now: new Date() }))
+  const key = await explained(id, rotateApiKey(pool, id, overlapSeconds, { auditContext: auditContext('keys rotate'), now: new Date() }))
   printKey(terminal, key)
   terminal.out(
     key.previous_expires_at === null
@@ -58,7 +58,7 @@ export async function rotateKey({ pool, terminal }: Context, id: string, overlap
 
 export async function revokeKey({ pool, terminal }: Context, id: string): Promise<number> {
   assertKeyId(id)
-  await explained(id, revokeApiKey(pool, id, { doing: doing('keys revoke'), now: new Date() }))
+  await explained(id, revokeApiKey(pool, id, { auditContext: auditContext('keys revoke'), now: new Date() }))
   terminal.out(`revoked the key ${id}: a running store refuses it within a second`)
   return 0
 }
@@ -83,7 +83,7 @@ function assertKeyId(id: string): void {
 }
 
 /** The command's own name in the activities, with an id for all that one run records. */
-function doing(action: string) {
+function auditContext(action: string) {
   return { actor: { type: 'system' as const, id: null }, action, requestId: randomUUIDv7() }
 }
 

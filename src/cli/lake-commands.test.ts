@@ -16,9 +16,9 @@ test('lake tables names each damaged file, and what repairs it', async (t) => {
   await writeCatalogue(t, lake.store)
   const names: string[] = []
   for (const dataset of ['orders', 'catalogue'] as const) {
-    const [sound = assert.fail()] = await listLake(lake.store, dataset)
+    const [valid = assert.fail()] = await listLake(lake.store, dataset)
     names.push(`${dataset}/ingest_date=2026-03-01/0000000000009000-0000000000009001.parquet`)
-    await copyFile(lake.pathOf(sound.name), lake.pathOf(names.at(-1) ?? ''))
+    await copyFile(lake.pathOf(valid.name), lake.pathOf(names.at(-1) ?? ''))
   }
   const [out, err]: [string[], string[]] = [[], []]
   const terminal = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line), exit: () => assert.fail() }

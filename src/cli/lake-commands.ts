@@ -1,4 +1,4 @@
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { openLake } from '../app/open-lake.ts'
 import { counted } from '../counted.ts'
 import { OperatorError } from '../errors.ts'
@@ -29,7 +29,7 @@ export async function runQuery(
 /** Merges the small files of one day, or of every day before today. Status 1 when a day could not be merged. */
 export async function compact({ config, terminal, addresses, pool }: Contexts['database'], date: string | undefined): Promise<number> {
   const today = new Date().toISOString().slice(0, 10)
-  await recordActivity(pool, doingOfCommand('lake compact'), {
+  await recordActivity(pool, auditContextOfCommand('lake compact'), {
     subjectType: 'lake',
     subjectId: null,
     before: null,
@@ -90,7 +90,7 @@ export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'l
 
 /** Ends the snapshots of every table that are older than this number of hours. */
 export async function expireOldSnapshots({ config, terminal, pool }: Contexts['database'], hours = KEEP_HOURS): Promise<number> {
-  await recordActivity(pool, doingOfCommand('lake expire-snapshots'), {
+  await recordActivity(pool, auditContextOfCommand('lake expire-snapshots'), {
     subjectType: 'lake',
     subjectId: null,
     before: null,

@@ -1,4 +1,4 @@
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { type DeliveryFilter, listDeliveries, retryFailed } from '../mail/email-deliveries.ts'
 import type { Contexts } from './command.ts'
 import { formatJson, formatTable } from './format-table.ts'
@@ -24,8 +24,8 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
 
 /** Queues one failed mail again, or all for null. Status 1 when that mail has not failed. */
 export async function retry({ pool, config, terminal, jobs }: Contexts['jobs'], eventId: string | null): Promise<number> {
-  const doing = doingOfCommand('mail retry')
-  const queued = await retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), doing })
+  const auditContext = auditContextOfCommand('mail retry')
+  const queued = await retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), auditContext })
   if (queued > 0 || eventId === null) {
     terminal.out(`${queued} ${queued === 1 ? 'mail is' : 'mails are'} queued again`)
     return 0

@@ -1,4 +1,4 @@
-import { doingOfCommand, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { createPartition, createTopic } from '../app/create-topic.ts'
 import { ensureIncarnationOf } from '../app/ensure-incarnation.ts'
 import { openLake } from '../app/open-lake.ts'
@@ -108,7 +108,7 @@ async function replayWith(
   // Before the first change, because a replay that is killed has changed something. The console has recorded its own runs.
   if (replayArguments.runId === undefined) {
     const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
-    await recordActivity(pool, doingOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
+    await recordActivity(pool, auditContextOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })
   }
   if (subscriber === 'lake') return repairWith(context, withSteps, setResult)
   return withTopics(context, async (topic, catalogueTopic) => {
@@ -143,9 +143,14 @@ async function replayWith(
   })
 }
 
-/** Repairs the lake's files. Status 1 when a file that was set aside has events that exist nowhere else. */
+/** Repairs the lake's files. Status 1 when a file that was quarantined has events that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
-  await recordActivity(context.pool, doingOfCommand('lake repair'), { subjectType: 'lake', subjectId: null, before: null, after: null })
+  await recordActivity(context.pool, auditContextOfCommand('lake repair'), {
+    subjectType: 'lake',
+    subjectId: null,
+    before: null,
+    after: null,
+  })
   const withSteps: AuditRecord['withSteps'] = (text, work) => withProgress(text, ({ show }) => work(show))
   return repairWith(context, withSteps, () => {})
 }
@@ -160,14 +165,14 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
-      const onRepaired = ({ setAside, lost }: RepairReport) => {
-        for (const path of setAside) terminal.out(`set aside ${path}`)
-        for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was set aside`)
+      const onRepaired = ({ quarantined, lost }: RepairReport) => {
+        for (const path of quarantined) terminal.out(`quarantined ${path}`)
+        for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was quarantined`)
       }
-      const { setAside, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
+      const { quarantined, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
         repairLake({ ...options, onStep, onRepaired }),
       )
-      setResult({ setAside: setAside.length, written, later, lost: lost.length })
+      setResult({ quarantined: quarantined.length, written, later, lost: lost.length })
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)

@@ -1,4 +1,4 @@
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { openSecret } from '../app/secrets.ts'
 import { createEncryption } from '../auth/store-secret.ts'
 import { OperatorError } from '../errors.ts'
@@ -22,7 +22,7 @@ export async function add({ pool, addresses, config, terminal }: Context, url: s
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
   const eventTypes = events === undefined || events === 'all' ? null : events.split(',').map((type) => type.trim())
   const endpoint = { url, eventTypes, isPrivateAllowed: config.isPrivateWebhookAllowed }
-  const added = await addEndpoint(pool, encryption, endpoint, doingOfCommand('webhook add'))
+  const added = await addEndpoint(pool, encryption, endpoint, auditContextOfCommand('webhook add'))
   terminal.out(`added the endpoint ${added.id}`)
   terminal.out(`secret: ${added.secret}`)
   terminal.out('It is not shown again.')
@@ -71,7 +71,7 @@ export async function deliveries(
 /** Queues deliveries again: that of one event, or for null all that failed. */
 export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs'], id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
-  const queued = await redeliver(pool, jobs, id, eventId, { doing: doingOfCommand('webhook redeliver') })
+  const queued = await redeliver(pool, jobs, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })
   if (queued === 0 && eventId !== null) {
     throw new OperatorError(`the endpoint ${id} has no delivery of ${eventId}; storefront webhook deliveries ${id} shows them`)
   }
@@ -81,7 +81,7 @@ export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs']
 
 export async function enable({ pool, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
-  await enableEndpoint(pool, id, doingOfCommand('webhook enable'))
+  await enableEndpoint(pool, id, auditContextOfCommand('webhook enable'))
   const { failed } = await getEndpoint(pool, id)
   terminal.out(`enabled the endpoint ${id}`)
   if (failed > 0) terminal.out(`${failed} failed deliveries wait for storefront webhook redeliver ${id} --all-failed`)
@@ -92,14 +92,14 @@ export async function enable({ pool, terminal }: Context, id: string): Promise<n
 export async function rotate({ pool, addresses, config, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'webhook secret')
-  terminal.out(`secret: ${await rotateSecret(pool, encryption, id, new Date(), doingOfCommand('webhook rotate'))}`)
+  terminal.out(`secret: ${await rotateSecret(pool, encryption, id, new Date(), auditContextOfCommand('webhook rotate'))}`)
   terminal.out('It is not shown again. For 24 hours webhooks are also signed with the previous secret.')
   return 0
 }
 
 export async function remove({ pool, terminal }: Context, id: string): Promise<number> {
   await getEndpoint(pool, id)
-  await removeEndpoint(pool, id, doingOfCommand('webhook remove'))
+  await removeEndpoint(pool, id, auditContextOfCommand('webhook remove'))
   terminal.out(`removed the endpoint ${id}`)
   return 0
 }

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import { AUDIT_KINDS, type AuditRun, findRun, listRuns } from '../audit/audit-runs.ts'
 import type { Pool } from '../db/pool.ts'
 import { notFound } from '../errors.ts'
@@ -112,7 +112,7 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       refuses: ['request_in_progress'],
     },
     async (request, reply) => {
-      const run = await audits.run(request.body.kind, doingOf(request))
+      const run = await audits.run(request.body.kind, auditContextOf(request))
       return reply
         .code(202)
         .headers({ location: `${baseUrl}/admin/audits/${run.id}` })

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import { type AuditKind, type AuditRun, beginRun, failUnfinishedRun } from '../audit/audit-runs.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
@@ -36,13 +36,13 @@ export class AuditRunner {
   }
 
   /** Throws `unavailable` where no command can be started, and `request_in_progress` while a run of this kind is in progress anywhere. */
-  async run(kind: AuditKind, doing: Doing): Promise<AuditRun> {
+  async run(kind: AuditKind, auditContext: AuditContext): Promise<AuditRun> {
     const { pool, runCommand, logger } = this.#options
     if (runCommand === undefined || this.#stopping.signal.aborted)
       throw new AppError('unavailable', 'This process of the store cannot start commands.')
     const { run, isNew } = await beginRun(pool, {
-      ...{ kind, command: `storefront ${kind}`, startedBy: doing.actor.id },
-      onBegun: (tx, id) => recordActivity(tx, doing, { subjectType: 'audit', subjectId: id, before: null, after: { kind } }),
+      ...{ kind, command: `storefront ${kind}`, startedBy: auditContext.actor.id },
+      onBegun: (tx, id) => recordActivity(tx, auditContext, { subjectType: 'audit', subjectId: id, before: null, after: { kind } }),
     })
     if (!isNew) {
       throw new AppError('request_in_progress', `A ${kind} is in progress: ${run.command}, started at ${run.started_at.toISOString()}.`, {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { doingOf, recordActivity } from '../activity/record-activity.ts'
+import { auditContextOf, recordActivity } from '../activity/record-activity.ts'
 import { strict } from '../auth/schemas.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
@@ -104,7 +104,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       reply.raw.once('close', onClose)
       const { sql: text, limit = DEFAULT_ROWS } = request.body
       const record = (after: object) =>
-        recordActivity(pool, doingOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
+        recordActivity(pool, auditContextOf(request), { subjectType: 'lake', subjectId: null, before: null, after })
       let isStarted = false
       // What is asked is recorded before it runs: an attempt that gets no answer may have been one to read somebody's data.
       const onStart = async () => {

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { Type } from 'typebox'
-import { type Doing, doingOf } from '../activity/record-activity.ts'
+import { type AuditContext, auditContextOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
@@ -29,7 +29,7 @@ export interface MailRoutesOptions {
   templates: MailTemplates | null
   findUserIds: FindUserIds
   /** Queues one failed mail again, or for null the oldest. Returns their number. */
-  retryFailed: (eventId: string | null, atMost: number, doing: Doing) => Promise<number>
+  retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) => Promise<number>
 }
 
 /** The order mails of all customers, for operators: the answer to "did the mail go out?". */
@@ -84,7 +84,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
     },
     async (request) => {
       const { event_id: eventId } = request.params
-      const queued = await retryFailed(eventId, 1, doingOf(request))
+      const queued = await retryFailed(eventId, 1, auditContextOf(request))
       const mail = await getMail(options, eventId)
       if (queued === 0) throw new AppError('mail_not_failed', `The mail is ${mail.status}, not failed.`)
       return mail
@@ -102,7 +102,7 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
       answers: { 200: [MailRetrySchema, 'The number of mails that are queued again.'] },
     },
     async (request) => {
-      const queued = await retryFailed(null, RETRIED_AT_ONCE, doingOf(request))
+      const queued = await retryFailed(null, RETRIED_AT_ONCE, auditContextOf(request))
       return { queued, has_more: queued === RETRIED_AT_ONCE && (await hasFailedMails(pool)) }
     },
   )

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
@@ -128,7 +128,7 @@ export function webhookRoutes(server: HttpServer, { pool, jobs }: WebhookRoutesO
       const eventId = 'event_id' in body ? body.event_id : null
       const { state } = presentEndpoint(await getEndpoint(pool, id))
       if (state === 'disabled') throw disabled(id)
-      const options = { atMost: MAX_REDELIVERED, doing: doingOf(request) }
+      const options = { atMost: MAX_REDELIVERED, auditContext: auditContextOf(request) }
       const queued = await redeliver(pool, jobs, id, eventId, options).catch((error) => {
         throw error instanceof WebhookRefused ? disabled(id) : error
       })

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -67,7 +67,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       body: Block,
       answers: { 204: 'The customer is blocked.' },
     },
-    (request) => blockCustomer(auth, request.params.id, request.body.reason, doingOf(request)),
+    (request) => blockCustomer(auth, request.params.id, request.body.reason, auditContextOf(request)),
   )
 
   defineRoute(
@@ -81,7 +81,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       params: Params,
       answers: { 204: 'The customer is not blocked.' },
     },
-    (request) => unblockCustomer(auth, request.params.id, doingOf(request)),
+    (request) => unblockCustomer(auth, request.params.id, auditContextOf(request)),
   )
 
   defineRoute(
@@ -96,6 +96,6 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       params: Params,
       answers: { 204: 'The account and all its sessions are gone.' },
     },
-    (request) => eraseCustomer(auth, request.params.id, doingOf(request)),
+    (request) => eraseCustomer(auth, request.params.id, auditContextOf(request)),
   )
 }

@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
 import { eraseAccount } from '../auth/delete-account.ts'
 import { revokeSessionsOf } from '../auth/sessions.ts'
@@ -10,41 +10,46 @@ import { notFound } from '../errors.ts'
 type Context = Pick<AuthContext, 'pool' | 'revocations' | 'onAccountDeleted' | 'now'>
 
 /** Blocks a customer or guest: its sessions end, and no new one opens. Its orders stay. Repeated, it changes the reason. Throws `not_found`. */
-export async function blockCustomer({ pool, revocations, now }: Context, id: string, reason: string, doing: Doing): Promise<void> {
+export async function blockCustomer(
+  { pool, revocations, now }: Context,
+  id: string,
+  reason: string,
+  auditContext: AuditContext,
+): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const before = await getForUpdate(tx, id)
     // Before the trigger does it: this process refuses the tokens at once.
     const sessions = await revokeSessionsOf(tx, id, null, now())
     await tx.query(sql`update users set blocked_at = coalesce(blocked_at, ${now()}), blocked_reason = ${reason} where id = ${id}`)
-    await record(tx, doing, id, before.is_blocked, true)
+    await record(tx, auditContext, id, before.is_blocked, true)
     return sessions
   })
   revocations.add(...ended)
 }
 
 /** Throws `not_found`. */
-export async function unblockCustomer({ pool }: Context, id: string, doing: Doing): Promise<void> {
+export async function unblockCustomer({ pool }: Context, id: string, auditContext: AuditContext): Promise<void> {
   await inTransaction(pool, async (tx) => {
     const before = await getForUpdate(tx, id)
     await tx.query(sql`update users set blocked_at = null, blocked_reason = null where id = ${id}`)
-    await record(tx, doing, id, before.is_blocked, false)
+    await record(tx, auditContext, id, before.is_blocked, false)
   })
 }
 
 /** Erases a customer or guest as `DELETE /me` does. Throws `not_found`. */
-export async function eraseCustomer(context: Context, id: string, doing: Doing): Promise<void> {
+export async function eraseCustomer(context: Context, id: string, auditContext: AuditContext): Promise<void> {
   const ended = await inTransaction(context.pool, async (tx) => {
     const user = await getForUpdate(tx, id)
     const sessions = await eraseAccount(tx, context, user)
-    await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { exists: true }, after: { exists: false } })
+    await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { exists: true }, after: { exists: false } })
     return sessions
   })
   context.revocations.add(...ended)
 }
 
-async function record(tx: Transaction, doing: Doing, id: string, before: boolean, after: boolean): Promise<void> {
+async function record(tx: Transaction, auditContext: AuditContext, id: string, before: boolean, after: boolean): Promise<void> {
   // The reason stays with the account: it can name a person.
-  await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { blocked: before }, after: { blocked: after } })
+  await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { blocked: before }, after: { blocked: after } })
 }
 
 async function getForUpdate(tx: Transaction, id: string): Promise<{ id: string; email: string; is_blocked: boolean }> {

@@ -58,7 +58,7 @@ test('operators find customers by address, id and order, page by page, with coun
   assertProblem(await store.call('GET', `/admin/customers/${operator.id}`, { token }), 404, 'not_found')
 })
 
-test('the sums of a customer are what the orders cost now: with adjustments, without cancelled pieces', async (t) => {
+test('the sums of a customer are what the orders cost now: with adjustments, without cancelled units', async (t) => {
   const store = await startStore(t)
   const { token } = await registerOperator(store)
   const [ada, lamp] = [await store.register(), await store.addProduct({ amount: 500 })]

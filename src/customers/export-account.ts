@@ -2,7 +2,7 @@ import { getUser } from '../auth/users.ts'
 import type { Pool } from '../db/pool.ts'
 import { noSql, type Sql, sql } from '../db/sql.ts'
 import { listOrders } from '../orders/list-orders.ts'
-import { buyersOf } from '../orders/orders.ts'
+import { orderOwnersOf } from '../orders/orders.ts'
 
 const ROWS_AT_ONCE = 500
 const ORDERS_AT_ONCE = 100
@@ -76,7 +76,7 @@ async function* rowsOf(pool: Pool, userId: string, { from, owner, key, row }: Ta
   for (let after = noSql; ; ) {
     const { rows }: { rows: { owner: string; key: string; row: string }[] } = await pool.query(
       sql`select owner, key, row
-      from (${buyersOf(userId)}) as buyer (buyer_id)
+      from (${orderOwnersOf(userId)}) as buyer (buyer_id)
       cross join lateral (
         select ${owner} as owner, ${key} as key, (${row})::text as row
         from ${from}
@@ -100,7 +100,7 @@ async function* mailsOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
     const { rows }: { rows: { number: number; row: string | null }[] } = await pool.query(
       sql`with page as materialized (
         select id, number
-        from (${buyersOf(userId)}) as buyer (buyer_id)
+        from (${orderOwnersOf(userId)}) as buyer (buyer_id)
         cross join lateral (
           select id, number from orders where user_id = buyer_id and number < ${before} order by number desc limit ${ORDERS_AT_ONCE}
         ) as newest

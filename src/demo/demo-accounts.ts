@@ -1,5 +1,5 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { createAdmin } from '../auth/create-admin.ts'
 import { Passwords } from '../auth/passwords/password.ts'
 import { findUserByEmail, insertUser } from '../auth/users.ts'
@@ -69,7 +69,7 @@ export async function openDemoAccounts(pool: Pool, now: Date): Promise<DemoAccou
     const { rows } = await pool.query<{ id: string }>("select id from users where role = 'admin' order by created_at limit 1")
     if (rows[0] !== undefined) return { customers, operatorId: rows[0].id, newOperator: null }
     const newOperator = { email: OPERATOR, password: randomBytes(18).toString('base64url') }
-    const { id } = await createAdmin(pool, passwords, newOperator, doingOfCommand('demo'))
+    const { id } = await createAdmin(pool, passwords, newOperator, auditContextOfCommand('demo'))
     return { customers, operatorId: id, newOperator }
   } finally {
     await passwords.stop()

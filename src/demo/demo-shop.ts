@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { adjustStock } from '../catalogue/adjust-stock.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, OperatorError } from '../errors.ts'
@@ -106,7 +106,7 @@ async function restock(pool: Pool, productId: string): Promise<void> {
     delta: DELIVERED_PIECES,
     reference,
     reason: 'delivery to the warehouse',
-    doing: doingOfCommand('demo'),
+    auditContext: auditContextOfCommand('demo'),
   })
 }
 

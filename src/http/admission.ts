@@ -48,7 +48,7 @@ export class Admission {
     const limiter = this.#limiters.get(cost)
     if (limiter === undefined) return work()
     if (this.#holders.has(request)) throw new Error(`A request that holds a place asks for one of ${cost}.`)
-    return limiter.admit(this.countedFor(request), async () => {
+    return limiter.admit(this.quotaKey(request), async () => {
       this.#holders.add(request)
       try {
         return await work()
@@ -83,7 +83,7 @@ export class Admission {
       resolve()
       return setImmediate()
     }
-    this.#bodies.admit(this.countedFor(request), turn).catch(reject)
+    this.#bodies.admit(this.quotaKey(request), turn).catch(reject)
     await promise
   }
 
@@ -96,7 +96,7 @@ export class Admission {
    * A guest counts for the network alone: a new guest costs nothing. Neither does another /64 of the /48 that an IPv6 customer of a data
    * centre has.
    */
-  countedFor(request: FastifyRequest): CountedFor {
+  quotaKey(request: FastifyRequest): CountedFor {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null
     const network = address === null ? [] : [siteOf(address)]

@@ -54,7 +54,7 @@ type AnswerOf<A> = { [Status in keyof A]: A[Status] extends readonly [infer S, s
  *   summary: 'Unblocks a customer or guest',
  *   params: Params,
  *   answers: { 204: 'The customer is not blocked.' },
- * }, (request) => unblockCustomer(auth, request.params.id, doingOf(request)))
+ * }, (request) => unblockCustomer(auth, request.params.id, auditContextOf(request)))
  */
 export function defineRoute<P = unknown, Q = unknown, H = unknown, B = unknown, A extends Answers = Answers>(
   server: HttpServer,

@@ -43,8 +43,8 @@ export class FairQueue<Item> {
     return this.#networks.size
   }
 
-  push(countedFor: CountedFor, item: Item, weight = 1): void {
-    const [accountName, name] = ownersOf(countedFor)
+  push(quotaKey: CountedFor, item: Item, weight = 1): void {
+    const [accountName, name] = ownersOf(quotaKey)
     const network: Network<Item> = this.#networks.get(name) ?? { accounts: new Map(), weight: 0, newest: 0, since: performance.now() }
     this.#networks.set(name, network)
     const account: Account<Item> = network.accounts.get(accountName) ?? { items: [], weight: 0, newest: 0 }
@@ -115,8 +115,8 @@ export class FairQueue<Item> {
   }
 
   /** Removes an item. Returns false when it is not in the queue. */
-  remove(countedFor: CountedFor, item: Item): boolean {
-    const [accountName, name] = ownersOf(countedFor)
+  remove(quotaKey: CountedFor, item: Item): boolean {
+    const [accountName, name] = ownersOf(quotaKey)
     const network = this.#networks.get(name)
     const account = network?.accounts.get(accountName)
     const index = account?.items.findIndex((queued) => queued.item === item) ?? -1
@@ -148,8 +148,8 @@ export class FairQueue<Item> {
 }
 
 /** The account and the network; without the one or the other, it is both. */
-function ownersOf(countedFor: CountedFor): [account: string, network: string] {
-  return [countedFor[0] ?? '', countedFor.at(-1) ?? '']
+function ownersOf(quotaKey: CountedFor): [account: string, network: string] {
+  return [quotaKey[0] ?? '', quotaKey.at(-1) ?? '']
 }
 
 function heaviest<One extends Owner>(owners: Map<string, One>): [string, One] | [] {

@@ -8,7 +8,7 @@ const Shortages = Type.Array(
   Type.Object({
     product_id: Id,
     requested: Type.Integer(),
-    available: Type.Integer({ description: 'The pieces that there are; 20 also where there are more.' }),
+    available: Type.Integer({ description: 'The units that there are; 20 also where there are more.' }),
   }),
   {
     description: 'Every short product, in units.',

@@ -54,7 +54,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   too_many_changes: { status: 409, title: 'The order has too many changes' },
   order_erased: { status: 409, title: 'The personal data of the order are erased' },
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
-  quantity_exceeded: { status: 409, title: 'The order has fewer pieces' },
+  quantity_exceeded: { status: 409, title: 'The order has fewer units' },
   change_reference_taken: { status: 409, title: 'The reference belongs to another change of the order' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
   mail_not_failed: { status: 409, title: 'The mail has not failed' },

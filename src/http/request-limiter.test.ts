@@ -142,8 +142,8 @@ function makeLimiter(limits: Partial<RequestLimits> = {}) {
   const limiter = new RequestLimiter({ loadClass: 'search', places: 4, maxWaiting: 100, waitMs: 60_000, ...limits })
   const begun: string[] = []
   const ends = new Map<string, () => void>()
-  const ask = (name: string, ...countedFor: string[]) =>
-    limiter.admit(countedFor, () => {
+  const ask = (name: string, ...quotaKey: string[]) =>
+    limiter.admit(quotaKey, () => {
       begun.push(name)
       const { promise, resolve } = Promise.withResolvers<void>()
       ends.set(name, resolve)

@@ -14,7 +14,7 @@ export interface RequestLimits {
 }
 
 interface Waiting {
-  countedFor: CountedFor
+  quotaKey: CountedFor
   begin: () => void
   refuse: (error: Error) => void
 }
@@ -42,13 +42,13 @@ export class RequestLimiter {
   }
 
   /** Runs `work` when there is a place. Throws `overloaded` when too many requests wait, or this one has waited too long. */
-  async admit<T>(countedFor: CountedFor, work: () => Promise<T>): Promise<T> {
-    await this.#takePlace(countedFor)
+  async admit<T>(quotaKey: CountedFor, work: () => Promise<T>): Promise<T> {
+    await this.#takePlace(quotaKey)
     try {
       return await work()
     } finally {
       this.#running--
-      for (const one of countedFor) {
+      for (const one of quotaKey) {
         const left = (this.#runningOf.get(one) ?? 0) - 1
         if (left > 0) this.#runningOf.set(one, left)
         else this.#runningOf.delete(one)
@@ -57,38 +57,38 @@ export class RequestLimiter {
     }
   }
 
-  async #takePlace(countedFor: CountedFor): Promise<void> {
-    if (this.#running < this.#limits.places && this.#mayRun(countedFor)) {
-      this.#count(countedFor)
+  async #takePlace(quotaKey: CountedFor): Promise<void> {
+    if (this.#running < this.#limits.places && this.#mayRun(quotaKey)) {
+      this.#count(quotaKey)
       return
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiting = { countedFor, begin: resolve, refuse: reject }
-    this.#waiting.push(countedFor, waiting)
+    const waiting = { quotaKey, begin: resolve, refuse: reject }
+    this.#waiting.push(quotaKey, waiting)
     if (this.#waiting.length > this.#limits.maxWaiting) this.#waiting.dropFromHeaviest()?.refuse(this.#refusal())
     const timer = setTimeout(() => {
-      if (this.#waiting.remove(countedFor, waiting)) reject(this.#refusal())
+      if (this.#waiting.remove(quotaKey, waiting)) reject(this.#refusal())
     }, this.#limits.waitMs)
     await promise.finally(() => clearTimeout(timer))
   }
 
   #beginNext(): void {
     for (const next of this.#waiting.take(this.#isReady, () => this.#running < this.#limits.places)) {
-      this.#count(next.countedFor)
+      this.#count(next.quotaKey)
       next.begin()
       if (this.#running >= this.#limits.places) return
     }
   }
 
-  readonly #isReady = ({ countedFor }: Waiting) => this.#mayRun(countedFor)
+  readonly #isReady = ({ quotaKey }: Waiting) => this.#mayRun(quotaKey)
 
-  #mayRun(countedFor: CountedFor): boolean {
-    return countedFor.every((one) => (this.#runningOf.get(one) ?? 0) < this.#placesOfOne)
+  #mayRun(quotaKey: CountedFor): boolean {
+    return quotaKey.every((one) => (this.#runningOf.get(one) ?? 0) < this.#placesOfOne)
   }
 
-  #count(countedFor: CountedFor): void {
+  #count(quotaKey: CountedFor): void {
     this.#running++
-    for (const one of countedFor) this.#runningOf.set(one, (this.#runningOf.get(one) ?? 0) + 1)
+    for (const one of quotaKey) this.#runningOf.set(one, (this.#runningOf.get(one) ?? 0) + 1)
   }
 
   #refusal() {

@@ -106,7 +106,7 @@ test('accepts the largest possible order, indented and with every character esca
   const more = `"note": "${escaped(1_000)}", "client_reference": "${escaped(100)}", "shipping_address": {${texts.join()}, "country": "DE"}`
   const raw = JSON.stringify({ items: lines }, null, 4).replace(/\}$/, `, ${more}}`)
   assert.ok(raw.length > 130_000)
-  // Fourteen pieces are in stock, so this refusal shows that the body was read.
+  // Fourteen units are in stock, so this refusal shows that the body was read.
   assertProblem(await store.call('POST', '/orders', { token: ada.token, raw }), 409, 'insufficient_stock')
 })
 

@@ -103,13 +103,13 @@ function superseding(makeLake: MakeLake): void {
       const { store, pathOf } = await makeLake(t)
       await writeFiles(t, store, [3, 2])
       const old = await writeOldFile(await mkdtempOf(t), makeMessages(2, 1), DAY)
-      const sound = await namesIn(store)
-      await writeFile(pathOf(name), await bytesOf(sound.map(pathOf), old))
+      const valid = await namesIn(store)
+      await writeFile(pathOf(name), await bytesOf(valid.map(pathOf), old))
       const { merged, deleted, failures } = await compact(store)
       assert.deepEqual([merged, deleted, failures.length], [0, 0, 1])
       const [failure = ''] = failures
       assert.ok(failure.includes(store.locate(name)) && failure.includes('storefront lake repair'), failure)
-      assert.deepEqual(await namesIn(store), [...sound, name].sort())
+      assert.deepEqual(await namesIn(store), [...valid, name].sort())
     })
   }
 

@@ -98,7 +98,7 @@ function fencing(makeLake: MakeLake): void {
   }
 
   for (const [damage, spoil] of DAMAGES) {
-    test(`a file that was decided on and is ${damage} is set aside, and its events are in the lake once`, async (t) => {
+    test(`a file that was decided on and is ${damage} is quarantined, and its events are in the lake once`, async (t) => {
       const { store, connect } = await makeLake(t)
       await deliver(await startSinkOn(t, store), 10)
       let isDead = false

@@ -119,11 +119,11 @@ test('files of a release before these columns are queried, verified and merged w
       const { files, ...found } = await readLake(store, ORDER_DATASET, tables)
       return { ...found, files: files.length, rows: await tables.count(sql`from lake_events`) }
     })
-  const sound = { lastSequence: 6, corrupt: [], rows: 6 }
-  assert.deepEqual(await verified(), { ...sound, files: 3 })
+  const valid = { lastSequence: 6, corrupt: [], rows: 6 }
+  assert.deepEqual(await verified(), { ...valid, files: 3 })
   const report = await compactLake({ store, isWanted: () => true, assertAlone: async () => {} })
   assert.deepEqual(report, { merged: 1, deleted: 3, failures: [] })
   assert.equal((await listFiles(directory)).length, 1)
   assert.deepEqual(await exponents(), all, 'the merged file')
-  assert.deepEqual(await verified(), { ...sound, files: 1 })
+  assert.deepEqual(await verified(), { ...valid, files: 1 })
 })

@@ -22,7 +22,7 @@ export async function findLakeEnd(
   return repeatWhenGone(MAX_ATTEMPTS, async () => findEndOf(store, await listLake(store, dataset, after), known))
 }
 
-/** The end of listed files, also superseded ones: the file that supersedes them may be a stray. Throws LakeFileGone. */
+/** The end of listed files, also superseded ones: the file that supersedes them may be an orphan. Throws LakeFileGone. */
 export async function findEndOf(store: LakeStore, files: readonly LakeFile[], known = 0): Promise<number> {
   for (const file of files.toSorted((a, b) => lastOf(b) - lastOf(a))) {
     if (lastOf(file) <= known) return lastOf(file)
@@ -31,7 +31,7 @@ export async function findEndOf(store: LakeStore, files: readonly LakeFile[], kn
   return 0
 }
 
-/** The last sequence in a file's name. A stray file can have any: see `findLakeEnd`. */
+/** The last sequence in a file's name. An orphan file can have any: see `findLakeEnd`. */
 export function lastOf({ name }: LakeFile): number {
   return parseName(name)?.last ?? 0
 }

@@ -46,7 +46,7 @@ export class LakeFiles {
   readonly #dataset: Dataset
   readonly #claims: string
   readonly #onWritten: (rows: number) => void
-  readonly #onSetAside: (path: string) => void
+  readonly #onQuarantined: (path: string) => void
   /** The end of the lake, as far as this process knows. */
   #newest = 0
   /** Undefined until it is read; null for an empty lake. */
@@ -56,13 +56,13 @@ export class LakeFiles {
     store: LakeStore,
     dataset: Dataset,
     onWritten: (rows: number) => void = () => {},
-    onSetAside: (path: string) => void = () => {},
+    onQuarantined: (path: string) => void = () => {},
   ) {
     this.#store = store
     this.#dataset = dataset
     this.#claims = CLAIMS[dataset.name]
     this.#onWritten = onWritten
-    this.#onSetAside = onSetAside
+    this.#onQuarantined = onQuarantined
   }
 
   /** The end of the lake, 0 for none. First publishes a file that another process has claimed. */
@@ -120,30 +120,30 @@ export class LakeFiles {
       await this.#finish(claim)
       return false
     }
-    return this.#reveal(claim, name, path)
+    return this.#publish(claim, name, path)
   }
 
   /** Publishes the file of a claim of any process. Sets a damaged one aside: the topic delivers its events again. */
   async #finish(claim: string): Promise<void> {
     const [file] = (await this.#store.list(claim)).filter(({ name }) => name === claim)
     if (file !== undefined) {
-      const reveal = async ([path = '']: string[]) => {
+      const publish = async ([path = '']: string[]) => {
         const name = await this.#readUndamagedName(path, sequenceOf(claim))
-        if (name !== null) await this.#reveal(claim, name, path)
+        if (name !== null) await this.#publish(claim, name, path)
         return name === null
       }
-      const isDamaged = await this.#store.withCopies([file], reveal, { isFresh: true }).catch((error) => {
+      const isDamaged = await this.#store.withCopies([file], publish, { isFresh: true }).catch((error) => {
         // Another process has finished it.
         if (!(error instanceof LakeFileGone)) throw error
         return false
       })
-      if (isDamaged) this.#onSetAside(await this.#store.setAside(claim))
+      if (isDamaged) this.#onQuarantined(await this.#store.quarantine(claim))
     }
     this.#newest = Math.max(this.#newest, await findLakeEnd(this.#store, this.#dataset.name, { known: this.#newest }))
   }
 
   /** Publishes the claim's bytes, at `path`, unless the lake has newer files: then the claim is late and deleted. */
-  async #reveal(claim: string, name: string, path: string): Promise<boolean> {
+  async #publish(claim: string, name: string, path: string): Promise<boolean> {
     const { last = 0, ingestDate = '' } = parseName(name) ?? {}
     const newest = await this.#findEnd(ingestDate)
     const isFree = newest <= sequenceOf(claim)
@@ -157,7 +157,7 @@ export class LakeFiles {
   async #replaceJunk(name: string, path: string): Promise<void> {
     const [taken] = (await this.#store.list(name)).filter((file) => file.name === name)
     if (taken !== undefined && (await findEndOf(this.#store, [taken])) > 0) return
-    if (taken !== undefined) this.#onSetAside(await this.#store.setAside(name))
+    if (taken !== undefined) this.#onQuarantined(await this.#store.quarantine(name))
     await this.#store.put(name, path)
   }
 
@@ -179,8 +179,8 @@ export class LakeFiles {
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
     this.#newestEventTime ??= await findNewestEventTime(this.#store, this.#dataset.name)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY
-    const suspects = pending.filter((row) => row.eventTime <= newest)
-    const seen = suspects.length === 0 ? new Set<string>() : await findStored(this.#store, this.#dataset.name, suspects)
+    const possibleDuplicates = pending.filter((row) => row.eventTime <= newest)
+    const seen = possibleDuplicates.length === 0 ? new Set<string>() : await findStored(this.#store, this.#dataset.name, possibleDuplicates)
     return pending.filter(({ eventId }) => !seen.has(eventId) && seen.add(eventId))
   }
 }

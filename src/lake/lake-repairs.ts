@@ -46,28 +46,28 @@ export class LakeRepairs {
     const number = this.#newest + 1
     const claim = claimOf(number)
     if ((await this.#store.put(claim, path)) === 'taken') throw new LakeBusy(OVERTAKEN)
-    if (!(await this.#reveal(claim, number, name, path))) throw new LakeBusy(OVERTAKEN)
+    if (!(await this.#publish(claim, number, name, path))) throw new LakeBusy(OVERTAKEN)
     this.#newest = number
   }
 
   async #finish(claim: LakeFile): Promise<void> {
     const number = numberOf(CLAIM, claim.name)
-    const reveal = async ([path = '']: string[]) => {
+    const publish = async ([path = '']: string[]) => {
       // The claim is damaged: the repair that starts now finds the same faults again.
       const name = (await checkChecksum(path)) === 'right' ? await readParquetName(path) : null
-      if (name !== null) return this.#reveal(claim.name, number, name, path)
-      await this.#store.setAside(claim.name)
+      if (name !== null) return this.#publish(claim.name, number, name, path)
+      await this.#store.quarantine(claim.name)
       await this.#mark(number)
       return false
     }
-    await this.#store.withCopies([claim], reveal, { isFresh: true }).catch((error) => {
+    await this.#store.withCopies([claim], publish, { isFresh: true }).catch((error) => {
       // Another process has finished it.
       if (!(error instanceof LakeFileGone)) throw error
     })
   }
 
   /** Publishes the claim's bytes, at `path`, unless its number is marked as finished: then it is late and deleted. */
-  async #reveal(claim: string, number: number, name: string, path: string): Promise<boolean> {
+  async #publish(claim: string, number: number, name: string, path: string): Promise<boolean> {
     const isFree = newestDone(await this.#store.list(FOLDER)) < number
     if (isFree) {
       await this.#store.put(name, path)

@@ -74,7 +74,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   constructor(options: LakeSinkOptions<E>) {
     this.#options = { now: () => new Date(), ...options }
     this.#files = new LakeFiles(options.store, options.dataset, options.onFileWritten, (path) => {
-      options.logger.error({ path }, 'a damaged file is set aside; its events are written again from the topic')
+      options.logger.error({ path }, 'a damaged file is quarantined; its events are written again from the topic')
     })
   }
 

@@ -17,7 +17,7 @@ export function asideOf(name: string, copies: number): string {
   return `${name}${copies === 0 ? '' : `.${copies}`}.corrupt`
 }
 
-/** Whether a name is that of a complete file: others are in progress, set aside, or strange. */
+/** Whether a name is that of a complete file: others are in progress, quarantined, or strange. */
 export function isCompleteName(name: string): boolean {
   return COMPLETE.test(name)
 }
@@ -73,9 +73,9 @@ export interface LakeStore {
   /** Deletes a file. A missing one is no error. */
   delete(name: string): Promise<void>
   /** Copies a file to a name that no reader of the lake reads, so that it can be replaced. Returns its path or address. Idempotent. */
-  copyAside(name: string): Promise<string>
+  quarantineCopy(name: string): Promise<string>
   /** Removes a file from the lake without deleting it. Returns its new place. */
-  setAside(name: string): Promise<string>
+  quarantine(name: string): Promise<string>
   /**
    * Runs `work` with local paths of the files, in the given order. `isFresh`: not from a cache. Throws LakeFileGone
    * when one of them is gone, also after `work`, which may have read incomplete data then.

@@ -74,7 +74,7 @@ export class LocalLakeStore implements LakeStore {
     await rm(this.locate(name), { force: true })
   }
 
-  async copyAside(name: string): Promise<string> {
+  async quarantineCopy(name: string): Promise<string> {
     const path = this.locate(name)
     for (let copies = 0; ; copies++) {
       const aside = asideOf(path, copies)
@@ -90,8 +90,8 @@ export class LocalLakeStore implements LakeStore {
     }
   }
 
-  async setAside(name: string): Promise<string> {
-    const aside = await this.copyAside(name)
+  async quarantine(name: string): Promise<string> {
+    const aside = await this.quarantineCopy(name)
     await this.delete(name)
     await syncDirectory(dirname(aside))
     return aside

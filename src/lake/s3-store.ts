@@ -206,7 +206,7 @@ export class S3LakeStore implements LakeStore {
     await this.#client.send(new DeleteObjectCommand(this.#object(name)), this.#options())
   }
 
-  async copyAside(name: string): Promise<string> {
+  async quarantineCopy(name: string): Promise<string> {
     const { bytes } = await this.#get(name)
     for (let copies = 0; ; copies++) {
       const aside = asideOf(name, copies)
@@ -215,8 +215,8 @@ export class S3LakeStore implements LakeStore {
     }
   }
 
-  async setAside(name: string): Promise<string> {
-    const aside = await this.copyAside(name)
+  async quarantine(name: string): Promise<string> {
+    const aside = await this.quarantineCopy(name)
     await this.delete(name)
     return aside
   }

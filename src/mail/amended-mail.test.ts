@@ -58,7 +58,7 @@ for (const change of [SHIPPING, PAID]) {
   })
 }
 
-test('pieces that were cancelled earlier are in no later mail, and each mail adds up to its total', async () => {
+test('units that were cancelled earlier are in no later mail, and each mail adds up to its total', async () => {
   const sumOf = ({ order }: ReturnType<typeof toMailContent>) =>
     [...order.items.map(({ total }) => total), ...(order.adjustments ?? []).map(({ amount }) => amount)].reduce(
       (sum, amount) => sum + amount,
@@ -101,7 +101,7 @@ test('pieces that were cancelled earlier are in no later mail, and each mail add
   for (const content of [...cancelled, ...rest, ...returned, ...parcels]) assert.equal(sumOf(content), content.order.total, content.kind)
 })
 
-test('the mail of a part gives the reason once, with the pieces that it is about', async () => {
+test('the mail of a part gives the reason once, with the units that it is about', async () => {
   const reason = 'one was broken'
   const steps = [oneMug('cancellations', { reason }), oneMug('shipments', { reason }), oneMug('returns', { reason, restock: false })]
   const mails = await mailsAfter([to('confirmed'), ...steps])

@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
@@ -137,17 +137,21 @@ export interface RetryOptions {
   /** No more than these, the oldest first; all unless given. */
   atMost?: number
   /** Who retries them. */
-  doing?: Doing
+  auditContext?: AuditContext
 }
 
 /** Queues failed mails again, with as many attempts as a new one has. Returns their number. */
-export async function retryFailed(pool: Pool, jobs: JobQueue, { eventId, maxPerHour, now, atMost, doing }: RetryOptions): Promise<number> {
+export async function retryFailed(
+  pool: Pool,
+  jobs: JobQueue,
+  { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions,
+): Promise<number> {
   return requeueDeliveries(pool, jobs, MAIL_DELIVERIES, {
     ...(atMost === undefined ? {} : { atMost }),
     onRequeued: async (tx, mails) => {
       const after = eventId === null ? { queued: mails.length } : { status: 'queued' }
       const before = eventId === null ? null : { status: 'failed' }
-      if (doing !== undefined) await recordActivity(tx, doing, { subjectType: 'mail', subjectId: eventId, before, after })
+      if (auditContext !== undefined) await recordActivity(tx, auditContext, { subjectType: 'mail', subjectId: eventId, before, after })
     },
     which: sql`status = 'failed' and (${eventId}::text is null or event_id = ${eventId})`,
     async planStarts(tx, mails) {

@@ -22,7 +22,7 @@ export interface MailContent {
     total: number
     currency: string
   }
-  /** The pieces that were shipped, cancelled or returned; only of a mail about a part of the order. */
+  /** The units that were shipped, cancelled or returned; only of a mail about a part of the order. */
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
@@ -101,7 +101,7 @@ export function toMailContent(event: OrderEvent): MailContent {
   }
 }
 
-/** The pieces that are not cancelled; of a cancelled order, which keeps its total, those that were until then. They add up to the total. */
+/** The units that are not cancelled; of a cancelled order, which keeps its total, those that were until then. They add up to the total. */
 function itemsOf(event: OrderEvent): MailContent['order']['items'] {
   const { items, status, status_history, original_total } = event.data.order
   const whole = items.map(({ name, quantity, total }) => ({ name, quantity, total: total.amount }))
@@ -115,10 +115,10 @@ function itemsOf(event: OrderEvent): MailContent['order']['items'] {
 
 function changedLines(event: OrderEvent): { name: string; quantity: number }[] {
   const names = new Map(event.data.order.items.map(({ product_id, name }) => [product_id, name]))
-  return piecesOf(event).map(([productId, quantity]) => ({ name: names.get(productId) ?? '', quantity }))
+  return unitsOf(event).map(([productId, quantity]) => ({ name: names.get(productId) ?? '', quantity }))
 }
 
-function piecesOf({ data: { order } }: OrderEvent): [productId: string, quantity: number][] {
+function unitsOf({ data: { order } }: OrderEvent): [productId: string, quantity: number][] {
   const change = order.status_history.at(-1)?.change
   return change !== undefined && 'lines' in change ? change.lines.map(({ product_id, quantity }) => [product_id, quantity]) : []
 }

@@ -1,4 +1,4 @@
-import { doingOfCommand } from '../activity/record-activity.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { importBesideOrders } from '../catalogue/import/import-catalogue.ts'
 import type { ImportLine } from '../catalogue/import/imported-product.ts'
 import { readMajorUnits } from '../currency.ts'
@@ -40,7 +40,7 @@ export async function importProducts(
     await look()
     return result
   }
-  const settings = { doing: doingOfCommand('catalogue import'), ...(onProgress && { onProgress }) }
+  const settings = { auditContext: auditContextOfCommand('catalogue import'), ...(onProgress && { onProgress }) }
   for await (const results of importBesideOrders(pool, counted, settings)) {
     for (const one of results) {
       if ('error' in one) refuse(one.line, one.error)

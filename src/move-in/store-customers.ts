@@ -1,10 +1,10 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { ImportedCustomer } from './customer-line.ts'
 import type { LineOutcome, Refusal } from './move-in.ts'
 
-const DOING: Doing = { actor: { type: 'system', id: null }, action: 'import customers', requestId: null }
+const DOING: AuditContext = { actor: { type: 'system', id: null }, action: 'import customers', requestId: null }
 
 /** A customer with the line of the file. `id`: of the customer in the other shop, and of a new account. */
 export interface NumberedCustomer {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Order, OrderItem, OrderRow, StatusChange } from '../orders/order.ts'
@@ -10,7 +10,7 @@ import type { LineOutcome, Refusal } from './move-in.ts'
 import type { ImportedOrder } from './order-line.ts'
 import { idOfSource } from './source-ids.ts'
 
-const DOING: Doing = { actor: { type: 'system', id: null }, action: 'import orders', requestId: null }
+const DOING: AuditContext = { actor: { type: 'system', id: null }, action: 'import orders', requestId: null }
 
 const BY_OTHER_SHOP: StatusChange['actor'] = { type: 'system', id: null }
 

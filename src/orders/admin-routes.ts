@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { actorOf } from '../http/caller.ts'
@@ -39,7 +39,7 @@ const AdminOrderDetailSchema = Type.Object(
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
   const { pool, lockedRows, now, findDeliveries, findUserIds } = options
-  const moving = { pool, lockedRows, now }
+  const context = { pool, lockedRows, now }
   defineList(
     server,
     'GET /admin/orders',
@@ -95,11 +95,11 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       },
       refuses: ['illegal_transition'],
     },
-    (request, reply) => answerMove(moving, request, reply, readTransition(request.body)),
+    (request, reply) => answerMove(context, request, reply, readTransition(request.body)),
   )
 
-  partRoutes(server, moving)
-  chargeRoutes(server, moving)
+  partRoutes(server, context)
+  chargeRoutes(server, context)
   orderNoteRoutes(server, pool)
 
   // A separate scope: only this route accepts NDJSON.
@@ -128,7 +128,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         const { id, log, body } = request
         if (!Buffer.isBuffer(body)) throw new AppError('unsupported_media_type', `Send the moves as ${NDJSON}.`)
         const results = await moveOrdersByLines(
-          { pool, lockedRows, doing: doingOf(request) },
+          { pool, lockedRows, auditContext: auditContextOf(request) },
           body,
           { id, log, actor, traceparent: traceparentOf(request) },
           now,

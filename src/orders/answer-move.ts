@@ -1,13 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import { actorOf } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { traceparentOf } from '../http/trace-context.ts'
-import { type Move, type Moving, moveOrder } from './move-orders.ts'
+import { type Move, moveOrder, type TransitionContext } from './move-orders.ts'
 import { type AdminOrder, presentForAdmin } from './search-orders.ts'
 
 /** How operators and keys move orders. */
-export interface AdminMoving extends Moving {
+export interface AdminTransitionContext extends TransitionContext {
   now: () => Date
 }
 
@@ -17,7 +17,7 @@ type Asked<M = Move> = M extends Move ? Pick<M, 'to' | 'change'> & Partial<M> : 
 
 /** Makes the change that a request asks for, at the version of its `If-Match`, and returns the order. A repeat gets `Idempotency-Replayed`. */
 export async function answerMove(
-  { now, ...moving }: AdminMoving,
+  { now, ...context }: AdminTransitionContext,
   request: MoveRequest,
   reply: FastifyReply,
   asked: Asked,
@@ -30,7 +30,7 @@ export async function answerMove(
     ...(request.routeOptions.schema?.headers === undefined ? {} : { versions: readIfMatch(request.headers['if-match']) }),
     ...asked,
   } as Move
-  const { order, isRepeat } = await moveOrder({ ...moving, doing: doingOf(request) }, move, now())
+  const { order, isRepeat } = await moveOrder({ ...context, auditContext: auditContextOf(request) }, move, now())
   if (isRepeat) reply.header('idempotency-replayed', 'true')
   return presentForAdmin(order)
 }

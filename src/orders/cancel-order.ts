@@ -1,7 +1,7 @@
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
-import { type Moving, moveOrder } from './move-orders.ts'
+import { moveOrder, type TransitionContext } from './move-orders.ts'
 import type { Order } from './order.ts'
 
 export interface Cancellation {
@@ -13,15 +13,15 @@ export interface Cancellation {
 }
 
 /** Cancels a customer's own order, or one of its guests, and gives its stock back. Throws as `moveOrder`. */
-export async function cancelOrder(moving: Moving, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
+export async function cancelOrder(context: TransitionContext, { userId, ...cancellation }: Cancellation, now: Date): Promise<Order> {
   const move = { ...cancellation, to: 'cancelled', actor: { type: 'customer', id: userId }, reason: null } as const
   try {
-    return (await moveOrder(moving, { ...move, ownerId: userId }, now)).order
+    return (await moveOrder(context, { ...move, ownerId: userId }, now)).order
   } catch (error) {
     if (!(error instanceof AppError && error.code === 'not_found')) throw error
-    const guestId = await findGuest(moving.pool, userId, cancellation.orderId)
+    const guestId = await findGuest(context.pool, userId, cancellation.orderId)
     if (guestId === null) throw error
-    return (await moveOrder(moving, { ...move, ownerId: guestId }, now)).order
+    return (await moveOrder(context, { ...move, ownerId: guestId }, now)).order
   }
 }
 

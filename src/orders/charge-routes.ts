@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { SignedMoneySchema } from '../money.ts'
-import { type AdminMoving, answerMove } from './answer-move.ts'
+import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
 import { IfMatch, OrderParams } from './routes.ts'
@@ -51,7 +51,7 @@ const AdjustmentParams = Type.Object({
   }),
 })
 /** What is charged for an order besides its lines, and how it is paid: known from others, never computed here. */
-export function chargeRoutes(server: HttpServer, moving: AdminMoving): void {
+export function chargeRoutes(server: HttpServer, context: AdminTransitionContext): void {
   defineRoute(
     server,
     'POST /admin/orders/:id/adjustments',
@@ -79,7 +79,7 @@ export function chargeRoutes(server: HttpServer, moving: AdminMoving): void {
     async (request, reply) => {
       const { kind, label, amount, reference = null } = request.body
       assertSign(kind, amount.amount)
-      return answerMove(moving, request, reply, { change: { type: 'adjusted', kind, label: label.trim(), ...amount }, reference })
+      return answerMove(context, request, reply, { change: { type: 'adjusted', kind, label: label.trim(), ...amount }, reference })
     },
   )
 
@@ -97,7 +97,7 @@ export function chargeRoutes(server: HttpServer, moving: AdminMoving): void {
       refuses: ['too_many_changes', 'illegal_transition', 'total_negative', 'total_too_large'],
     },
     async (request, reply) => {
-      return answerMove(moving, request, reply, { change: { type: 'adjustment_voided', adjustment: Number(request.params.version) } })
+      return answerMove(context, request, reply, { change: { type: 'adjustment_voided', adjustment: Number(request.params.version) } })
     },
   )
 
@@ -120,7 +120,7 @@ export function chargeRoutes(server: HttpServer, moving: AdminMoving): void {
       refuses: ['too_many_changes'],
     },
     async (request, reply) => {
-      return answerMove(moving, request, reply, { change: { type: 'payment', ...request.body } })
+      return answerMove(context, request, reply, { change: { type: 'payment', ...request.body } })
     },
   )
 }

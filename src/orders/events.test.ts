@@ -66,7 +66,7 @@ test('an event has the adjustments of its time, and no member where there are no
   )
 })
 
-test('each version of an order with parts has the total and the pieces of its time, also when made from a later event', () => {
+test('each version of an order with parts has the total and the units of its time, also when made from a later event', () => {
   const part = [{ product_id, quantity: 1 }]
   const [placed, confirmed] = WHOLE.status_history
   assert.ok(placed !== undefined && confirmed !== undefined)

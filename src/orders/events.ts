@@ -186,7 +186,7 @@ export function isMailed({ type, data: { order } }: OrderEvent): boolean {
   return type !== UPDATED || CHANGES_WITH_MAIL.includes(order.status_history.at(-1)?.change?.type ?? '')
 }
 
-/** What was done to the pieces of each line of an event's order, also where the event does not name them; or until an earlier change. Pure. */
+/** What was done to the units of each line of an event's order, also where the event does not name them; or until an earlier change. Pure. */
 export function linesOf({ data: { order } }: OrderEvent, history = order.status_history): LineState[] {
   const { items, total, original_total = total } = order
   return orderStateOf({ items, total: original_total, history }).lines

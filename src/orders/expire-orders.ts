@@ -3,7 +3,7 @@ import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { newTraceparent } from '../traceparent.ts'
-import { type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
+import { type MoveOutcome, moveOrders, type TransitionContext } from './move-orders.ts'
 import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
@@ -60,7 +60,7 @@ interface DueOrder {
 }
 
 async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date, onFailed: OnFailed): Promise<number> {
-  const moving = { pool, lockedRows: new LockedRows(pool) }
+  const context = { pool, lockedRows: new LockedRows(pool) }
   let cancelled = 0
   let after = { id: '00000000-0000-0000-0000-000000000000', created_at: new Date(0) }
   for (let seen = 0; seen < MAX_ORDERS; seen += AT_ONCE) {
@@ -68,9 +68,9 @@ async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date,
     const last = rows.at(-1)
     if (last === undefined) break
     const ids = rows.map(({ id }) => id)
-    const outcomes = await expireTogether(moving, ids, now).catch((error) => {
+    const outcomes = await expireTogether(context, ids, now).catch((error) => {
       if (isDatabaseOutage(error)) throw error
-      return expireOneByOne(moving, ids, now)
+      return expireOneByOne(context, ids, now)
     })
     for (const [index, outcome] of outcomes.entries()) {
       if (outcome.kind === 'moved') cancelled += 1
@@ -82,7 +82,7 @@ async function expire(pool: Pool, dueAfter: (after: DueOrder) => Sql, now: Date,
   return cancelled
 }
 
-function expireTogether(moving: Moving, ids: readonly string[], now: Date, patienceMs?: number): Promise<MoveOutcome[]> {
+function expireTogether(context: TransitionContext, ids: readonly string[], now: Date, patienceMs?: number): Promise<MoveOutcome[]> {
   const common = {
     to: 'cancelled',
     from: 'pending',
@@ -92,7 +92,7 @@ function expireTogether(moving: Moving, ids: readonly string[], now: Date, patie
     traceparent: newTraceparent(),
   } as const
   return moveOrders(
-    moving,
+    context,
     ids.map((orderId) => ({ ...common, orderId })),
     now,
     patienceMs,
@@ -100,11 +100,11 @@ function expireTogether(moving: Moving, ids: readonly string[], now: Date, patie
 }
 
 /** After a failure of the whole batch: one order is at fault, and the others must not keep their stock because of it. */
-async function expireOneByOne(moving: Moving, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
+async function expireOneByOne(context: TransitionContext, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
   const outcomes: MoveOutcome[] = []
   for (const id of ids) {
     try {
-      outcomes.push(...(await expireTogether(moving, [id], now, 0)))
+      outcomes.push(...(await expireTogether(context, [id], now, 0)))
     } catch (error) {
       if (isDatabaseOutage(error)) throw error
       outcomes.push({ kind: 'refused', error })

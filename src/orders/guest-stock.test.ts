@@ -12,10 +12,10 @@ const order = (by: { token: string }, product: { id: string }, quantity: number,
   call('POST', '/orders', { token: by.token, from, body: { items: [{ product_id: product.id, quantity }] } })
 const holdsOf = async (product: { id: string }) =>
   (
-    await store.pool.query<{ pieces: number }>('select coalesce(sum(quantity), 0)::int as pieces from guest_holds where product_id = $1', [
+    await store.pool.query<{ units: number }>('select coalesce(sum(quantity), 0)::int as units from guest_holds where product_id = $1', [
       product.id,
     ])
-  ).rows[0]?.pieces
+  ).rows[0]?.units
 
 test('guests of one network hold a fifth of a product at most, all together, until an order is no longer pending', async () => {
   const lamp = await store.addProduct({ stock: 100 })
@@ -39,7 +39,7 @@ test('the networks of one IPv6 site, which its customer chooses, are one', async
   assert.equal((await order(await guest(), lamp, 1, '2001:db8:2:1::1')).status, 201)
 })
 
-test('a guest can buy ten pieces of what there are few of, and any number of what is not counted', async () => {
+test('a guest can buy ten units of what there are few of, and any number of what is not counted', async () => {
   const [vase, poster] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: null })]
   assert.equal((await order(await guest(), vase, 5)).status, 201)
   assert.equal((await order(await guest(), poster, 5_000)).status, 201)
@@ -57,7 +57,7 @@ test('the share holds when many guests order at once, in two processes', async (
   assert.deepEqual(await store.readStock(lamp), [82])
 })
 
-test('no answer that costs no order tells one level of stock from another above twenty pieces', async () => {
+test('no answer that costs no order tells one level of stock from another above twenty units', async () => {
   const [less, more] = [await store.addProduct({ stock: 137 }), await store.addProduct({ stock: 163 })]
   const [low, high, few] = [
     await store.addProduct({ stock: 52 }),
@@ -98,10 +98,10 @@ test('no answer that costs no order tells one level of stock from another above 
   }
   for (const by of [grace, ada]) {
     for (const quantity of [5, 20, 21, 27, 28, 32, 33, 50, 120, 137, 138, 150, 163, 164, 200, 201, 1_000]) {
-      assert.deepEqual(await told(less, by, quantity), await told(more, by, quantity), `${quantity} pieces of 137 and 163`)
+      assert.deepEqual(await told(less, by, quantity), await told(more, by, quantity), `${quantity} units of 137 and 163`)
     }
     for (const quantity of [5, 10, 11, 15, 19, 20, 21, 51, 52, 53, 99, 100, 101, 1_000]) {
-      assert.deepEqual(await told(low, by, quantity), await told(high, by, quantity), `${quantity} pieces of 52 and 99`)
+      assert.deepEqual(await told(low, by, quantity), await told(high, by, quantity), `${quantity} units of 52 and 99`)
     }
   }
   assert.deepEqual(await store.readStock(less, more, low, high, few, scarce, shared), [137, 163, 52, 99, 1, 137, 75])

@@ -5,7 +5,7 @@ import type { PageQuery } from '../http/pagination.ts'
 import { presentOrder } from './order.ts'
 import { type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
-import { buyersOf } from './orders.ts'
+import { orderOwnersOf } from './orders.ts'
 
 export const OrderQuery = Type.Object({
   status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
@@ -17,7 +17,7 @@ export function listOrders(pool: Pool, userId: string, query: Static<typeof Orde
   return readOrderPage(pool, {
     ...page,
     scope: ['orders', userId, status ?? null],
-    buyers: buyersOf(userId),
+    owners: orderOwnersOf(userId),
     conditions: status === undefined ? [] : [sql`status = ${status}`],
     sort: 'number',
     present: presentOrder,

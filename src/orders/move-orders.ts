@@ -1,4 +1,4 @@
-import type { Doing } from '../activity/record-activity.ts'
+import type { AuditContext } from '../activity/record-activity.ts'
 import { returnStock, type StockLine } from '../catalogue/stock.ts'
 import { isTimeout } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
@@ -32,24 +32,24 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   restock?: boolean
 }
 
-type Decision = MoveOutcome & { goesBack?: readonly StockLine[] }
+type Decision = MoveOutcome & { restockedLines?: readonly StockLine[] }
 
 /** `repeated`: the move was made before with the same reference, and nothing was changed. The order is the present one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
 
-export interface Moving {
+export interface TransitionContext {
   pool: Pool
   lockedRows: LockedRows
   /** For moves of operators and keys, which are recorded; those of customers and of the store's clock are not. */
-  doing?: Doing
+  auditContext?: AuditContext
 }
 
 /** How long a move waits for locked rows. */
 const LOCK_WAIT_MS = 2_000
 
 /** Moves one order to another status. Throws `not_found`, `precondition_failed`, `illegal_transition` or `unavailable`. */
-export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
-  const [outcome] = await moveOrders(moving, [move], now)
+export async function moveOrder(context: TransitionContext, move: Move, now: Date): Promise<{ order: Order; isRepeat: boolean }> {
+  const [outcome] = await moveOrders(context, [move], now)
   if (outcome === undefined) throw new Error('a move was left without an outcome')
   if (outcome.kind === 'refused') throw outcome.error
   return { order: outcome.order, isRepeat: outcome.kind === 'repeated' }
@@ -61,7 +61,7 @@ export async function moveOrder(moving: Moving, move: Move, now: Date): Promise<
  * is held while they are waited for.
  */
 export async function moveOrders(
-  { pool, lockedRows, doing }: Moving,
+  { pool, lockedRows, auditContext }: TransitionContext,
   moves: readonly Move[],
   now: Date,
   lockWaitMs = LOCK_WAIT_MS,
@@ -70,7 +70,7 @@ export async function moveOrders(
   for (;;) {
     const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
     try {
-      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, doing, moves, now, rows }), {
+      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, auditContext, moves, now, rows }), {
         lockTimeoutMs: lockedRows.lockTimeoutMs,
       })
     } catch (error) {
@@ -87,15 +87,15 @@ class RowsLocked extends Error {
   override readonly name = 'RowsLocked'
 }
 
-interface Attempt extends Pick<Moving, 'lockedRows'> {
-  doing: Doing | undefined
+interface Attempt extends Pick<TransitionContext, 'lockedRows'> {
+  auditContext: AuditContext | undefined
   moves: readonly Move[]
   now: Date
   /** What the moves lock: their orders at first; the rest is added once it is known. */
   rows: Rows
 }
 
-async function attempt(tx: Transaction, { lockedRows, doing, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
+async function attempt(tx: Transaction, { lockedRows, auditContext, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   const orders = await findOrdersForUpdate(
     tx,
@@ -103,14 +103,14 @@ async function attempt(tx: Transaction, { lockedRows, doing, moves, now, rows }:
   )
   const outcomes = moves.map((move) => decideMove(move, orders.get(move.orderId.toLowerCase()), now))
   const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
-  const lines = outcomes.flatMap(({ goesBack = [] }) => goesBack)
+  const lines = outcomes.flatMap(({ restockedLines = [] }) => restockedLines)
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
   rows.products = [...new Set(lines.map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
   if (lines.length > 0) await returnStock(tx, lines)
-  if (doing !== undefined) await recordMoves(tx, doing, orders, [...written.values()])
+  if (auditContext !== undefined) await recordMoves(tx, auditContext, orders, [...written.values()])
   return outcomes.map((outcome) =>
     outcome.kind === 'moved' ? { kind: 'moved', order: written.get(outcome.order.id) ?? outcome.order } : outcome,
   )
@@ -126,10 +126,10 @@ export function decideMove(move: Move, order: Order | undefined, now: Date): Dec
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
     if (move.unlessMoneyIsHeld === true && isMoneyHeld(stateOf(order).payment))
       throw new AppError('illegal_transition', 'The order is paid now.')
-    const { goesBack, isBySize, ...planned } = plan(order, move)
+    const { restockedLines, isBySize, ...planned } = plan(order, move)
     const moved = withStatus(order, { ...move, ...planned }, now)
     if (isBySize) assertHistoryFits(moved)
-    return { kind: 'moved', order: moved, goesBack }
+    return { kind: 'moved', order: moved, restockedLines }
   } catch (error) {
     return { kind: 'refused', error }
   }
@@ -140,7 +140,7 @@ function plan(order: Order, move: Move): PlannedChange {
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
     // A discount or fee must always be voidable, and a provider's message is not refused.
-    return { to: order.status, change: planCharge(order, change), goesBack: [], isBySize: change.type === 'adjusted' }
+    return { to: order.status, change: planCharge(order, change), restockedLines: [], isBySize: change.type === 'adjusted' }
   }
   assertNotInStatus(order, move)
   return planTransition(order, move.to, move)

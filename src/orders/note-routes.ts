@@ -1,4 +1,4 @@
-import { doingOf } from '../activity/record-activity.ts'
+import { auditContextOf } from '../activity/record-activity.ts'
 import type { Pool } from '../db/pool.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -38,7 +38,7 @@ export function orderNoteRoutes(server: HttpServer, pool: Pool): void {
       refuses: ['order_erased'],
     },
     async (request) => {
-      const note = await addOrderNote(pool, request.params.id, request.body.text, doingOf(request))
+      const note = await addOrderNote(pool, request.params.id, request.body.text, auditContextOf(request))
       return note
     },
   )

@@ -6,9 +6,9 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 /** A pattern of labels and references: no control characters, and one character that is not blank. */
 export const ONE_LINE = '^[^\\u0000-\\u001f\\u007f-\\u009f]*[^\\u0000-\\u001f\\u007f-\\u009f\\s][^\\u0000-\\u001f\\u007f-\\u009f]*$'
 
-/** Pieces of one product of an order. */
+/** Units of one product of an order. */
 export const LineQuantitySchema = Type.Object(
-  { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ description: 'Pieces, at least 1.' }) },
+  { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ description: 'Units, at least 1.' }) },
   { title: 'LineQuantity' },
 )
 export type LineQuantity = Static<typeof LineQuantitySchema>
@@ -90,7 +90,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
         description:
           '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more.',
       }),
-      lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The pieces that were shipped, cancelled or returned.' })),
+      lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The units that were shipped, cancelled or returned.' })),
       amount: Type.Optional(
         Type.Integer({
           description: "What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0.",

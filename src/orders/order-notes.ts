@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { type Static, Type } from 'typebox'
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable } from '../db/pool.ts'
 import { noSql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -50,10 +50,10 @@ function toNote({ id, author_type: type, author_id, text, created_at }: NoteRow)
 }
 
 /** Adds a note to any customer's order. Throws `not_found`, or `order_erased` when nothing would ever erase the note. */
-export async function addOrderNote(pool: Pool, orderId: string, text: string, doing: Doing): Promise<OrderNote> {
+export async function addOrderNote(pool: Pool, orderId: string, text: string, auditContext: AuditContext): Promise<OrderNote> {
   return inTransaction(pool, async (tx) => {
     await assertErasable(tx, orderId)
-    const { actor } = doing
+    const { actor } = auditContext
     const { rows } = await tx.query<NoteRow>(
       sql`insert into order_notes (id, order_id, author_type, author_id, text)
         values (${randomUUIDv7()}, ${orderId}, ${actor.type}, ${actor.id}, ${text})
@@ -61,7 +61,7 @@ export async function addOrderNote(pool: Pool, orderId: string, text: string, do
     )
     const note = toNote(rows[0] as NoteRow)
     // Without the text: it may be about a person, and activities are never erased.
-    await recordActivity(tx, doing, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
+    await recordActivity(tx, auditContext, { subjectType: 'order', subjectId: orderId, before: null, after: { note_id: note.id } })
     return note
   })
 }

@@ -34,7 +34,7 @@ export interface OrderPageQuery<T> {
   /** What a cursor is for: the list and its filters. */
   scope: readonly unknown[]
   /** A query of `user_id`s whose orders alone are listed; everybody's unless given. */
-  buyers?: Sql
+  owners?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
   limit?: number | undefined
@@ -63,7 +63,7 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   if (cursor !== undefined) {
     conditions.push(sort === 'number' ? behindNumber(scope, cursor) : behindTime(scope, cursor))
   }
-  const statement = selectPage(query.buyers, conditions, sort, limit + 1)
+  const statement = selectPage(query.owners, conditions, sort, limit + 1)
   const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, `${statementName} ${limit}`))
   const orders: string[] = []
   let sizeBytes = 0
@@ -114,12 +114,12 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
 }
 
 /** Of each buyer as many as the page may have, read from an index that ends in the sort key; then the newest of them. */
-function selectPage(buyers: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
+function selectPage(owners: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
   const newest = sql`order by ${DIRECTIONS[sort]} ${limitTo(rows)}`
   const selectNewest = (all: readonly Sql[]) => sql`select ${SIZED_COLUMNS} from orders where ${allOf(all)} ${newest}`
-  if (buyers === undefined) return sql`select ${PAGE_COLUMNS} from (${selectNewest(conditions)}) as newest ${newest}`
+  if (owners === undefined) return sql`select ${PAGE_COLUMNS} from (${selectNewest(conditions)}) as newest ${newest}`
   return sql`select ${PAGE_COLUMNS}
-    from (${buyers}) as buyer (buyer_id)
+    from (${owners}) as buyer (buyer_id)
     cross join lateral (${selectNewest([sql`user_id = buyer_id`, ...conditions])}) as newest
     ${newest}`
 }

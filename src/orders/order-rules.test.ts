@@ -54,8 +54,8 @@ const line = (changes: object) => ({ items: [{ ...makeOrderItem({ unit_price: EU
 const BROKEN_LINES: Record<string, Partial<Row>> = {
   'a quantity of 0': { ...line({ quantity: 0, total: EUR(0) }), total: 0 },
   'a negative quantity': { ...line({ quantity: -1, total: EUR(-100) }), total: 0 },
-  'half a piece': { ...line({ quantity: 0.5, unit_price: EUR(600) }) },
-  'more than a piece': { ...line({ quantity: 1.5, unit_price: EUR(200) }) },
+  'half a unit': { ...line({ quantity: 0.5, unit_price: EUR(600) }) },
+  'more than a unit': { ...line({ quantity: 1.5, unit_price: EUR(200) }) },
   'a quantity as text': line({ quantity: '3' }),
   'a quantity in a list': line({ quantity: [3] }),
   'no quantity': line({ quantity: undefined }),

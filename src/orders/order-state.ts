@@ -10,7 +10,7 @@ interface PlacedLine {
   unit_price: Money
 }
 
-/** Pieces of a line of an order. `shipped` includes those that were returned. */
+/** Units of a line of an order. `shipped` includes those that were returned. */
 export interface LineState {
   ordered: number
   shipped: number
@@ -40,7 +40,7 @@ export interface OrderSource {
 
 /**
  * The state of an order: everything that changes after it was placed follows from its history. An entry without `change` is a move of all
- * pieces that can make it. Pure.
+ * units that can make it. Pure.
  */
 export function orderStateOf({ items, total, history }: OrderSource): OrderState {
   const lines = items.map(({ quantity }) => ({ ordered: quantity, shipped: 0, cancelled: 0, returned: 0 }))
@@ -55,9 +55,9 @@ export function orderStateOf({ items, total, history }: OrderSource): OrderState
   for (const [index, entry] of history.entries()) {
     const kind = partsMovedBy(history, index)
     if (kind === null) continue
-    const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movablePieces(items, lines, kind)
+    const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movableUnits(items, lines, kind)
     byProduct ??= groupByProduct(items, lines)
-    for (const { product_id, quantity } of moved) movePieces(byProduct, kind, product_id, quantity)
+    for (const { product_id, quantity } of moved) moveUnits(byProduct, kind, product_id, quantity)
     if (kind === 'shipped') state.parcels.push(toParcel(entry, index, moved))
   }
   return state
@@ -80,7 +80,7 @@ export function hasPartMoves(history: readonly HistoryEntry[]): boolean {
 
 const MOVED_BY_CHANGE: Record<string, PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
-/** How the entry at `index` moves pieces, null when it moves none. Pure. */
+/** How the entry at `index` moves units, null when it moves none. Pure. */
 export function partsMovedBy(history: readonly HistoryEntry[], index: number): PartMove | null {
   const entry = history[index]
   if (entry === undefined) return null
@@ -88,25 +88,25 @@ export function partsMovedBy(history: readonly HistoryEntry[], index: number): P
   return entry.status === history[index - 1]?.status ? null : ruleOf(entry.status).moves
 }
 
-/** The pieces of a line that a move can take. Pure. */
+/** The units of a line that a move can take. Pure. */
 export function countMovable({ ordered, shipped, cancelled, returned }: LineState, kind: PartMove): number {
   return kind === 'returned' ? shipped - returned : ordered - shipped - cancelled
 }
 
-/** Every piece that a move can take, one entry a product. Pure. */
-export function movablePieces(items: readonly PlacedLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
-  const pieces = new Map<string, LineQuantity>()
+/** Every unit that a move can take, one entry a product. Pure. */
+export function movableUnits(items: readonly PlacedLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
+  const units = new Map<string, LineQuantity>()
   for (const [index, line] of lines.entries()) {
     const [product_id, quantity] = [items[index]?.product_id ?? '', countMovable(line, kind)]
-    if (quantity > 0) pieces.set(product_id, { product_id, quantity: (pieces.get(product_id)?.quantity ?? 0) + quantity })
+    if (quantity > 0) units.set(product_id, { product_id, quantity: (units.get(product_id)?.quantity ?? 0) + quantity })
   }
-  return [...pieces.values()]
+  return [...units.values()]
 }
 
 /** The lines of each product, in their order: an order that was moved in may have several of one. */
 type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
 
-/** For `movePieces`. Pure. */
+/** For `moveUnits`. Pure. */
 export function groupByProduct(items: readonly PlacedLine[], lines: readonly LineState[]): LinesByProduct {
   const byProduct = new Map<string, { line: LineState; price: number }[]>()
   for (const [index, line] of lines.entries()) {
@@ -120,8 +120,8 @@ export function groupByProduct(items: readonly PlacedLine[], lines: readonly Lin
   return byProduct
 }
 
-/** Moves pieces of a product in its lines, from the first on. Returns the price of the moved pieces in minor units. */
-export function movePieces(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
+/** Moves units of a product in its lines, from the first on. Returns the price of the moved units in minor units. */
+export function moveUnits(byProduct: LinesByProduct, kind: PartMove, productId: string, quantity: number): number {
   let [left, moved] = [quantity, 0]
   for (const { line, price } of byProduct.get(productId) ?? []) {
     const taken = Math.min(left, Math.max(0, countMovable(line, kind)))
@@ -132,7 +132,7 @@ export function movePieces(byProduct: LinesByProduct, kind: PartMove, productId:
   return moved
 }
 
-/** The items with what was done to their pieces, where something was. Pure. */
+/** The items with what was done to their units, where something was. Pure. */
 export function itemsWith<Line extends object>(
   items: readonly Line[],
   lines: readonly LineState[],

@@ -1,7 +1,7 @@
 export const ORDER_STATUSES = ['pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'] as const
 export type OrderStatus = (typeof ORDER_STATUSES)[number]
 
-/** How pieces move: open ones are shipped or cancelled, shipped ones are returned. */
+/** How units move: open ones are shipped or cancelled, shipped ones are returned. */
 export type PartMove = 'shipped' | 'cancelled' | 'returned'
 
 export interface StatusRule {
@@ -9,9 +9,9 @@ export interface StatusRule {
   event: string
   /** The statuses that the whole order may move to. */
   next: readonly OrderStatus[]
-  /** What a move to it does with every piece that it can take. `shipped` takes tracking, `returned` asks whether goods are restocked. */
+  /** What a move to it does with every unit that it can take. `shipped` takes tracking, `returned` asks whether goods are restocked. */
   moves: PartMove | null
-  /** What can be done with a part of the pieces. */
+  /** What can be done with a part of the units. */
   parts: readonly PartMove[]
   /**
    * `open`: its goods are still to be sent, so it keeps its address. `ended`: it counts neither as revenue nor for the limit of purchases, and

@@ -9,9 +9,9 @@ import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
 export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus' })
 
-const pieces = (what: string) => Type.Optional(Type.Integer({ description: `Pieces that were ${what}. Absent: none.` }))
+const units = (what: string) => Type.Optional(Type.Integer({ description: `Units that were ${what}. Absent: none.` }))
 
-/** A line of an order, as it was when the order was placed, and what was done to its pieces since. */
+/** A line of an order, as it was when the order was placed, and what was done to its units since. */
 const OrderItemSchema = Type.Object(
   {
     product_id: Type.String({ format: 'uuid' }),
@@ -21,9 +21,9 @@ const OrderItemSchema = Type.Object(
     unit_price: MoneySchema,
     quantity: Type.Integer(),
     total: MoneySchema,
-    shipped: pieces('shipped, also those that were returned later'),
-    cancelled: pieces('cancelled'),
-    returned: pieces('returned'),
+    shipped: units('shipped, also those that were returned later'),
+    cancelled: units('cancelled'),
+    returned: units('returned'),
   },
   { title: 'OrderItem' },
 )

@@ -25,13 +25,13 @@ export function toOrder(row: OrderRow): Order {
 }
 
 /** The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/0214-guests.md. */
-export function buyersOf(userId: string): Sql {
+export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
 }
 
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
-  const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${buyersOf(userId)})`)
+  const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${orderOwnersOf(userId)})`)
   if (rows[0] === undefined) throw notFound('order')
   return toOrder(rows[0])
 }

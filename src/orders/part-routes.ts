@@ -2,7 +2,7 @@ import { type Static, type TObject, Type } from 'typebox'
 import { AppError } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { type AdminMoving, answerMove } from './answer-move.ts'
+import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
 import type { LineQuantity } from './order-changes.ts'
@@ -53,16 +53,16 @@ interface PartRoute<Body extends TObject> {
 }
 
 /** Changes of a part of an order, for operators and keys. */
-export function partRoutes(server: HttpServer, moving: AdminMoving): void {
-  partRoute(server, moving, {
+export function partRoutes(server: HttpServer, context: AdminTransitionContext): void {
+  partRoute(server, context, {
     path: 'shipments',
     operationId: 'shipLines',
     summary: 'Ships a part of an order, or the rest of it, as one parcel',
-    description: 'Of a confirmed order, which stays confirmed until its last open piece is shipped.',
+    description: 'Of a confirmed order, which stays confirmed until its last open unit is shipped.',
     body: NewShipment,
     read: ({ lines }) => ({ type: 'shipped', lines: readLines(lines) }),
   })
-  partRoute(server, moving, {
+  partRoute(server, context, {
     path: 'cancellations',
     operationId: 'cancelLines',
     summary: 'Cancels a part of an order that is not shipped yet, or the rest of it',
@@ -72,7 +72,7 @@ export function partRoutes(server: HttpServer, moving: AdminMoving): void {
     body: NewCancellation,
     read: ({ lines }) => ({ type: 'lines_cancelled', lines: readLines(lines) }),
   })
-  partRoute(server, moving, {
+  partRoute(server, context, {
     path: 'returns',
     operationId: 'returnLines',
     summary: 'Takes back a part of what was shipped, or all of it',
@@ -82,7 +82,7 @@ export function partRoutes(server: HttpServer, moving: AdminMoving): void {
   })
 }
 
-function partRoute<Body extends TObject>(server: HttpServer, moving: AdminMoving, route: PartRoute<Body>): void {
+function partRoute<Body extends TObject>(server: HttpServer, context: AdminTransitionContext, route: PartRoute<Body>): void {
   const { path, operationId, summary, description, body, read } = route
   defineRoute(
     server,
@@ -107,7 +107,7 @@ function partRoute<Body extends TObject>(server: HttpServer, moving: AdminMoving
       const sent = request.body as Static<typeof NewShipment> & Static<typeof NewReturn>
       const { reason = null, reference = null, tracking = null } = sent
       assertTracking('shipped', tracking)
-      return answerMove(moving, request, reply, { change: read(sent as Static<Body>), reason, reference, tracking })
+      return answerMove(context, request, reply, { change: read(sent as Static<Body>), reason, reference, tracking })
     },
   )
 }

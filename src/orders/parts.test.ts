@@ -88,7 +88,7 @@ test('ships an order in parcels, each with its tracking, and the last one ships 
   assert.equal((await move(id, 'delivered')).status, 200)
 })
 
-test('a move of the whole order shows its pieces and one parcel, and its history is as in the releases before', async () => {
+test('a move of the whole order shows its units and one parcel, and its history is as in the releases before', async () => {
   const { id, lines } = await place('confirmed', 'shipped')
   const shown = (await store.call('GET', `/admin/orders/${id}`, { token })).json
   assert.deepEqual(shown.parcels, [{ version: 3, shipped_at: shown.updated_at, lines: lines(5, 3) }])
@@ -129,7 +129,7 @@ test('cancelled lines lower the total and go back to stock; what was placed stay
     [rows[0]?.before, rows[0]?.after],
     [
       { status: 'pending', version: 1, total: EUR(5_750) },
-      { status: 'pending', version: 2, total: EUR(3_500), change: { type: 'lines_cancelled', pieces: 3 } },
+      { status: 'pending', version: 2, total: EUR(3_500), change: { type: 'lines_cancelled', units: 3 } },
     ],
   )
 })
@@ -241,7 +241,7 @@ test('makes a change once under its reference, and refuses the reference for ano
   assert.equal((await row(id))?.version, 5)
 })
 
-test('two operators ship the same pieces at once, from two processes: one parcel', async (t) => {
+test('two operators ship the same units at once, from two processes: one parcel', async (t) => {
   const second = await startSecondProcess(t, store)
   const { id, lines } = await place('confirmed')
   const answers = await Promise.all(
@@ -266,7 +266,7 @@ test('an order that expires returns what is still open to stock; one of which a 
   assert.deepEqual((await row(pending.id))?.status_history.at(-1).change, { type: 'lines_cancelled', lines: pending.lines(1, 0) })
 })
 
-test('the database refuses changes of pieces that there are not, and totals below zero', async () => {
+test('the database refuses changes of units that there are not, and totals below zero', async () => {
   const { id, lines } = await place('confirmed')
   await change(id, 'shipments', { lines: lines(2, 0) })
   await change(id, 'returns', { lines: lines(1, 0) })

@@ -151,7 +151,7 @@ test('lets a customer have any number of pending orders when that is off', async
 })
 
 test('an order that waits for the count of its customer holds no stock, without a limit neither', async (t) => {
-  // With a limit of pieces an order looks first: the optimistic way takes stock last anyway.
+  // With a limit of units an order looks first: the optimistic way takes stock last anyway.
   const unlimited = await startStore(t, { maxPendingOrdersPerUser: null, maxQuantityPerProductAndUser: 1_000 })
   const [lamp, ada] = [await unlimited.addProduct({ stock: 20 }), await unlimited.register()]
   assert.equal((await place(lamp, ada, {}, unlimited)).status, 201)

@@ -7,8 +7,8 @@ import {
   groupByProduct,
   hasPartMoves,
   type LineState,
-  movablePieces,
-  movePieces,
+  movableUnits,
+  moveUnits,
   orderStateOf,
   partsMovedBy,
   transitionsOf,
@@ -17,7 +17,7 @@ import { allowedTransitions, type OrderStatus, type PartMove, ruleOf } from './o
 import { assertTotalAfter } from './plan-charge.ts'
 import type { Tracking } from './tracking.ts'
 
-/** A requested change besides the status. `lines`: null for every piece that it can take. */
+/** A requested change besides the status. `lines`: null for every unit that it can take. */
 export type RequestedChange =
   | { type: 'shipped' | 'lines_cancelled'; lines: readonly LineQuantity[] | null }
   | { type: 'returned'; lines: readonly LineQuantity[] | null; restock: boolean }
@@ -28,7 +28,7 @@ export interface PlannedChange {
   /** Undefined for a move of the status alone. */
   change: OrderChange | undefined
   /** Goods that can be sold again. */
-  goesBack: readonly LineQuantity[]
+  restockedLines: readonly LineQuantity[]
   /** Whether it is refused when the history grows too long for the order's event. What ends the order, or its payment, never is. */
   isBySize: boolean
 }
@@ -36,7 +36,7 @@ export interface PlannedChange {
 const MOVES: Record<RequestedChange['type'], PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
 
 /**
- * A move of the whole order: of every piece that can make it. While all pieces were moved together the history needs no more than the status.
+ * A move of the whole order: of every unit that can make it. While all units were moved together the history needs no more than the status.
  * Throws `illegal_transition`. Pure.
  */
 export function planTransition(
@@ -52,8 +52,8 @@ export function planTransition(
     if (moves === 'returned') return planChange(order, { type: moves, lines: null, restock })
     return planChange(order, { type: moves === 'cancelled' ? 'lines_cancelled' : moves, lines: null })
   }
-  const goesBack = moves === 'cancelled' || (moves === 'returned' && restock) ? order.items : []
-  return { to, change: undefined, goesBack, isBySize: false }
+  const restockedLines = moves === 'cancelled' || (moves === 'returned' && restock) ? order.items : []
+  return { to, change: undefined, restockedLines, isBySize: false }
 }
 
 /** Throws `illegal_transition`, `quantity_exceeded`, `too_many_changes`, or `invalid_body` for a product that is not in the order. Pure. */
@@ -61,29 +61,29 @@ export function planChange(order: Order, requested: RequestedChange): PlannedCha
   const { items } = order
   const { lines } = stateOf(order)
   const move = MOVES[requested.type]
-  const all = movablePieces(items, lines, move)
+  const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
-  const pieces = requested.lines === null ? all : toPieces(order, requested.lines, all)
+  const units = requested.lines === null ? all : toUnits(order, requested.lines, all)
   // What takes the rest is always possible: there are few of those.
-  const isBySize = countPieces(pieces) < countPieces(all)
+  const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
   const byProduct = groupByProduct(items, lines)
   let price = 0
-  for (const { product_id, quantity } of pieces) price += movePieces(byProduct, move, product_id, quantity)
+  for (const { product_id, quantity } of units) price += moveUnits(byProduct, move, product_id, quantity)
   const to = statusAfter(order.status, lines)
   switch (requested.type) {
     case 'shipped':
-      return { to, change: { type: 'shipped', lines: pieces }, goesBack: [], isBySize }
+      return { to, change: { type: 'shipped', lines: units }, restockedLines: [], isBySize }
     case 'lines_cancelled': {
       // An order that is cancelled as a whole keeps its total, as it always did: the status says that nothing is owed.
       const amount = to === 'cancelled' ? {} : { amount: -price }
       // Under a discount the rest may cost less than nothing.
       assertTotalAfter(order, amount.amount ?? 0)
-      return { to, change: { type: 'lines_cancelled', lines: pieces, ...amount }, goesBack: pieces, isBySize }
+      return { to, change: { type: 'lines_cancelled', lines: units, ...amount }, restockedLines: units, isBySize }
     }
     case 'returned': {
       const { restock } = requested
-      return { to, change: { type: 'returned', lines: pieces, restock }, goesBack: restock ? pieces : [], isBySize }
+      return { to, change: { type: 'returned', lines: units, restock }, restockedLines: restock ? units : [], isBySize }
     }
   }
 }
@@ -96,11 +96,11 @@ export function assertTransition(from: OrderStatus, to: OrderStatus, allowed = a
   })
 }
 
-function countPieces(lines: readonly LineQuantity[]): number {
+function countUnits(lines: readonly LineQuantity[]): number {
   return lines.reduce((sum, { quantity }) => sum + quantity, 0)
 }
 
-/** The status of an order of which these pieces are shipped, cancelled and returned. Pure. */
+/** The status of an order of which these units are shipped, cancelled and returned. Pure. */
 function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderStatus {
   const count = (kind: PartMove) => lines.reduce((sum, line) => sum + countMovable(line, kind), 0)
   if (count('shipped') > 0) return status
@@ -109,8 +109,8 @@ function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderSta
   return ruleOf(status).phase === 'open' ? 'shipped' : status
 }
 
-/** One entry a product, in the order of the lines of the order, so that two requests of the same pieces are equal. */
-function toPieces(order: Order, requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
+/** One entry a product, in the order of the lines of the order, so that two requests of the same units are equal. */
+function toUnits(order: Order, requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
   const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
   const known = new Set(order.items.map(({ product_id }) => product_id))
   const unknown = requested.findIndex(({ product_id }) => !known.has(product_id.toLowerCase()))
@@ -125,7 +125,7 @@ function toPieces(order: Order, requested: readonly LineQuantity[], movable: rea
     return quantity > available ? [{ product_id, requested: quantity, available }] : []
   })
   if (exceeded.length > 0) {
-    throw new AppError('quantity_exceeded', 'The order has fewer pieces that this can be done with.', { members: { exceeded } })
+    throw new AppError('quantity_exceeded', 'The order has fewer units that this can be done with.', { members: { exceeded } })
   }
   return [...known].flatMap((product_id) => {
     const quantity = wanted.get(product_id)
@@ -156,7 +156,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
   const entry = statusHistory[index]
   if (entry === undefined) return false
   const before = orderStateOf({ items, total, history: statusHistory.slice(0, index) })
-  const possible = movablePieces(items, before.lines, move)
+  const possible = movableUnits(items, before.lines, move)
   const made = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : possible
   const isSame = textOf(made) === textOf(requested.lines ?? possible) && isSameDetail(entry, requested, tracking)
   if (!isSame) {

@@ -1,4 +1,4 @@
-import { type Doing, recordActivities } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivities } from '../activity/record-activity.ts'
 import type { Transaction } from '../db/pool.ts'
 import { type Order, stateOf } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
@@ -6,7 +6,7 @@ import type { OrderChange } from './order-changes.ts'
 /** Records moves of orders. Reasons, references and labels are in the orders' history only: they may name a person. */
 export async function recordMoves(
   tx: Transaction,
-  doing: Doing,
+  auditContext: AuditContext,
   before: ReadonlyMap<string, Order>,
   moved: readonly Order[],
 ): Promise<void> {
@@ -21,7 +21,7 @@ export async function recordMoves(
     const after = { ...shown(order), ...(change === undefined ? {} : { change: summarize(change) }) }
     return { subjectType: 'order' as const, subjectId: order.id, before: shown(previous), after }
   })
-  await recordActivities(tx, doing, changes)
+  await recordActivities(tx, auditContext, changes)
 }
 
 function summarize(change: OrderChange): object {
@@ -34,6 +34,6 @@ function summarize(change: OrderChange): object {
     case 'payment':
       return { type, provider: change.provider, state: change.state }
     default:
-      return { type, pieces: change.lines.reduce((sum, { quantity }) => sum + quantity, 0) }
+      return { type, units: change.lines.reduce((sum, { quantity }) => sum + quantity, 0) }
   }
 }

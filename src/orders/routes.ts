@@ -36,7 +36,7 @@ const Items = Type.Array(
     { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
     { title: 'NewOrderItem', ...strict },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 pieces.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 units.' },
 )
 const OrderCurrency = Type.String({
   pattern: '^[A-Z]{3}$',
@@ -126,7 +126,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       const { userId, role } = callerOf(request)
       const { items, currency = null, expected_total = null, attributes = {}, ...given } = request.body
       assertDeliverable(given.shipping_address ?? null, '#/shipping_address')
-      const countedFor = admission.countedFor(request)
+      const quotaKey = admission.quotaKey(request)
       // One query at most for an order, in a place.
       const ask = (query: typeof isUnproven) => admission.admit('token', request, () => query(pool, userId))
       const isBounded = role === 'guest' || (areAccountsBounded && role === 'customer' && (await ask(isUnproven)))
@@ -139,10 +139,10 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
           ...toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes }),
           idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
           traceparent: traceparentOf(request),
-          stockHolder: isBounded ? options.nameOf(countedFor.at(-1) ?? userId) : null,
+          stockHolder: isBounded ? options.nameOf(quotaKey.at(-1) ?? userId) : null,
           isOfBlockedAddress: role === 'guest' && (await ask(isBlockedAddress)),
         },
-        countedFor,
+        quotaKey,
       )
       if (placed.isReplay) reply.header('idempotency-replayed', 'true')
       return reply

@@ -6,7 +6,7 @@ import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
 import { type OrderPage, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
-import { buyersOf } from './orders.ts'
+import { orderOwnersOf } from './orders.ts'
 
 export const OrderSearch = Type.Object({
   status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
@@ -48,14 +48,14 @@ export async function searchOrders(
   const conditions: Sql[] = []
   if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
   if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
-  if (filters.user_id !== undefined && filters.email !== undefined) conditions.push(sql`user_id in (${buyersOf(filters.user_id)})`)
+  if (filters.user_id !== undefined && filters.email !== undefined) conditions.push(sql`user_id in (${orderOwnersOf(filters.user_id)})`)
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
-  const buyers = await buyersIn(filters, findUserIds)
+  const owners = await orderOwnersIn(filters, findUserIds)
   return readOrderPage(pool, {
     scope,
-    ...(buyers === undefined ? {} : { buyers }),
+    ...(owners === undefined ? {} : { owners }),
     conditions,
     // Only the index by time finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
@@ -65,7 +65,7 @@ export async function searchOrders(
   })
 }
 
-async function buyersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {
+async function orderOwnersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {
   if (email !== undefined) return sql`select unnest(${await findUserIds(email)}::uuid[]) as user_id`
-  return user_id === undefined ? undefined : buyersOf(user_id)
+  return user_id === undefined ? undefined : orderOwnersOf(user_id)
 }

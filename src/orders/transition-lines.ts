@@ -8,7 +8,7 @@ import { countCodePoints } from '../http/text-length.ts'
 import { traceIdOf } from '../traceparent.ts'
 import { isWebAddress } from './events.ts'
 import { EXAMPLE_TRANSITION } from './examples.ts'
-import { type Move, type MoveOutcome, type Moving, moveOrders } from './move-orders.ts'
+import { type Move, type MoveOutcome, moveOrders, type TransitionContext } from './move-orders.ts'
 import type { Actor } from './order.ts'
 import { OrderStatusSchema } from './order.ts'
 import { type OrderStatus, ruleOf } from './order-status.ts'
@@ -78,7 +78,7 @@ export interface TransitionLinesRequest {
  * reason, and the others are moved. Throws `invalid_body` when there are too many lines. Unknown errors are logged here, in one entry.
  */
 export async function moveOrdersByLines(
-  moving: Moving,
+  context: TransitionContext,
   body: Buffer,
   request: TransitionLinesRequest,
   now: () => Date,
@@ -101,7 +101,7 @@ export async function moveOrdersByLines(
       results.push(refuse(line, null, error))
     }
   }
-  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(moving, chunk, now(), refuse)))
+  for (const chunk of inChunks(moves)) results.push(...(await moveChunk(context, chunk, now(), refuse)))
   if (unknownErrors.length > 0) {
     request.log.error(
       { trace_id: traceIdOf(traceparent), err: loggableError(unknownErrors[0]), code: 'internal', lines: unknownErrors.length },
@@ -155,7 +155,7 @@ function* inChunks(moves: readonly NumberedMove[]): Generator<NumberedMove[]> {
 }
 
 async function moveChunk(
-  moving: Moving,
+  context: TransitionContext,
   chunk: readonly NumberedMove[],
   now: Date,
   refuse: (line: number, orderId: string, error: unknown) => LineResult,
@@ -164,7 +164,7 @@ async function moveChunk(
   let outcomes: MoveOutcome[]
   try {
     outcomes = await moveOrders(
-      moving,
+      context,
       chunk.map(({ move }) => move),
       now,
       lockWaitMs,
@@ -177,7 +177,7 @@ async function moveChunk(
     const deadline = performance.now() + LINES_LOCK_WAIT_MS
     for (const numbered of chunk) {
       const lockWaitMs = Math.max(0, Math.min(LINE_LOCK_WAIT_MS, deadline - performance.now()))
-      results.push(...(await moveChunk(moving, [numbered], now, refuse, lockWaitMs)))
+      results.push(...(await moveChunk(context, [numbered], now, refuse, lockWaitMs)))
     }
     return results
   }

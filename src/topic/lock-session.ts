@@ -43,6 +43,7 @@ export class LockSession {
   readonly #held = new Set<string>()
   #users = 0
   #isSilent = false
+  #isClosing = false
 
   constructor(url: string) {
     this.client = this.#open(url)
@@ -54,8 +55,13 @@ export class LockSession {
     client.on('end', this.#lose)
     await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
-    this.lost.addEventListener('abort', endPings)
-    if (this.lost.aborted) endPings()
+    const end = () => {
+      endPings()
+      // At once, and not after the last handler: until then the server may keep the locks.
+      if (!this.#isClosing) abandonClient(client)
+    }
+    this.lost.addEventListener('abort', end)
+    if (this.lost.aborted) end()
     return client
   }
 

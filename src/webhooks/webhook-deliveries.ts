@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
@@ -120,14 +120,15 @@ export async function redeliver(
   jobs: JobQueue,
   endpointId: string,
   eventId: string | null,
-  { atMost = Number.POSITIVE_INFINITY, doing }: { atMost?: number; doing?: Doing } = {},
+  { atMost = Number.POSITIVE_INFINITY, auditContext }: { atMost?: number; auditContext?: AuditContext } = {},
 ): Promise<number> {
   return requeueDeliveries(pool, jobs, WEBHOOK_DELIVERIES, {
     before: (tx) => assertEnabled(tx, endpointId),
     atMost,
     onRequeued: async (tx, deliveries) => {
       const after = eventId === null ? { queued: deliveries.length } : { event_id: eventId, status: 'queued' }
-      if (doing !== undefined) await recordActivity(tx, doing, { subjectType: 'webhook', subjectId: endpointId, before: null, after })
+      if (auditContext !== undefined)
+        await recordActivity(tx, auditContext, { subjectType: 'webhook', subjectId: endpointId, before: null, after })
     },
     which: sql`endpoint_id = ${endpointId} and (event_id = ${eventId} or ${eventId}::text is null and status = 'failed')`,
   })

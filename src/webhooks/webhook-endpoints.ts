@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { type Doing, difference, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, difference, recordActivity } from '../activity/record-activity.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import { CATALOGUE_EVENT_TYPES } from '../catalogue/catalogue-event.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
@@ -26,7 +26,7 @@ export async function addEndpoint(
   pool: Pool,
   encryption: Encryption,
   endpoint: NewEndpoint,
-  doing: Doing | null = null,
+  auditContext: AuditContext | null = null,
 ): Promise<{ id: string; secret: string }> {
   const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
   const unknown = endpoint.eventTypes?.find((type) => !EVENT_TYPES.includes(type))
@@ -42,13 +42,18 @@ export async function addEndpoint(
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${encrypted})`,
     )
-    await record(tx, doing, id, { before: null, after: { url: toPrintableUrl(url), event_types: endpoint.eventTypes } })
+    await record(tx, auditContext, id, { before: null, after: { url: toPrintableUrl(url), event_types: endpoint.eventTypes } })
   })
   return { id, secret }
 }
 
-async function record(tx: Transaction, doing: Doing | null, id: string, states: { before: object | null; after: object | null }) {
-  if (doing !== null) await recordActivity(tx, doing, { subjectType: 'webhook', subjectId: id, ...states })
+async function record(
+  tx: Transaction,
+  auditContext: AuditContext | null,
+  id: string,
+  states: { before: object | null; after: object | null },
+) {
+  if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'webhook', subjectId: id, ...states })
 }
 
 /** The endpoint with this URL and these events, in any order. No other `tx` adds one with this URL before this one ends. */
@@ -76,7 +81,7 @@ export async function rotateSecret(
   encryption: Encryption,
   id: string,
   now: Date,
-  doing: Doing | null = null,
+  auditContext: AuditContext | null = null,
 ): Promise<string | null> {
   const secret = generateWebhookSecret()
   const until = new Date(now.getTime() + BOTH_SIGN_HOURS * 3_600_000)
@@ -88,7 +93,7 @@ export async function rotateSecret(
        where id = ${id}`,
     )
     if (rowCount !== 1) return null
-    await record(tx, doing, id, { before: null, after: { previous_secret_until: until } })
+    await record(tx, auditContext, id, { before: null, after: { previous_secret_until: until } })
     return secret
   })
 }
@@ -118,19 +123,19 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
 }
 
 /** Removes an endpoint and its deliveries. Returns whether it existed. */
-export async function removeEndpoint(pool: Pool, id: string, doing: Doing | null = null): Promise<boolean> {
+export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<Pick<ListedEndpoint, 'url' | 'event_types'>>(
       sql`delete from webhook_endpoints where id = ${id} returning url, event_types`,
     )
     if (rows[0] === undefined) return false
-    await record(tx, doing, id, { before: { ...rows[0], url: toPrintableUrl(rows[0].url) }, after: null })
+    await record(tx, auditContext, id, { before: { ...rows[0], url: toPrintableUrl(rows[0].url) }, after: null })
     return true
   })
 }
 
 /** Enables an endpoint again. Returns whether it exists. Deliveries that it missed are `failed` and can be redelivered. */
-export async function enableEndpoint(pool: Pool, id: string, doing: Doing | null = null): Promise<boolean> {
+export async function enableEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<{ disabled_at: Date | null; disabled_reason: string | null }>(
       sql`select disabled_at, disabled_reason from webhook_endpoints where id = ${id} for update`,
@@ -138,7 +143,7 @@ export async function enableEndpoint(pool: Pool, id: string, doing: Doing | null
     if (rows[0] === undefined) return false
     await tx.query(sql`update webhook_endpoints set disabled_at = null, disabled_reason = null, failing_since = null where id = ${id}`)
     const differing = difference(rows[0], { disabled_at: null, disabled_reason: null })
-    if (differing !== null) await record(tx, doing, id, differing)
+    if (differing !== null) await record(tx, auditContext, id, differing)
     return true
   })
 }

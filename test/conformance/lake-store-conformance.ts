@@ -83,8 +83,8 @@ function writing(makeLake: MakeLake): void {
     const { store, readObject } = await makeLake(t)
     const name = `${FOLDER}/a.parquet`
     await put(store, name, 'bytes')
-    const aside = await store.copyAside(name)
-    assert.equal(await store.copyAside(name), aside)
+    const aside = await store.quarantineCopy(name)
+    assert.equal(await store.quarantineCopy(name), aside)
     assert.equal(aside, `${store.locate(name)}.corrupt`)
     assert.deepEqual([await readObject(name), await readObject(`${name}.corrupt`)], ['bytes', 'bytes'])
     await store.delete(name)
@@ -95,7 +95,7 @@ function writing(makeLake: MakeLake): void {
   test('sets a file aside, with its bytes, where no listing finds it', async (t) => {
     const { store, readObject } = await makeLake(t)
     await put(store, `${FOLDER}/a.parquet`, 'half a fi')
-    const aside = await store.setAside(`${FOLDER}/a.parquet`)
+    const aside = await store.quarantine(`${FOLDER}/a.parquet`)
     assert.equal(aside, store.locate(`${FOLDER}/a.parquet.corrupt`))
     assert.deepEqual(await store.list('orders/'), [])
     assert.equal(await readObject(`${FOLDER}/a.parquet.corrupt`), 'half a fi')
@@ -106,10 +106,10 @@ function writing(makeLake: MakeLake): void {
     const name = `${FOLDER}/a.parquet`
     for (const bytes of ['one', 'two', 'three']) {
       await put(store, name, bytes)
-      await store.setAside(name)
+      await store.quarantine(name)
     }
     await put(store, name, 'two')
-    assert.equal(await store.copyAside(name), store.locate(`${name}.1.corrupt`))
+    assert.equal(await store.quarantineCopy(name), store.locate(`${name}.1.corrupt`))
     const kept = await Promise.all(['', '.1', '.2'].map((number) => readObject(`${name}${number}.corrupt`)))
     assert.deepEqual(kept, ['one', 'two', 'three'])
     assert.deepEqual(await namesOf(store.list('orders/')), [name])
@@ -154,7 +154,7 @@ function reading(makeLake: MakeLake): void {
     const [file] = await store.list(name)
     assert.equal(file?.sizeBytes, 4)
     assert.ok(Math.abs((file?.storedAt ?? 0) - before) < 60_000)
-    await store.setAside(name)
+    await store.quarantine(name)
     await put(store, name, 'five!')
     assert.notEqual((await store.list(name))[0]?.tag, file?.tag)
     assert.equal(await read(store, name), 'five!')

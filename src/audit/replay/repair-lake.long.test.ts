@@ -55,13 +55,13 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
   // The newest file: the sink's position is in its name.
   await flipByte(fourth)
   assert.equal((await store.verify()).findings.find(({ kind }) => kind === 'corrupt')?.count, 3)
-  const { setAside, written, lost } = await repairOn(store, store.lakeStore)
-  assert.deepEqual([setAside.toSorted(), written, lost], [[first, second, fourth].map((path) => `${path}.corrupt`).sort(), 6, []])
+  const { quarantined, written, lost } = await repairOn(store, store.lakeStore)
+  assert.deepEqual([quarantined.toSorted(), written, lost], [[first, second, fourth].map((path) => `${path}.corrupt`).sort(), 6, []])
   assert.notDeepEqual(await readFile(`${first}.corrupt`), damaged[0])
   assert.equal(await readFile(`${second}.corrupt`, 'utf8'), 'PAR1 it is not')
   await assertWhole(store, 8)
   assert.deepEqual(await repairOn(store, store.lakeStore), {
-    setAside: [],
+    quarantined: [],
     written: 0,
     later: 0,
     lost: [],
@@ -157,7 +157,7 @@ test('uses rows of superseded files when the file that supersedes them is damage
   const merged = await mergeBesides(store)
   await truncate(merged, Math.floor((await stat(merged)).size / 2))
   const afterDamage = await repairOn(store, store.lakeStore)
-  assert.deepEqual([afterDamage.setAside, afterDamage.lost], [[`${merged}.corrupt`], []])
+  assert.deepEqual([afterDamage.quarantined, afterDamage.lost], [[`${merged}.corrupt`], []])
   assert.deepEqual(await readEvents(store.lakeStore), whole)
   assert.equal((await pathsOf(store)).length, 1)
 
@@ -171,7 +171,7 @@ test('uses rows of superseded files when the file that supersedes them is damage
   await copyFile(`${merged}.corrupt`, join(dirname(only), '0000000000000000-0000000009999999.95.parquet'))
   assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
   assert.deepEqual(await readEvents(store.lakeStore), whole)
-  assert.deepEqual((await repairOn(store, store.lakeStore)).setAside, [])
+  assert.deepEqual((await repairOn(store, store.lakeStore)).quarantined, [])
 })
 
 test('reports the events that only a misnamed file had', async (t) => {
@@ -180,11 +180,11 @@ test('reports the events that only a misnamed file had', async (t) => {
   const forgotten = await forgetOrders(store, first)
   const moved = join(dirname(first), '0000000000009001-0000000000009009.parquet')
   await rename(first, moved)
-  const { lost, setAside } = await repairOn(store, store.lakeStore)
-  assert.deepEqual([lost.toSorted(), setAside], [forgotten.toSorted(), [`${moved}.corrupt`]])
+  const { lost, quarantined } = await repairOn(store, store.lakeStore)
+  assert.deepEqual([lost.toSorted(), quarantined], [forgotten.toSorted(), [`${moved}.corrupt`]])
 })
 
-const CHANGES = ['put', 'copyAside', 'delete']
+const CHANGES = ['put', 'quarantineCopy', 'delete']
 
 test('a repair that is killed at any step leaves a lake with correct queries, and the next repair completes it', async (t) => {
   const store = await startWithFiles(t, 2)
@@ -213,7 +213,7 @@ test('a repair that is killed at any step leaves a lake with correct queries, an
     assert.deepEqual(await readEvents(store.lakeStore), whole, `repaired after ${steps.at(-1)}`)
   }
   assert.deepEqual(summarise(await store.verify()), [])
-  for (const step of ['copyAside orders', 'put .pending/repair', 'put orders', 'put .pending/repaired', 'delete orders'])
+  for (const step of ['quarantineCopy orders', 'put .pending/repair', 'put orders', 'put .pending/repaired', 'delete orders'])
     assert.ok(
       steps.some((done) => done.includes(step)),
       step,

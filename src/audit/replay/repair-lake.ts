@@ -20,9 +20,9 @@ import { type LakeContents, readLake } from '../verify/read-lake.ts'
 import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
 import { loadCatalogueEvents } from './load-catalogue-events.ts'
+import { quarantineOrphans } from './quarantine-orphans.ts'
 import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
-import { setStraysAside } from './set-strays-aside.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
 
@@ -45,12 +45,12 @@ export interface RepairOptions {
 
 export interface RepairReport {
   /** New places of the files that were rewritten. */
-  setAside: string[]
-  /** The number of events that the lake lacked, or had no sound row of. */
+  quarantined: string[]
+  /** The number of events that the lake lacked, or had no valid row of. */
   written: number
   /** The number of events after the end of the lake, which the sink writes. */
   later: number
-  /** Event ids in files that were set aside which neither the topic nor the database has. */
+  /** Event ids in files that were quarantined which neither the topic nor the database has. */
   lost: string[]
 }
 
@@ -68,7 +68,7 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 }
 
 /**
- * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or altered rows, is set aside and
+ * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or altered rows, is quarantined and
  * rewritten; events that the lake lacks up to its end are added, from the topic or else from the database, and the sink writes those after it. No
  * sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair
  * or merge is in progress, and LakeAhead when another database writes to this lake.
@@ -115,7 +115,7 @@ export async function repairLake({
       }
     }
     return {
-      setAside: reports.flatMap(({ setAside }) => setAside),
+      quarantined: reports.flatMap(({ quarantined }) => quarantined),
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
@@ -136,7 +136,7 @@ async function repair<E extends TopicEvent>(
   const updateTables = async () => {
     if (await hasEventTables(store)) await commitEvents(store)
   }
-  const strays = await setStraysAside(store, dataset.name, () => findNewestAssignedSequence(options.pool, options.topic))
+  const orphans = await quarantineOrphans(store, dataset.name, () => findNewestAssignedSequence(options.pool, options.topic))
   // Finishes a killed repair, whose new file supersedes the old ones already.
   const days = new Set((await listLake(store, dataset.name)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
   const faults: SupersedingFault[] = []
@@ -151,13 +151,13 @@ async function repair<E extends TopicEvent>(
   const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTables })
   const faulty = new Set(faults.map(({ name }) => name))
   for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
-  await files.noteLost(strays.keys)
+  await files.recordLost(orphans.keys)
   const added = await writeMissing({ ...options, tables, repairs }, contents.lastSequence, now().toISOString())
   await updateTables()
   const later = await tables.count(
     sql`select distinct event_id from topic_events anti join lake_events using (event_id) where sequence > ${contents.lastSequence}`,
   )
-  return { setAside: [...strays.setAside, ...files.setAside], written: files.written + added, later, lost: [...files.lost] }
+  return { quarantined: [...orphans.quarantined, ...files.quarantined], written: files.written + added, later, lost: [...files.lost] }
 }
 
 async function assertNotAhead<E extends TopicEvent>(compared: Pick<Repaired<E>, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {
@@ -181,11 +181,11 @@ async function findGroups(tables: ComparisonTables, { files, corrupt }: LakeCont
       or row_number() over (partition by event_id order by place in (select place from altered_rows), file, sequence) > 1`)
   await tables.run(sql`delete from lake_events where rowid in (select place from dropped_rows)`)
   const dropped = await tables.select<{ file: number }>(sql`select distinct file from dropped_rows`)
-  const unsound = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
+  const invalid = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
   return groupNested(
     files.map((file, index) => {
       const isDamaged = damaged.has(file.name)
-      return { ...file, index, isDamaged, isKeptWhole: !isDamaged && !misnamed.has(file.name) && !unsound.has(file.name) }
+      return { ...file, index, isDamaged, isKeptWhole: !isDamaged && !misnamed.has(file.name) && !invalid.has(file.name) }
     }),
     ({ name, isKeptWhole }) => !isKeptWhole || faulty.has(name),
   )

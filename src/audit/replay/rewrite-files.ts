@@ -31,15 +31,15 @@ export interface FileGroup {
 }
 
 /** Groups the widest ranges first, so that a file within the range of another one is rewritten with it. Pure. */
-export function groupNested(files: readonly ComparedFile[], isUnsound: (file: ComparedFile) => boolean): FileGroup[] {
+export function groupNested(files: readonly ComparedFile[], isInvalid: (file: ComparedFile) => boolean): FileGroup[] {
   const ranges = files.flatMap((file) => {
     const range = parseName(file.name)
     return range === null ? [] : [{ file, range }]
   })
   const done = new Set<ComparedFile>()
   const groups: FileGroup[] = []
-  const unsound = ranges.filter(({ file }) => isUnsound(file))
-  for (const { file, range } of unsound.toSorted((a, b) => b.range.last - b.range.first - (a.range.last - a.range.first))) {
+  const invalid = ranges.filter(({ file }) => isInvalid(file))
+  for (const { file, range } of invalid.toSorted((a, b) => b.range.last - b.range.first - (a.range.last - a.range.first))) {
     if (done.has(file)) continue
     const isWithin = (other: FileRange) => other.folder === range.folder && other.first >= range.first && other.last <= range.last
     const members = ranges.filter(({ file, range }) => !done.has(file) && isWithin(range)).map(({ file }) => file)
@@ -65,11 +65,11 @@ export interface RewriteOptions<E extends TopicEvent> {
 
 /**
  * Rewrites files of the lake, each group in one atomic step: the new file has the range of the old ones at a higher level, so it
- * supersedes them (decision 0052). It contains their sound rows, and the events of its range that no file of the lake has.
+ * supersedes them (decision 0052). It contains their valid rows, and the events of its range that no file of the lake has.
  */
 export class RewrittenFiles<E extends TopicEvent> {
   readonly #options: RewriteOptions<E>
-  readonly setAside: string[] = []
+  readonly quarantined: string[] = []
   readonly lost = new Set<string>()
   written = 0
 
@@ -82,18 +82,18 @@ export class RewrittenFiles<E extends TopicEvent> {
     const name = nameOf({ ...range, level: Math.max(...files.map((file) => parseName(file.name)?.level ?? 0)) + LEVELS_ABOVE })
     await store.withWorkspace(async (folder) => {
       const made = await this.#makeRows(range, files, folder)
-      const sound = files.filter((file) => !file.isDamaged)
+      const valid = files.filter((file) => !file.isDamaged)
       const path = join(folder, 'file')
-      await store.withCopies(sound, async (paths) => {
+      await store.withCopies(valid, async (paths) => {
         await tables.run(sql`create or replace table kept_files (path VARCHAR, file BIGINT)`)
-        for (const [place, { index }] of sound.entries())
+        for (const [place, { index }] of valid.entries())
           await tables.run(sql`insert into kept_files values (${paths[place] ?? ''}, ${index})`)
         const kept = paths.length === 0 ? [] : [selectKept(paths)]
         const all = [...kept, ...made].reduce((some, one) => sql`${some} union all by name (${one})`, sql`select * from no_lake_rows`)
         await tables.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
       })
       // Before the new file supersedes them: a merge deletes what is superseded.
-      for (const file of files) if (!file.isKeptWhole) this.setAside.push(await store.copyAside(file.name))
+      for (const file of files) if (!file.isKeptWhole) this.quarantined.push(await store.quarantineCopy(file.name))
       await repairs.put(name, path)
     })
     await this.#assertSound(name)
@@ -161,8 +161,8 @@ export class RewrittenFiles<E extends TopicEvent> {
     return rows.filter(isKey)
   }
 
-  /** Notes which events of files that were set aside as a whole exist nowhere else. */
-  async noteLost(rows: readonly EventKey[]): Promise<void> {
+  /** Notes which events of files that were quarantined as a whole exist nowhere else. */
+  async recordLost(rows: readonly EventKey[]): Promise<void> {
     await this.#options.tables.run(sql`create or replace table made_events (sequence BIGINT, event_id VARCHAR)`)
     await this.#makeLost(rows.filter(isKey), { first: 1, last: 0 })
   }

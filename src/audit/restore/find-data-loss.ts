@@ -128,7 +128,7 @@ export async function findNewestAssignedSequence<E extends TopicEvent>(pool: Poo
 
 /**
  * Why nothing may be repaired in a lake that ends at `lakeEnd`, which was read before; null unless it is of a later epoch than the topic.
- * Within one epoch a stray name can be ahead, which a repair handles.
+ * Within one epoch an orphan's name can be ahead, which a repair handles.
  */
 export async function findLakeAhead<E extends TopicEvent>(
   { pool, topic }: Omit<ComparedStores<E>, 'lake'>,

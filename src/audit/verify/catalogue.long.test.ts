@@ -138,7 +138,7 @@ test('a message that is no event is found behind many whose rows are gone', asyn
   assert.deepEqual([place, kind, examples.length, others], ['catalogue', 'corrupt', 1, []])
 })
 
-test('products of before that nobody records are undecided, on the way while somebody does, and recorded by a replay', async (t) => {
+test('products without events that nobody records are undecided, on the way while somebody does, and recorded by a replay', async (t) => {
   const { store, create, options, replay } = await makeShop(t)
   const [first, second] = [await create('A', { stock: 0 }), await create('B')]
   await store.pool.query('delete from product_events where product_id in ($1, $2)', [first, second])

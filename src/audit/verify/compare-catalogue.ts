@@ -162,7 +162,7 @@ function add(sample: Sample, all: readonly string[]): void {
   sample.examples.push(...all.slice(0, MAX_EXAMPLES - sample.examples.length))
 }
 
-/** Whether some process records the products of before, or has: a process with the role `stream`. */
+/** Whether some process records the products without events, or has: a process with the role `stream`. */
 async function isRecording(db: Queryable, patienceMs: number): Promise<boolean> {
   const read = async () => (await db.query<{ last_id: string }>('select last_id from product_event_backfill limit 1')).rows[0]?.last_id
   const first = await read()

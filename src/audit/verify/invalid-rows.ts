@@ -99,7 +99,7 @@ export function findOrderFault({ are_lines_sound, is_history_whole, do_changes_a
   const reasons = [
     ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),
     ...(is_history_whole ? [] : ['the status history does not lead from pending to the status, one entry a version']),
-    ...(do_changes_add_up ? [] : ['the changes ship, cancel or return pieces that there are not, or make the total negative']),
+    ...(do_changes_add_up ? [] : ['the changes ship, cancel or return units that there are not, or make the total negative']),
   ]
   return reasons.length === 0 ? null : reasons.join('; ')
 }

@@ -20,7 +20,7 @@ export interface CorruptFile {
   /** A path, or an address in the object store. */
   path: string
   reason: string
-  /** The rows are sound, but the file was written under another name. */
+  /** The rows are valid, but the file was written under another name. */
   isMisnamed: boolean
 }
 
@@ -110,10 +110,10 @@ async function readFile(path: string, name: string, dataset: ReadDataset, index:
   }
   await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
   const { first = 0, last = 0, ingestDate = '' } = parseName(name) ?? {}
-  const strays = await tables.count(sql`
+  const orphans = await tables.count(sql`
     from file_events
     where sequence is null or sequence not between ${first} and ${last} or strftime(ingested_at, '%Y-%m-%d') is distinct from ${ingestDate}`)
-  return strays === 0 ? null : `${strays} of its rows are not in the range and of the date of its name`
+  return orphans === 0 ? null : `${orphans} of its rows are not in the range and of the date of its name`
 }
 
 /** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */

@@ -87,10 +87,13 @@ test('no key makes, lists, rotates or revokes keys, and none can have the scope 
   assertProblem(await create({ name: 'A', scopes: ['access:write'] }), 422, 'invalid_body')
   const forced = store.pool.query(`update api_keys set scopes = '{access:write}' where id = $1`, [id])
   await assert.rejects(forced, { constraint: 'api_keys_scopes_without_access' })
-  const doing = { actor: { type: 'key' as const, id }, action: 'createApiKey', requestId: null }
-  await assert.rejects(createApiKey(store.pool, { name: 'A', scopes: ['orders:read'], expiresAt: null }, { doing, now: new Date() }), {
-    code: 'forbidden',
-  })
+  const auditContext = { actor: { type: 'key' as const, id }, action: 'createApiKey', requestId: null }
+  await assert.rejects(
+    createApiKey(store.pool, { name: 'A', scopes: ['orders:read'], expiresAt: null }, { auditContext, now: new Date() }),
+    {
+      code: 'forbidden',
+    },
+  )
 })
 
 test('refuses a body that is not a key: names, scopes and expiries', async () => {
@@ -252,15 +255,19 @@ test('a key can do no more than its maker: not when it is made, and not later', 
   await becomes('support')
   await promptly(store.pool, async () => (await read(store.call, json.key)) === 200, A_SECOND)
 
-  const doing = { actor: { type: 'admin' as const, id: operator.id }, action: 'createApiKey', requestId: null }
+  const auditContext = { actor: { type: 'admin' as const, id: operator.id }, action: 'createApiKey', requestId: null }
   const lacking = createApiKey(
     store.pool,
     { name: 'A', scopes: ['orders:read', 'lake:query'], expiresAt: null },
-    { doing, now: new Date() },
+    { auditContext, now: new Date() },
   )
   await assert.rejects(lacking, { code: 'forbidden', details: { members: { required_scope: 'lake:query' } } })
-  const nobody = { ...doing, actor: { type: 'admin' as const, id: randomUUID() } }
-  const orphan = createApiKey(store.pool, { name: 'A', scopes: ['orders:read'], expiresAt: null }, { doing: nobody, now: new Date() })
+  const nobody = { ...auditContext, actor: { type: 'admin' as const, id: randomUUID() } }
+  const orphan = createApiKey(
+    store.pool,
+    { name: 'A', scopes: ['orders:read'], expiresAt: null },
+    { auditContext: nobody, now: new Date() },
+  )
   await assert.rejects(orphan, { code: 'invalid_token' })
 })
 

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -20,9 +20,9 @@ export interface KeyInput {
   expiresAt: Date | null
 }
 
-/** `doing.actor` is an operator or a command. */
+/** `auditContext.actor` is an operator or a command. */
 interface Maker {
-  doing: Doing
+  auditContext: AuditContext
   now: Date
 }
 
@@ -30,10 +30,10 @@ interface Maker {
  * Makes a key, whose text is in the answer and nowhere else. Throws `forbidden` for a scope that the maker lacks, `invalid_body` for an expiry
  * in the past or in more than two years, and `too_many_api_keys`.
  */
-export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyInput, { doing, now }: Maker): Promise<NewKey> {
+export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyInput, { auditContext, now }: Maker): Promise<NewKey> {
   assertExpiry(expiresAt, now)
   return inTransaction(pool, async (tx) => {
-    const { actor } = doing
+    const { actor } = auditContext
     // Locked: a change of the role waits, and then finds this key.
     const role = actor.type === 'admin' && actor.id !== null ? await lockRole(tx, actor.id) : null
     if (actor.type === 'key') throw new AppError('forbidden', 'An API key makes no keys.')
@@ -49,7 +49,7 @@ export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyI
       now,
     )
     const after = { scopes: key.scopes, expires_at: key.expires_at }
-    await recordActivity(tx, doing, { subjectType: 'api_key', subjectId: key.id, before: null, after })
+    await recordActivity(tx, auditContext, { subjectType: 'api_key', subjectId: key.id, before: null, after })
     return key
   })
 }

@@ -9,7 +9,7 @@ import { makeCopies } from '../../../test/fresh-copies.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { sendRaw } from '../../../test/raw-http.ts'
 import { startStore } from '../../../test/store.ts'
-import { doingOfCommand } from '../../activity/record-activity.ts'
+import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { Client, SecurityFields } from '../client.ts'
@@ -78,7 +78,7 @@ test('a key that this process has revoked is refused at once, also when a poll h
   const polled = poll()
   await eventually(async () => gate.holding > 0)
   assert.equal(await codeOf(key), 'accepted')
-  await revokeApiKey(store.pool, id, { doing: doingOfCommand('keys revoke'), now: new Date() })
+  await revokeApiKey(store.pool, id, { auditContext: auditContextOfCommand('keys revoke'), now: new Date() })
   await liveKeys.refresh()
   assert.equal(await codeOf(key), 'invalid_token')
   held.resolve()

@@ -1,14 +1,18 @@
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type ApiKey, findKeysMadeSince, lockApiKey, updateRevoked } from './api-keys.ts'
 
 /** Ends a key and all its secrets, permanently. Idempotent: a key that is revoked already stays as it is. Throws `not_found`. */
-export async function revokeApiKey(pool: Pool, id: string, { doing, now }: { doing: Doing; now: Date }): Promise<ApiKey> {
+export async function revokeApiKey(
+  pool: Pool,
+  id: string,
+  { auditContext, now }: { auditContext: AuditContext; now: Date },
+): Promise<ApiKey> {
   return inTransaction(pool, async (tx) => {
     const key = await lockApiKey(tx, id, now)
     if (key.state === 'revoked') return key
-    return endKey(tx, key, { doing, now })
+    return endKey(tx, key, { auditContext, now })
   })
 }
 
@@ -16,14 +20,18 @@ export async function revokeApiKey(pool: Pool, id: string, { doing, now }: { doi
 export async function revokeKeysOf(
   tx: Transaction,
   userId: string,
-  { since, doing, now }: { since: Date; doing: Doing; now: Date },
+  { since, auditContext, now }: { since: Date; auditContext: AuditContext; now: Date },
 ): Promise<void> {
-  for (const id of await findKeysMadeSince(tx, userId, since)) await endKey(tx, await lockApiKey(tx, id, now), { doing, now })
+  for (const id of await findKeysMadeSince(tx, userId, since)) await endKey(tx, await lockApiKey(tx, id, now), { auditContext, now })
 }
 
-async function endKey(tx: Transaction, { id, state }: ApiKey, { doing, now }: { doing: Doing; now: Date }): Promise<ApiKey> {
+async function endKey(
+  tx: Transaction,
+  { id, state }: ApiKey,
+  { auditContext, now }: { auditContext: AuditContext; now: Date },
+): Promise<ApiKey> {
   const revoked = await updateRevoked(tx, id, now)
-  await recordActivity(tx, doing, {
+  await recordActivity(tx, auditContext, {
     subjectType: 'api_key',
     subjectId: id,
     before: { state },

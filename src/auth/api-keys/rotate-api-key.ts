@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
@@ -17,12 +17,12 @@ export async function rotateApiKey(
   pool: Pool,
   id: string,
   overlapSeconds: number,
-  { doing, now }: { doing: Doing; now: Date },
+  { auditContext, now }: { auditContext: AuditContext; now: Date },
 ): Promise<NewKey> {
   return inTransaction(pool, async (tx) => {
     const present = await lockApiKey(tx, id, now)
     assertActive(present)
-    if (doing.actor.type !== 'system' && present.created_by !== doing.actor.id) {
+    if (auditContext.actor.type !== 'system' && present.created_by !== auditContext.actor.id) {
       throw new AppError(
         'forbidden',
         'Only its maker gives a key another secret, or `storefront keys rotate`: revoke it, and make another one.',
@@ -30,7 +30,7 @@ export async function rotateApiKey(
     }
     const key = await replaceSecret(tx, id, new Date(now.getTime() + overlapSeconds * 1000), now)
     const after = { previous_secret_expires_at: key.previous_expires_at }
-    await recordActivity(tx, doing, { subjectType: 'api_key', subjectId: key.id, before: null, after })
+    await recordActivity(tx, auditContext, { subjectType: 'api_key', subjectId: key.id, before: null, after })
     return key
   })
 }

@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { doingOf } from '../../activity/record-activity.ts'
+import { auditContextOf } from '../../activity/record-activity.ts'
 import { defineList, defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { IdPosition, PageOf } from '../../http/pagination.ts'
@@ -90,11 +90,11 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
     },
     async (request) => {
       const { name, scopes, expires_at: expiresAt = null } = request.body
-      const doing = doingOf(request)
+      const auditContext = auditContextOf(request)
       const input = { name, scopes, expiresAt: expiresAt === null ? null : new Date(expiresAt) }
-      const { key, ...made } = await createApiKey(pool, input, { doing, now: now() })
+      const { key, ...made } = await createApiKey(pool, input, { auditContext, now: now() })
       await liveKeys.refresh()
-      clientOf(request).record('api_key_created', { user_id: doing.actor.id ?? '', key_id: made.id })
+      clientOf(request).record('api_key_created', { user_id: auditContext.actor.id ?? '', key_id: made.id })
       return { ...presentApiKey(made), key }
     },
   )
@@ -134,10 +134,10 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
     },
     async (request) => {
       const { overlap_seconds: overlapSeconds = DEFAULT_OVERLAP_SECONDS } = request.body
-      const doing = doingOf(request)
-      const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { doing, now: now() })
+      const auditContext = auditContextOf(request)
+      const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { auditContext, now: now() })
       await liveKeys.refresh()
-      clientOf(request).record('api_key_rotated', { user_id: doing.actor.id ?? '', key_id: rotated.id })
+      clientOf(request).record('api_key_rotated', { user_id: auditContext.actor.id ?? '', key_id: rotated.id })
       return { ...presentApiKey(rotated), key }
     },
   )
@@ -156,10 +156,10 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       answers: { 200: [ApiKeySchema, 'The revoked key.'] },
     },
     async (request) => {
-      const doing = doingOf(request)
-      const revoked = await revokeApiKey(pool, request.params.id, { doing, now: now() })
+      const auditContext = auditContextOf(request)
+      const revoked = await revokeApiKey(pool, request.params.id, { auditContext, now: now() })
       await liveKeys.refresh()
-      clientOf(request).record('api_key_revoked', { user_id: doing.actor.id ?? '', key_id: revoked.id })
+      clientOf(request).record('api_key_revoked', { user_id: auditContext.actor.id ?? '', key_id: revoked.id })
       return presentApiKey(revoked)
     },
   )

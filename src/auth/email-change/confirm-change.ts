@@ -22,7 +22,7 @@ const REVERTIBLE_MS = 7 * 24 * 3_600_000
  * Gives the caller's account the address that the token was mailed to, and ends its other sessions; or proves the address that it has. Throws
  * `invalid_one_time_token`, also for the token of another account, and `email_taken` when somebody else has got the address meanwhile.
  */
-export async function confirmEmailChange(context: AuthContext, token: string, { caller, client, doing }: OwnChange): Promise<User> {
+export async function confirmEmailChange(context: AuthContext, token: string, { caller, client, auditContext }: OwnChange): Promise<User> {
   const { pool, revocations, now } = context
   const who = { user_id: caller.userId, session_id: caller.sessionId }
   try {
@@ -37,7 +37,8 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
       const guests = await takeOverGuests(tx, { id: account.id, email: change.new_email }, now())
       const sessions = isProof ? [] : await revokeSessionsOf(tx, account.id, caller.sessionId, now())
       const after = { email: isProof ? 'proven' : 'changed' }
-      if (doing !== null) await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after })
+      if (auditContext !== null)
+        await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: account.id, before: null, after })
       const { password_hash: _, ...user } = await getUser(tx, account.id)
       return { user, isProof, ended: [...guests, ...sessions] }
     })

@@ -48,10 +48,10 @@ test('an address is kept for seven days for the account that had it: nobody else
   assertProblem(registration, 409, 'email_taken')
   const invitation = { email, role: 'support' }
   assertProblem(await store.call('POST', '/admin/operators', { token: operator.token, body: invitation }), 409, 'email_taken')
-  const doing = { actor: { type: 'system', id: null }, action: 'admin create', requestId: null } as const
+  const auditContext = { actor: { type: 'system', id: null }, action: 'admin create', requestId: null } as const
   const passwords = new Passwords({ threads: 1, maxWaiting: 0 })
   t.after(() => passwords.stop())
-  await assert.rejects(createAdmin(store.pool, passwords, { email, password }, doing), { code: 'email_taken' })
+  await assert.rejects(createAdmin(store.pool, passwords, { email, password }, auditContext), { code: 'email_taken' })
   const imported = await moveCustomersIn(store, [aCustomer('ada', { email }), aCustomer('ben')])
   assert.deepEqual(imported.problems, ['1: an account had this address until lately, and may get it back: run the import again in a week'])
   assert.equal(imported.outcomes.created, 1)

@@ -13,7 +13,11 @@ import { findHolder, insertChange, mayMailOwner, REQUEST_MS } from './email-chan
  * Mails a token to the new address, which confirms it, and one to the present address, which says that nobody asked. Does the same work for an
  * address that is taken, and mails there that it is. Throws `invalid_body`, also for the account's own address, and `rate_limited`.
  */
-export async function requestEmailChange(context: AuthContext, address: string, { caller, client, doing }: OwnChange): Promise<void> {
+export async function requestEmailChange(
+  context: AuthContext,
+  address: string,
+  { caller, client, auditContext }: OwnChange,
+): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context
   const email = parseEmail(address)
   await throttle.countEmailChange(client, caller.userId)
@@ -32,8 +36,13 @@ export async function requestEmailChange(context: AuthContext, address: string, 
     else await sendAccountMail(tx, { kind: 'address_in_use', to: email, language: holder.language, expiresAt })
     if (!mayNotify) await sendAccountMail(tx, { kind: 'none', expiresAt })
     else await sendAccountMail(tx, { kind: 'email_change_requested', to: account.email, token: noticeToken, ...mail })
-    if (doing !== null)
-      await recordActivity(tx, doing, { subjectType: 'account', subjectId: account.id, before: null, after: { email: 'change requested' } })
+    if (auditContext !== null)
+      await recordActivity(tx, auditContext, {
+        subjectType: 'account',
+        subjectId: account.id,
+        before: null,
+        after: { email: 'change requested' },
+      })
   })
   client.record('email_change_requested', { user_id: caller.userId, session_id: caller.sessionId })
 }

@@ -11,7 +11,7 @@ import { insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
  * Mails a token to the account's own address, with which `confirmEmailChange` proves it: a change to the same address. Also for one that is
  * proven, because orders of guests come with the next proof. Throws `rate_limited`, `forbidden` for guests.
  */
-export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'doing'>): Promise<void> {
+export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'auditContext'>): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context
   if (caller.role === 'guest') throw new AppError('forbidden', 'Guests have no account: register with the address first.')
   await throttle.countEmailChange(client, caller.userId)

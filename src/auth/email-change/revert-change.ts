@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -23,7 +23,7 @@ const DISTRUST_MS = 7 * 24 * 3_600_000
  * Gives an account back the address to which the token was mailed, or keeps it there. Somebody else was in the account: every session ends, the
  * password and what was added lately go, and a token for a new password is mailed. Throws `invalid_one_time_token`.
  */
-export async function revertEmailChange(context: AuthContext, token: string, client: Client, doing: Doing): Promise<void> {
+export async function revertEmailChange(context: AuthContext, token: string, client: Client, auditContext: AuditContext): Promise<void> {
   const { pool, revocations, adminFactors, now } = context
   const found = await findRevertible(pool, token, now())
   if (found === null) throw invalidOneTimeToken()
@@ -32,7 +32,7 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
     // Again: of two uses of a token at once, the second one finds none.
     const change = await findRevertible(tx, token, now())
     if (account === null || change === null) throw invalidOneTimeToken()
-    return takeBack(tx, context, { account, change, doing })
+    return takeBack(tx, context, { account, change, auditContext })
   })
   revocations.add(...ended)
   await adminFactors.refresh()
@@ -42,7 +42,7 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
 async function takeBack(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,
-  { account, change, doing }: { account: Account; change: RevertibleChange; doing: Doing },
+  { account, change, auditContext }: { account: Account; change: RevertibleChange; auditContext: AuditContext },
 ): Promise<string[]> {
   const { id, role, language, email: lost } = account
   const owner = { id, email: change.old_email }
@@ -68,8 +68,8 @@ async function takeBack(
   const isForConsole = isOperatorRole(role)
   await sendAccountMail(tx, { kind: 'reset_password', to: owner.email, language, token, expiresAt, isForConsole })
   if (isOperatorRole(role)) {
-    await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: null, after: { email: 'change reverted' } })
-    await revokeKeysOf(tx, id, { since, doing, now: now() })
+    await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: null, after: { email: 'change reverted' } })
+    await revokeKeysOf(tx, id, { since, auditContext, now: now() })
   }
   return ended
 }

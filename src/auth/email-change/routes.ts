@@ -96,8 +96,8 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       refuses: ['invalid_one_time_token', 'email_taken'],
     },
     async (request) => {
-      const doing = { actor: { type: 'system', id: null }, action: 'revertEmailChange', requestId: request.id } as const
-      await revertEmailChange(context, request.body.token, clientOf(request), doing)
+      const auditContext = { actor: { type: 'system', id: null }, action: 'revertEmailChange', requestId: request.id } as const
+      await revertEmailChange(context, request.body.token, clientOf(request), auditContext)
     },
   )
 }

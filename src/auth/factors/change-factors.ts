@@ -1,5 +1,5 @@
 import type { RegistrationResponseJSON } from '@simplewebauthn/server'
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
@@ -90,7 +90,7 @@ export async function renamePasskey(context: AuthContext, { id, name }: { id: st
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')
     // Without the names, which can be of a person.
-    await recordFactorActivity(tx, change.doing, account.id, null, { passkey: 'renamed' })
+    await recordFactorActivity(tx, change.auditContext, account.id, null, { passkey: 'renamed' })
     return { passkey, ended: [] }
   })
   change.client.record('account_changed', { user_id: change.caller.userId })
@@ -118,7 +118,7 @@ export async function removeTotp(context: AuthContext, change: OwnChange): Promi
 export async function renewRecoveryCodes(context: AuthContext, change: OwnChange): Promise<{ recoveryCodes: string[] }> {
   return changeFactors(context, change, async (tx, { id }, { isRequired }) => {
     if (!isRequired) throw notFound('second factor')
-    await recordFactorActivity(tx, change.doing, id, null, { recovery_codes: 'renewed' })
+    await recordFactorActivity(tx, change.auditContext, id, null, { recovery_codes: 'renewed' })
     return { recoveryCodes: await replaceRecoveryCodes(tx, id), ended: [] }
   })
 }
@@ -141,7 +141,7 @@ async function changeFactors<T extends { ended: string[] }>(
 async function afterAdding(
   tx: Transaction,
   context: AuthContext,
-  { caller, client, doing, account, before, factor }: OwnChange & { account: Account; before: SecondFactors; factor: Factor },
+  { caller, client, auditContext, account, before, factor }: OwnChange & { account: Account; before: SecondFactors; factor: Factor },
 ): Promise<{ recoveryCodes: string[] | null; ended: string[] }> {
   const { sendAccountMail, now } = context
   await markProven(tx, caller.sessionId, factor, now())
@@ -155,7 +155,7 @@ async function afterAdding(
     language: account.language,
     expiresAt: new Date(now().getTime() + NOTICE_MS),
   })
-  await recordFactorActivity(tx, doing, account.id, null, { factor })
+  await recordFactorActivity(tx, auditContext, account.id, null, { factor })
   client.record('second_factor_added', { user_id: account.id, method: factor })
   const needsCodes = after.isRequired && after.recoveryCodesLeft === 0
   return { recoveryCodes: needsCodes ? await replaceRecoveryCodes(tx, account.id) : null, ended }
@@ -164,7 +164,7 @@ async function afterAdding(
 async function afterRemoving(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,
-  { caller, client, doing, account, factor }: OwnChange & { account: Account; factor: Factor },
+  { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
   // The device that had it may be in the hands of somebody else.
@@ -175,11 +175,17 @@ async function afterRemoving(
     language: account.language,
     expiresAt: new Date(now().getTime() + NOTICE_MS),
   })
-  await recordFactorActivity(tx, doing, account.id, { factor }, null)
+  await recordFactorActivity(tx, auditContext, account.id, { factor }, null)
   client.record('second_factor_removed', { user_id: account.id, method: factor })
   return { ended }
 }
 
-async function recordFactorActivity(tx: Transaction, doing: Doing | null, id: string, before: object | null, after: object | null) {
-  if (doing !== null) await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before, after })
+async function recordFactorActivity(
+  tx: Transaction,
+  auditContext: AuditContext | null,
+  id: string,
+  before: object | null,
+  after: object | null,
+) {
+  if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before, after })
 }

@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import type { AuthContext } from '../context.ts'
@@ -18,7 +18,7 @@ const NOTICE_MS = 24 * 3_600_000
 export async function resetFactors(
   tx: Transaction,
   userId: string,
-  { sendAccountMail, doing, now }: Pick<AuthContext, 'sendAccountMail'> & { doing: Doing; now: Date },
+  { sendAccountMail, auditContext, now }: Pick<AuthContext, 'sendAccountMail'> & { auditContext: AuditContext; now: Date },
 ): Promise<{ passkeys: number; totp: number; ended: string[]; isLastOfAdmins: boolean }> {
   await lockAccount(tx, userId)
   const { email, language } = await getUser(tx, userId)
@@ -27,7 +27,7 @@ export async function resetFactors(
   const ended = await revokeSessionsOf(tx, userId, null, now)
   const expiresAt = new Date(now.getTime() + NOTICE_MS)
   await sendAccountMail(tx, { kind: 'second_factor_removed', to: email, language, expiresAt })
-  await recordActivity(tx, doing, { subjectType: 'account', subjectId: userId, before: removed, after: { passkeys: 0, totp: 0 } })
+  await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: userId, before: removed, after: { passkeys: 0, totp: 0 } })
   return { ...removed, ended, isLastOfAdmins: hadAdminFactor && !(await hasAdminFactor(tx)) }
 }
 

@@ -5,7 +5,7 @@ import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
-import { doingOfCommand } from '../../activity/record-activity.ts'
+import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { resetFactors } from './reset-factors.ts'
 
@@ -132,7 +132,7 @@ test('a reset says when it was the only admin with a second factor, after which 
   const strict = await startStore(t, { now: () => now })
   const [first, second, customer] = [await registerOperator(strict), await registerOperator(strict), await strict.register()]
   const list = (token: string) => strict.call('GET', '/admin/orders', { token })
-  const how = { sendAccountMail: async () => {}, doing: doingOfCommand('admin reset-factors'), now }
+  const how = { sendAccountMail: async () => {}, auditContext: auditContextOfCommand('admin reset-factors'), now }
   const reset = ({ id }: { id: string }) => inTransaction(strict.pool, (tx) => resetFactors(tx, id, how))
   const late = await strict.register()
   assert.equal((await reset(late)).isLastOfAdmins, false, 'there was none')

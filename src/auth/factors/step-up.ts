@@ -27,7 +27,7 @@ export async function askForStepUp({ pool, relyingParty, now }: AuthContext, { u
 }
 
 /**
- * Proves again who is at the session. The password is a proof only for accounts without a second factor. Throws `invalid_second_factor`,
+ * Proves the caller's identity again (recent authentication). The password is a proof only for accounts without a second factor. Throws `invalid_second_factor`,
  * `invalid_challenge`, `rate_limited`.
  */
 export async function stepUp(

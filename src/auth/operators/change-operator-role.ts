@@ -1,4 +1,4 @@
-import type { Doing } from '../../activity/record-activity.ts'
+import type { AuditContext } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { notFound } from '../../errors.ts'
 import { isOperatorRole, type OperatorRole } from '../../http/scopes.ts'
@@ -10,13 +10,18 @@ import { lockOperators, lockRoleHolder, setRole } from './operators.ts'
  * Changes the role of an operator; null makes it a customer's account again. An invitation that nobody has accepted yet is mailed again, with the
  * new role. Throws `not_found`, and as `setRole`.
  */
-export async function changeOperatorRole(context: AuthContext, id: string, role: OperatorRole | null, doing: Doing): Promise<void> {
+export async function changeOperatorRole(
+  context: AuthContext,
+  id: string,
+  role: OperatorRole | null,
+  auditContext: AuditContext,
+): Promise<void> {
   const ended = await inTransaction(context.pool, async (tx) => {
-    await lockOperators(tx, doing)
+    await lockOperators(tx, auditContext)
     const holder = await lockRoleHolder(tx, { id })
     if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
-    const endedSessions = await setRole(tx, holder, role ?? 'customer', doing)
-    if (role !== null && role !== holder.role && holder.isInvited) await mailInvitation(tx, context, { ...holder, role }, doing)
+    const endedSessions = await setRole(tx, holder, role ?? 'customer', auditContext)
+    if (role !== null && role !== holder.role && holder.isInvited) await mailInvitation(tx, context, { ...holder, role }, auditContext)
     return endedSessions
   })
   context.revocations.add(...ended)

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
@@ -21,28 +21,28 @@ const INVITATION_MS = 3 * 86_400_000
 export async function inviteOperator(
   context: AuthContext,
   input: { email: string; role: OperatorRole },
-  doing: Doing,
+  auditContext: AuditContext,
 ): Promise<{ operator: Operator; isInvited: boolean }> {
   const { pool, passwords, revocations, now } = context
   const email = parseEmail(input.email)
   const { role } = input
   const unknownPassword = await passwords.hash(randomBytes(32).toString('base64url'))
   const { id, ended, isInvited } = await inTransaction(pool, async (tx) => {
-    await lockOperators(tx, doing)
+    await lockOperators(tx, auditContext)
     const holder = await lockRoleHolder(tx, { email })
     if (holder !== null) {
       if (isOperatorRole(holder.role))
         throw new AppError('email_taken', `This account is an operator's already, with the role ${holder.role}.`)
       const { id, isInvited } = holder
       // The mailed token proves the address of an invited account.
-      const ended = await setRole(tx, isInvited ? { ...holder, isProven: true } : holder, role, doing)
-      if (isInvited) await mailInvitation(tx, context, { id, email, role }, doing)
+      const ended = await setRole(tx, isInvited ? { ...holder, isProven: true } : holder, role, auditContext)
+      if (isInvited) await mailInvitation(tx, context, { id, email, role }, auditContext)
       return { id, ended, isInvited }
     }
     const id = randomUUIDv7()
     await insertUser(tx, { id, email, name: null, role, language: null, created_at: now() }, unknownPassword, null)
-    await mailInvitation(tx, context, { id, email, role }, doing)
-    await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: null, after: { role } })
+    await mailInvitation(tx, context, { id, email, role }, auditContext)
+    await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: null, after: { role } })
     return { id, ended: [], isInvited: true }
   })
   revocations.add(...ended)
@@ -54,7 +54,7 @@ export async function mailInvitation(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,
   { id, email, role }: { id: string; email: string; role: OperatorRole },
-  { actor }: Doing,
+  { actor }: AuditContext,
 ): Promise<void> {
   const expiresAt = new Date(now().getTime() + INVITATION_MS)
   const token = await insertResetToken(tx, { id, email }, expiresAt)

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { doingOf } from '../../activity/record-activity.ts'
+import { auditContextOf } from '../../activity/record-activity.ts'
 import { callerOf } from '../../http/caller.ts'
 import { defineList, defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
@@ -74,7 +74,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       refuses: ['email_taken', 'address_unproven'],
     },
     async (request, reply) => {
-      const { operator, isInvited } = await inviteOperator(context, request.body, doingOf(request))
+      const { operator, isInvited } = await inviteOperator(context, request.body, auditContextOf(request))
       return reply.code(isInvited ? 201 : 200).send(presentOperator(operator))
     },
   )
@@ -97,7 +97,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request) => {
       const id = request.params.id.toLowerCase()
-      await changeOperatorRole(context, id, request.body.role, doingOf(request))
+      await changeOperatorRole(context, id, request.body.role, auditContextOf(request))
       return presentOperator(await getOperator(pool, id))
     },
   )
@@ -118,7 +118,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request) => {
       const id = request.params.id.toLowerCase()
-      await changeOperatorRole(context, id, null, doingOf(request))
+      await changeOperatorRole(context, id, null, auditContextOf(request))
     },
   )
 
@@ -136,7 +136,8 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       params: Params,
       answers: { 204: 'The password alone signs in.' },
     },
-    (request) => resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), doing: doingOf(request) }),
+    (request) =>
+      resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), auditContext: auditContextOf(request) }),
   )
 }
 

@@ -1,4 +1,4 @@
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import { translateConstraint } from '../../db/constraints.ts'
 import type { Queryable, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -62,7 +62,7 @@ interface RoleHolder {
  * Changes of operators are made one at a time, and by those who may make them now: a process accepts tokens for up to a second longer. Throws
  * `forbidden`.
  */
-export async function lockOperators(tx: Transaction, { actor }: Doing): Promise<void> {
+export async function lockOperators(tx: Transaction, { actor }: AuditContext): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront operators', 0))`)
   if (actor.type !== 'admin') return
   const { rows } = await tx.query<{ role: AccountRole }>(sql`select role from users where id = ${actor.id}`)
@@ -92,9 +92,9 @@ export async function setRole(
   tx: Transaction,
   { id, role: before, isProven, isBlocked }: RoleHolder,
   role: AccountRole,
-  doing: Doing,
+  auditContext: AuditContext,
 ): Promise<string[]> {
-  if (doing.actor.type === 'admin' && doing.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
+  if (auditContext.actor.type === 'admin' && auditContext.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
   if (before === role) return []
   // The person who registered an address need not own it, and would be the operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
@@ -109,6 +109,6 @@ export async function setRole(
   await tx.query(sql`delete from password_resets where user_id = ${id}`)
   // Else the holder of a former mailbox, perhaps a stranger's, takes back the account with its new role.
   await tx.query(sql`delete from email_changes where user_id = ${id}`)
-  await recordActivity(tx, doing, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
+  await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
   return rows.map((session) => session.id)
 }

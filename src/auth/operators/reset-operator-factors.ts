@@ -1,4 +1,4 @@
-import type { Doing } from '../../activity/record-activity.ts'
+import type { AuditContext } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
@@ -15,15 +15,15 @@ import { lockOperators, lockRoleHolder } from './operators.ts'
 export async function resetOperatorFactors(
   { pool, revocations, adminFactors, sendAccountMail, now }: AuthContext,
   id: string,
-  { caller, doing }: { caller: AccountCaller; doing: Doing },
+  { caller, auditContext }: { caller: AccountCaller; auditContext: AuditContext },
 ): Promise<void> {
   if (caller.userId === id) throw new AppError('forbidden', 'Nobody resets their own second factors: change them in your account.')
   const { ended } = await inTransaction(pool, async (tx) => {
-    await lockOperators(tx, doing)
+    await lockOperators(tx, auditContext)
     await lockCaller(tx, caller, now())
     const holder = await lockRoleHolder(tx, { id })
     if (holder === null || !isOperatorRole(holder.role)) throw notFound('operator')
-    return resetFactors(tx, id, { sendAccountMail, doing, now: now() })
+    return resetFactors(tx, id, { sendAccountMail, auditContext, now: now() })
   })
   revocations.add(...ended)
   await adminFactors.refresh()

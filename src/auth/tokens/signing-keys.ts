@@ -1,5 +1,5 @@
 import { type CryptoKey, calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose'
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -63,7 +63,11 @@ export function keyState(states: readonly KeyState[]): { ids: string[]; currentI
  * Adds a key, which is published at once and signs from `signsFrom` on, when no client caches a JWKS without it; the first key of a store
  * signs at once. The previous key retires at that time, and verifies until its tokens have expired. Throws WrongSecret.
  */
-export async function rotateSigningKeys(pool: Pool, secret: string, doing: Doing | null = null): Promise<{ id: string; signsFrom: Date }> {
+export async function rotateSigningKeys(
+  pool: Pool,
+  secret: string,
+  auditContext: AuditContext | null = null,
+): Promise<{ id: string; signsFrom: Date }> {
   const fresh = await generateKey(secret)
   return inTransaction(pool, async (tx) => {
     await lockKeys(tx)
@@ -74,7 +78,7 @@ export async function rotateSigningKeys(pool: Pool, secret: string, doing: Doing
     const signsFrom = await insertKey(tx, fresh, current === undefined ? 0 : PUBLISH_SECONDS)
     await tx.query('update signing_keys set retired_at = $2 where retired_at is null and id <> $1', [fresh.id, signsFrom])
     const states = { before: { key: current?.id ?? null }, after: { key: fresh.id, signs_from: signsFrom } }
-    if (doing !== null) await recordActivity(tx, doing, { subjectType: 'store', subjectId: 'signing key', ...states })
+    if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'store', subjectId: 'signing key', ...states })
     return { id: fresh.id, signsFrom }
   })
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { doingOf } from '../../activity/record-activity.ts'
+import { auditContextOf } from '../../activity/record-activity.ts'
 import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { readSentCompressed, requireIfMatch } from '../require-if-match.ts'
@@ -44,7 +44,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'too_many_categories'],
     },
     async (request, reply) => {
-      const category = await createCategory(pool, normalizeCategory(request.body), doingOf(request))
+      const category = await createCategory(pool, normalizeCategory(request.body), auditContextOf(request))
       await version.refresh()
       return send(reply.code(201).header('location', `${baseUrl}/admin/categories/${category.id}`), category)
     },
@@ -68,7 +68,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'category')
-      const category = await changeCategory(pool, request.params.id, ifMatch, normalizeCategory(request.body), doingOf(request))
+      const category = await changeCategory(pool, request.params.id, ifMatch, normalizeCategory(request.body), auditContextOf(request))
       await version.refresh()
       return send(reply, category)
     },
@@ -88,7 +88,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       refuses: ['category_not_empty'],
     },
     async (request) => {
-      await deleteCategory(pool, request.params.id, readSentCompressed(request.headers['if-match']), doingOf(request))
+      await deleteCategory(pool, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request))
       await version.refresh()
     },
   )

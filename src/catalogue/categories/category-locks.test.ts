@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
-import { doingOfCommand } from '../../activity/record-activity.ts'
+import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { AppError } from '../../errors.ts'
 import { archiveProduct, changeProduct } from '../change-product.ts'
 import { createProduct } from '../create-product.ts'
@@ -11,7 +11,7 @@ import { changeCategory, deleteCategory } from './change-tree.ts'
 import { renameProducts } from './rename-products.ts'
 
 const { pool } = await createTestDatabase({ after })
-const DOING = doingOfCommand('a test')
+const DOING = auditContextOfCommand('a test')
 const ROUNDS = 8
 let last = 0
 

@@ -5,7 +5,7 @@ import { notFound } from '../../errors.ts'
 import { entityTag } from '../../http/cacheable.ts'
 import { EXAMPLE_CATEGORY } from '../examples.ts'
 
-/** A store may have more: texts of products of before it had a tree, and those that the release before writes. */
+/** A store may have more: texts of products without events it had a tree, and those that the release before writes. */
 export const MAX_CATEGORIES = 10_000
 
 const Id = Type.String({ format: 'uuid' })

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { type Doing, difference, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, difference, recordActivity } from '../../activity/record-activity.ts'
 import { translateConstraint } from '../../db/constraints.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
@@ -14,7 +14,7 @@ import type { CategoryPatch, NewCategory } from './category-input.ts'
  * Adds a category: without `slug` with one that is free, without `position` after those that have one. Throws `invalid_body`, `slug_taken`,
  * `category_name_taken`, `category_misplaced` or `too_many_categories`.
  */
-export async function createCategory(pool: Pool, input: NewCategory, doing: Doing): Promise<Category> {
+export async function createCategory(pool: Pool, input: NewCategory, auditContext: AuditContext): Promise<Category> {
   const { name, slug, parent_id = null, position } = input
   return changeTree(pool, async (tx) => {
     if ((await countRoom(tx)) === 0) throw new AppError('too_many_categories', `There are ${MAX_CATEGORIES} categories or more.`)
@@ -24,7 +24,7 @@ export async function createCategory(pool: Pool, input: NewCategory, doing: Doin
     await tx.query(sql`insert into categories (id, parent_id, slug, name) values (${id}, ${parent_id}, ${chosen}, ${name})`)
     if (position !== undefined) await placeAmongSiblings(tx, id, position)
     const created = await getCategory(tx, id)
-    await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, before: null, after: created })
+    await recordActivity(tx, auditContext, { subjectType: 'category', subjectId: id, before: null, after: created })
     return created
   })
 }
@@ -33,7 +33,13 @@ export async function createCategory(pool: Pool, input: NewCategory, doing: Doin
  * Renames, moves or reorders a category, if `ifMatch` names its state. The products of a renamed one follow: see `renameProducts`. Throws
  * `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or `category_misplaced`.
  */
-export async function changeCategory(pool: Pool, id: string, ifMatch: IfMatch, patch: CategoryPatch, doing: Doing): Promise<Category> {
+export async function changeCategory(
+  pool: Pool,
+  id: string,
+  ifMatch: IfMatch,
+  patch: CategoryPatch,
+  auditContext: AuditContext,
+): Promise<Category> {
   return changeTree(pool, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
     const next = { ...current, ...patch }
@@ -51,13 +57,13 @@ export async function changeCategory(pool: Pool, id: string, ifMatch: IfMatch, p
     if (patch.position !== undefined) await placeAmongSiblings(tx, id, patch.position)
     const changed = await getCategory(tx, id)
     const differing = difference(current, changed)
-    if (differing !== null) await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, ...differing })
+    if (differing !== null) await recordActivity(tx, auditContext, { subjectType: 'category', subjectId: id, ...differing })
     return changed
   })
 }
 
 /** Deletes a category that has no product and none below it. Throws `not_found`, `precondition_failed` or `category_not_empty`. */
-export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, doing: Doing): Promise<void> {
+export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await changeTree(pool, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
     // First the category: a transaction that has locked it may change these rows of its products.
@@ -70,7 +76,7 @@ export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, d
         and not exists (select from product_categories where category_id = ${id} and is_listed)`,
     )
     await tx.query(sql`delete from categories where id = ${id}`)
-    await recordActivity(tx, doing, { subjectType: 'category', subjectId: id, before: current, after: null })
+    await recordActivity(tx, auditContext, { subjectType: 'category', subjectId: id, before: current, after: null })
   })
 }
 

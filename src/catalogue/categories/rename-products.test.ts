@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
-import { doingOfCommand } from '../../activity/record-activity.ts'
+import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import type { Pool } from '../../db/pool.ts'
 import { changeProduct } from '../change-product.ts'
 import { importCatalogue } from '../import/import-catalogue.ts'
@@ -10,7 +10,7 @@ import { type ImportLine, readProduct } from '../import/imported-product.ts'
 import { changeCategory, createCategory } from './change-tree.ts'
 import { renameProducts } from './rename-products.ts'
 
-const DOING = doingOfCommand('a test')
+const DOING = auditContextOfCommand('a test')
 const PRODUCTS = 5
 const NEVER = new AbortController().signal
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Doing, recordActivity } from '../../activity/record-activity.ts'
+import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { QUERY_CANCELED, sqlState } from '../../db/sql-state.ts'
@@ -31,7 +31,7 @@ export interface ImportSettings {
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
   /** Who imports; each batch that changes something is recorded, with counts. */
-  doing?: Doing | null
+  auditContext?: AuditContext | null
   /** Waits for some milliseconds; replaced in tests. */
   pause?: (ms: number) => Promise<unknown>
 }
@@ -110,13 +110,13 @@ async function hasRecentOrders(pool: Pool): Promise<boolean> {
 export async function* importBatches(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,
-  { batchSize = () => BATCH_SIZE, doing = null }: Pick<ImportSettings, 'batchSize' | 'doing'>,
+  { batchSize = () => BATCH_SIZE, auditContext = null }: Pick<ImportSettings, 'batchSize' | 'auditContext'>,
 ): AsyncGenerator<LineResult[]> {
   let batch: NumberedProduct[] = []
   let refused: LineResult[] = []
   let sizeBytes = 0
   const finish = async () => {
-    const results = [...refused, ...(await storeBatch(pool, batch, doing))].sort((a, b) => a.line - b.line)
+    const results = [...refused, ...(await storeBatch(pool, batch, auditContext))].sort((a, b) => a.line - b.line)
     batch = []
     refused = []
     sizeBytes = 0
@@ -134,11 +134,11 @@ export async function* importBatches(
   if (batch.length + refused.length > 0) yield await finish()
 }
 
-async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], doing: Doing | null): Promise<LineResult[]> {
+async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], auditContext: AuditContext | null): Promise<LineResult[]> {
   if (batch.length === 0) return []
   const products = batch.map(({ product }) => product)
   try {
-    const outcomes = await upsertWithRetry(pool, products, doing)
+    const outcomes = await upsertWithRetry(pool, products, auditContext)
     return batch.map(({ line, product: { sku } }, index) => {
       const outcome = outcomes[index] ?? 'unchanged'
       return typeof outcome === 'string' ? { line, sku, outcome } : { line, error: outcome.refusal }
@@ -151,17 +151,24 @@ async function storeBatch(pool: Pool, batch: readonly NumberedProduct[], doing: 
     if (isAlone && reason !== null) return [{ line: only.line, error: reason }]
     // A row of the batch is at fault, or the batch takes longer than a statement may: halves are stored separately, until the row is alone.
     const middle = Math.ceil(batch.length / 2)
-    return [...(await storeBatch(pool, batch.slice(0, middle), doing)), ...(await storeBatch(pool, batch.slice(middle), doing))]
+    return [
+      ...(await storeBatch(pool, batch.slice(0, middle), auditContext)),
+      ...(await storeBatch(pool, batch.slice(middle), auditContext)),
+    ]
   }
 }
 
 /** Retries while other imports create some of the products concurrently; each attempt finds at least one more of them. */
-async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[], doing: Doing | null): Promise<(Outcome | Refusal)[]> {
+async function upsertWithRetry(
+  pool: Pool,
+  products: readonly ImportedProduct[],
+  auditContext: AuditContext | null,
+): Promise<(Outcome | Refusal)[]> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await inTransaction(pool, async (tx) => {
-        const outcomes = await upsertProducts(tx, products, doing?.actor ?? SYSTEM, doing?.traceparent ?? null)
-        if (doing !== null) await recordBatch(tx, doing, outcomes)
+        const outcomes = await upsertProducts(tx, products, auditContext?.actor ?? SYSTEM, auditContext?.traceparent ?? null)
+        if (auditContext !== null) await recordBatch(tx, auditContext, outcomes)
         return outcomes
       })
     } catch (error) {
@@ -171,11 +178,11 @@ async function upsertWithRetry(pool: Pool, products: readonly ImportedProduct[],
 }
 
 /** One row for a batch: an import that is aborted has recorded what it has stored. */
-async function recordBatch(tx: Transaction, doing: Doing, outcomes: readonly (Outcome | Refusal)[]): Promise<void> {
+async function recordBatch(tx: Transaction, auditContext: AuditContext, outcomes: readonly (Outcome | Refusal)[]): Promise<void> {
   const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
   const after = { created: count('created'), updated: count('updated') }
   if (after.created + after.updated === 0) return
-  await recordActivity(tx, doing, { subjectType: 'product', subjectId: null, before: null, after })
+  await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: null, before: null, after })
 }
 
 function rowFault(error: unknown): string | null {

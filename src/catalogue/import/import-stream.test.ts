@@ -10,11 +10,11 @@ const row = (index: number) => `S-${index},Name,Things,1.00\n`
 
 test('an import that takes too long ends with how far it came, and what has a result is stored', async (t) => {
   const store = await startStore(t)
-  const doing = { actor: { type: 'system', id: null }, action: 'import', requestId: null } as const
+  const auditContext = { actor: { type: 'system', id: null }, action: 'import', requestId: null } as const
   let ended = 0
   const importOf = (source: AsyncIterable<Uint8Array>, remainingMs: number): Readable =>
     importStream(store.pool, source, {
-      ...{ format: 'csv', encoding: undefined, currency: 'EUR', remainingMs, logger: LOGGER, isBrokenOff: () => false, doing },
+      ...{ format: 'csv', encoding: undefined, currency: 'EUR', remainingMs, logger: LOGGER, isBrokenOff: () => false, auditContext },
       onEnd: async () => void ended++,
     })
   const slow = new PassThrough()

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import type { Logger } from 'pino'
-import type { Doing } from '../../activity/record-activity.ts'
+import type { AuditContext } from '../../activity/record-activity.ts'
 import { isTemporary } from '../../db/failures.ts'
 import type { Pool } from '../../db/pool.ts'
 import { importBatches, type LineResult } from './import-catalogue.ts'
@@ -22,7 +22,7 @@ export interface ImportStreamOptions {
   /** Whether an error of `source` means that the client has disconnected. */
   isBrokenOff: (error: unknown) => boolean
   onEnd: () => Promise<void>
-  doing: Doing
+  auditContext: AuditContext
 }
 
 /**
@@ -32,7 +32,7 @@ export interface ImportStreamOptions {
 export function importStream(
   pool: Pool,
   source: AsyncIterable<Uint8Array>,
-  { format, encoding, currency, remainingMs, logger, isBrokenOff, onEnd, doing }: ImportStreamOptions,
+  { format, encoding, currency, remainingMs, logger, isBrokenOff, onEnd, auditContext }: ImportStreamOptions,
 ): Readable {
   async function* results(): AsyncGenerator<string> {
     const counts = { created: 0, updated: 0, unchanged: 0, failed: 0 }
@@ -42,7 +42,7 @@ export function importStream(
     try {
       const bytes = untilDeadline(source, performance.now() + remainingMs)
       const lines = atMost(MAX_STREAMED_LINES, readImportLines(bytes, { format, currency, encoding }))
-      for await (const batch of importBatches(pool, lines, { batchSize: () => BATCH_SIZE, doing })) {
+      for await (const batch of importBatches(pool, lines, { batchSize: () => BATCH_SIZE, auditContext })) {
         for (const result of batch) counts['error' in result ? 'failed' : result.outcome]++
         line = batch.at(-1)?.line ?? line
         yield batch.map((result: LineResult) => `${JSON.stringify(result)}\n`).join('')

@@ -20,7 +20,7 @@ import { TRANSLATIONS_RULE } from '../translations.ts'
 
 /** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
-  /** Instead of `stock`: pieces that are added, below 0 removed. A new product starts at 0. */
+  /** Instead of `stock`: units that are added, below 0 removed. A new product starts at 0. */
   stock_delta?: number
   /** With `stock_delta`: identifies the movement, which is booked once for each product. */
   reference?: string

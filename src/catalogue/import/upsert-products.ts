@@ -4,7 +4,7 @@ import { sql } from '../../db/sql.ts'
 import { CATEGORY_IDS } from '../categories/category.ts'
 import { type ResolvedCategories, replaceCategories, resolveCategories } from '../categories/product-categories.ts'
 import { renameBeforeChange } from '../categories/rename-products.ts'
-import { recordProductEvents, recordProductsOfBefore, stockEventColumns } from '../product-events.ts'
+import { recordProductEvents, recordProductsWithoutEvents, stockEventColumns } from '../product-events.ts'
 import { CURRENT_SLUG } from '../slugs.ts'
 import type { StockActor, StockLevel } from '../stock-adjustments.ts'
 import { decideSlugs, type SlugDecision, writePages } from './imported-pages.ts'
@@ -35,7 +35,7 @@ export async function upsertProducts(
   const present = await lockStockOf(tx, products)
   await lockProducts(tx, present)
   const presentIds = [...present.values()].map((row) => row.product_id)
-  await recordProductsOfBefore(tx, presentIds)
+  await recordProductsWithoutEvents(tx, presentIds)
   await renameBeforeChange(tx, presentIds)
   const booked = await findBooked(tx, products, present)
   const slugs = await decideSlugs(tx, products)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import { debianPostgresMissing, startDebianPostgres } from '../../../test/debian-postgres.ts'
-import { doingOfCommand } from '../../activity/record-activity.ts'
+import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { migrate } from '../../db/migrate.ts'
 import type { Pool } from '../../db/pool.ts'
 import { createProduct } from '../create-product.ts'
@@ -148,7 +148,7 @@ for (const [server, skip, open] of servers) {
   test(`searches find the same products on ${server}, and split words at the same characters`, { skip }, async () => {
     const { pool, url } = await open()
     await migrate(url)
-    for (const added of PRODUCTS) await createProduct(pool, added, doingOfCommand('test'))
+    for (const added of PRODUCTS) await createProduct(pool, added, auditContextOfCommand('test'))
     await assertSearches(pool)
     assert.deepEqual(await findDifferent(pool), [])
   })

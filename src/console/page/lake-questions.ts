@@ -33,7 +33,7 @@ order by day, currency`,
     },
     {
       title: 'Best sellers',
-      sql: `-- Without cancelled pieces, shipping, discounts and taxes.
+      sql: `-- Without cancelled units, shipping, discounts and taxes.
 select
   coalesce(line.item.sku, line.item.product_id) as sku,
   arg_max(line.item.name, created_at) as name,

@@ -1,7 +1,7 @@
 import type { Schemas } from './api.ts'
 import { amountText, create, facts, timeElement } from './dom.ts'
 import type { Names } from './names.ts'
-import { piecesText, trackingElement } from './order-lines.ts'
+import { trackingElement, unitsText } from './order-lines.ts'
 import { stateBadge } from './state-badge.ts'
 
 type Order = Schemas['AdminOrderDetail']
@@ -32,15 +32,15 @@ export function orderHistory(order: Order, names: Names): HTMLElement {
 /** A change in words; one of a later release by its type. */
 function changeText(order: Order, change: Change): string {
   const { type, lines = [], amount = 0 } = change
-  const pieces = piecesText(order, lines)
+  const units = unitsText(order, lines)
   const money = amountText({ amount, currency: order.total.currency })
   switch (type) {
     case 'shipped':
-      return `${pieces} shipped`
+      return `${units} shipped`
     case 'lines_cancelled':
-      return amount === 0 ? `${pieces} cancelled` : `${pieces} cancelled: ${money}`
+      return amount === 0 ? `${units} cancelled` : `${units} cancelled: ${money}`
     case 'returned':
-      return `${pieces} returned, ${change.restock ? 'to be sold again' : 'not back in stock'}`
+      return `${units} returned, ${change.restock ? 'to be sold again' : 'not back in stock'}`
     case 'adjusted':
       return `${change.label} (${change.kind}): ${money}`
     case 'adjustment_voided':

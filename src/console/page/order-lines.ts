@@ -3,7 +3,7 @@ import { amountText, create, facts, table, timeElement } from './dom.ts'
 
 type Order = Schemas['AdminOrderDetail']
 
-/** The lines of an order, with what was done to their pieces. */
+/** The lines of an order, with what was done to their units. */
 export function orderLines({ items, total }: Order): HTMLElement {
   const isMoved = items.some(({ shipped, cancelled, returned }) => shipped || cancelled || returned)
   const columns = ['Product', 'SKU', 'Category', { number: 'Price' }, { number: 'Quantity' }]
@@ -35,7 +35,7 @@ export function orderParcels(order: Order): HTMLElement | null {
       {},
       timeElement(shipped_at),
       facts(
-        ['Pieces', piecesText(order, lines)],
+        ['Units', unitsText(order, lines)],
         ['Tracking', tracking === undefined ? 'none' : trackingElement(tracking)],
         ['Reference', reference],
         ['Version', String(version)],
@@ -46,7 +46,7 @@ export function orderParcels(order: Order): HTMLElement | null {
 }
 
 /** Such as `2 × Blue mug, 1 × Lamp`. */
-export function piecesText({ items }: Order, lines: readonly Schemas['LineQuantity'][]): string {
+export function unitsText({ items }: Order, lines: readonly Schemas['LineQuantity'][]): string {
   const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
   return lines.map(({ product_id, quantity }) => `${quantity} × ${names.get(product_id) ?? product_id}`).join(', ')
 }

@@ -76,7 +76,7 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
 
   function partButton(order: Order, move: PartMove): HTMLButtonElement {
     const onMove = (body: object, count: number) =>
-      change(order, move.path, body, `${move.done} in part`, ` ${count === 1 ? '1 piece was' : `${count} pieces were`} ${move.done}.`)
+      change(order, move.path, body, `${move.done} in part`, ` ${count === 1 ? '1 unit was' : `${count} units were`} ${move.done}.`)
     return button(`${move.title}…`, () => openPartDialog(order, move, { signal, onMove }))
   }
 

@@ -13,9 +13,9 @@ export interface PartMove {
   path: 'shipments' | 'cancellations' | 'returns'
   /** The text of the button, and of the title of the dialog. */
   title: string
-  /** What the pieces are afterwards. */
+  /** What the units are afterwards. */
   done: Done
-  /** The pieces of a line that it can take. */
+  /** The units of a line that it can take. */
   countLeft(item: Item): number
   /** A parcel has everything that is left, unless some of it is taken out. */
   hasAllFirst: boolean
@@ -48,11 +48,11 @@ export function partMovesOf({ status, items }: AdminOrder): PartMove[] {
 
 export interface PartDialogOptions {
   signal: AbortSignal
-  /** Makes the change, of `count` pieces; the dialog stays open when this throws. */
+  /** Makes the change, of `count` units; the dialog stays open when this throws. */
   onMove: (body: object, count: number) => Promise<void>
 }
 
-/** Asks for the pieces and what belongs to them. */
+/** Asks for the units and what belongs to them. */
 export function openPartDialog(
   order: AdminOrder,
   { path, title, countLeft, hasAllFirst }: PartMove,
@@ -67,7 +67,7 @@ export function openPartDialog(
   async function onSubmit(data: FormData): Promise<void> {
     const chosen = choices.map(({ product_id, control }) => ({ product_id, quantity: Number(control.value) }))
     const lines = chosen.filter(({ quantity }) => quantity > 0)
-    if (lines.length === 0) throw new Error('Choose at least one piece.')
+    if (lines.length === 0) throw new Error('Choose at least one unit.')
     const body = { lines, ...(path === 'returns' ? { restock: false } : {}), ...readMoveDetails(data) }
     await onMove(
       body,
@@ -77,14 +77,14 @@ export function openPartDialog(
 
   openFormDialog(
     { title: `${title} of order ${order.number}`, submit: title, signal, onSubmit },
-    create('fieldset', { class: 'fields' }, create('legend', {}, 'Pieces'), ...choices.map(({ element }) => element)),
+    create('fieldset', { class: 'fields' }, create('legend', {}, 'Units'), ...choices.map(({ element }) => element)),
     ...(path === 'shipments' ? trackingFields() : []),
     ...causeFields(),
     path === 'returns' ? restockField() : null,
   )
 }
 
-/** Two lines of a product are one choice: the store takes its pieces from the first on. */
+/** Two lines of a product are one choice: the store takes its units from the first on. */
 function leftByProduct({ items }: AdminOrder, countLeft: PartMove['countLeft']): Map<string, { item: Item; left: number }> {
   const found = new Map<string, { item: Item; left: number }>()
   for (const item of items) {

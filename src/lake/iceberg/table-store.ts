@@ -153,16 +153,16 @@ export class TableStore {
    */
   async findSound(locations: Iterable<string>, known: Map<string, boolean>): Promise<Set<string>> {
     const wanted = new Set(locations)
-    const sound = new Set<string>()
+    const valid = new Set<string>()
     for (const file of await this.#store.list(`${this.folder}data/`)) {
       const location = this.locate(file.name)
       if (!wanted.has(location)) continue
       const read = () => this.#store.withCopies([file], async ([path = '']) => (await findDamagedBytes(path)) === null)
-      const isSound = known.get(location) ?? (await nullIfDamaged(read)) ?? false
-      known.set(location, isSound)
-      if (isSound) sound.add(location)
+      const isValid = known.get(location) ?? (await nullIfDamaged(read)) ?? false
+      known.set(location, isValid)
+      if (isValid) valid.add(location)
     }
-    return sound
+    return valid
   }
 
   /** Writes the hint again, which somebody may have changed. */

@@ -32,12 +32,12 @@ const MAX_ATTEMPTS = 10
  */
 export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
   let written = 0
-  const sound = new SoundFiles(store)
-  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles, sound)) written += 1
+  const valid = new ValidFiles(store)
+  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles, valid)) written += 1
   return written
 }
 
-async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean, sound: SoundFiles): Promise<boolean> {
+async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean, valid: ValidFiles): Promise<boolean> {
   const table = new TableStore(store, definition.name)
   const read = new Map<string, boolean>()
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
@@ -51,7 +51,7 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
         .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
         .digest('hex')
       if (files.length === 0 || before[MADE_FROM] === madeFrom) return null
-      for (const [index, file] of files.entries()) await sound.assert(file, paths[index] ?? '')
+      for (const [index, file] of files.entries()) await valid.assert(file, paths[index] ?? '')
       return { ...(await write(store, table, definition, paths)), madeFrom }
     })
     if (made === null) return false
@@ -66,7 +66,7 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
 }
 
 /** Files of the lake that were checked, each once for all tables. A table that is made of a damaged file would lack its rows, and look whole. */
-class SoundFiles {
+class ValidFiles {
   readonly #store: LakeStore
   readonly #checked = new Set<string>()
 

@@ -156,10 +156,10 @@ for (const [shop, make] of Object.entries(SHOPS)) {
     }
   })
 
-  test(`${shop}: half a piece is refused with the line`, async (t) => {
+  test(`${shop}: half a unit is refused with the line`, async (t) => {
     const { order, reports } = await read(t, { quantity: 0.5, total: '6.25' })
     assert.equal(order, undefined)
-    assert.match(reports.join(), /^refused: .*line 1 "Ham" has 0\.5 pieces/)
+    assert.match(reports.join(), /^refused: .*line 1 "Ham" has 0\.5 units/)
   })
 
   test(`${shop}: an order of a fee alone has it as its line, and one of nothing is refused`, async (t) => {

@@ -96,7 +96,7 @@ function stockOf(row: Row): number | null {
   if (!row.isTrue('is_in_stock')) return 0
   if (row.text('manage_stock') === '0' && row.text('use_config_manage_stock') !== '1') return null
   if (allowsBackorders) return null
-  if (row.isTrue('is_qty_decimal')) return unmappable('it is sold by parts of a piece')
+  if (row.isTrue('is_qty_decimal')) return unmappable('it is sold by parts of a unit')
   return row.whole('qty') ?? unmappable(`its qty, "${row.text('qty')}", is no clear whole number`)
 }
 

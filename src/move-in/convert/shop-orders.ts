@@ -62,11 +62,11 @@ function withoutEmptyLines(
   return { lines: made, others: charges.filter((charge) => !isLine(charge)) }
 }
 
-/** A line, also where the price of a piece is no whole number of minor units: then one of all pieces. */
+/** A line, also where the price of a unit is no whole number of minor units: then one of all units. */
 function toLine({ sku, name: written, quantity, total }: ShopOrder['lines'][number], index: number) {
   const name = htmlToLine(written) || sku || '-'
   if (!Number.isSafeInteger(quantity) || quantity < 1)
-    unmappable(`line ${index + 1} "${name}" has ${quantity} pieces; orders have whole quantities here`)
+    unmappable(`line ${index + 1} "${name}" has ${quantity} units; orders have whole quantities here`)
   const isWhole = total % quantity === 0
   return {
     ...(sku ? { sku } : {}),

@@ -62,7 +62,7 @@ export class DeferredOrders {
       order.answer.reject(error)
       return false
     }
-    this.#waiting.push(order.countedFor, order, weightOf(order, deferredLines / deferredOrders))
+    this.#waiting.push(order.quotaKey, order, weightOf(order, deferredLines / deferredOrders))
     while (this.#waiting.weight > deferredLines) {
       const dropped = this.#waiting.dropFromHeaviest()
       dropped?.answer.reject(dropped.deferred?.error)
@@ -79,7 +79,7 @@ export class DeferredOrders {
     try {
       isFree = await this.#options.untilFree(order.request, leftMs)
     } finally {
-      isWaiting = this.#waiting.remove(order.countedFor, order)
+      isWaiting = this.#waiting.remove(order.quotaKey, order)
     }
     if (!isFree) order.answer.reject(error)
     else if (isWaiting) this.#enqueue(order)

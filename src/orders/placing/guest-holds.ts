@@ -4,7 +4,7 @@ import { sql } from '../../db/sql.ts'
 import type { PurchaseLimit } from '../basket.ts'
 import type { OrderRequest } from './order-request.ts'
 
-/** Pieces of a product that a network may always hold, however few there are: a share of few would be none. `place_orders` has it, too. */
+/** Units of a product that a network may always hold, however few there are: a share of few would be none. `place_orders` has it, too. */
 const ALWAYS = 10
 
 /** What a network's guests hold of a product, and that with what is available. */

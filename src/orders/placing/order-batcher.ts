@@ -85,18 +85,18 @@ export class OrderBatcher {
   }
 
   /** Returns when the order is committed. Throws the reason for a refusal, and `overloaded` when too many orders wait. */
-  place(request: OrderRequest, countedFor: CountedFor = [request.userId]): Promise<PlacedOrder> {
-    const [customer = request.userId] = countedFor
+  place(request: OrderRequest, quotaKey: CountedFor = [request.userId]): Promise<PlacedOrder> {
+    const [customer = request.userId] = quotaKey
     const answer = Promise.withResolvers<PlacedOrder>()
     const lockKeys = this.#options.lockKeysOf(request)
-    this.#enqueue({ request, countedFor, customer, lockKeys, since: performance.now(), answer })
+    this.#enqueue({ request, quotaKey, customer, lockKeys, since: performance.now(), answer })
     if (this.#options.observer !== undefined) observe(answer.promise, this.#options.observer)
     return answer.promise
   }
 
   #enqueue(order: WaitingOrder): void {
     const { waitingOrders, waitingLines } = this.#limits
-    this.#waiting.push(order.countedFor, order, weightOf(order, waitingLines / waitingOrders))
+    this.#waiting.push(order.quotaKey, order, weightOf(order, waitingLines / waitingOrders))
     while (this.#waiting.weight > waitingLines) this.#waiting.dropFromHeaviest()?.answer.reject(tooBusy())
     if (!this.#isWorking) void this.#work()
   }

@@ -22,7 +22,7 @@ export interface OrderRequest extends GivenMembers {
 
 /** The limits of a shop; null is no limit. */
 export interface OrderLimits {
-  /** Pieces of one product that one customer can buy in all orders together. */
+  /** Units of one product that one customer can buy in all orders together. */
   maxQuantityPerProductAndUser: number | null
   /** Pending orders of one customer. */
   maxPendingOrdersPerUser: number | null

@@ -77,7 +77,7 @@ test('places a batch in one round trip in the usual state', async (t) => {
   assert.deepEqual(await readStock(pool, lamp, untracked), [1, null])
 })
 
-test('sells the last piece in one round trip, and the catalogue shows it as sold out', async (t) => {
+test('sells the last unit in one round trip, and the catalogue shows it as sold out', async (t) => {
   const shop = openShop(t)
   const lamp = await addProduct(pool, { stock: 3 })
   await shop.place(request(lamp))

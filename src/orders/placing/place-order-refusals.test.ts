@@ -53,7 +53,7 @@ test('lists every short line with what is there, and reserves nothing', async ()
   assert.deepEqual(await store.readStock(plenty, few, none, untracked), [50, 3, 0, null])
 })
 
-test('shows a product as sold out once its last piece is ordered', async () => {
+test('shows a product as sold out once its last unit is ordered', async () => {
   const lamp = await store.addProduct({ stock: 2 })
   const isInStock = async () => (await store.call('GET', `/products/${lamp.id}`)).json.in_stock
   await order([line(lamp)])
@@ -63,7 +63,7 @@ test('shows a product as sold out once its last piece is ordered', async () => {
   assertProblem(await order([line(lamp)]), 409, 'insufficient_stock')
 })
 
-test('sells the last ten pieces to exactly ten of fifty orders at once', async () => {
+test('sells the last ten units to exactly ten of fifty orders at once', async () => {
   const lamp = await store.addProduct({ stock: 10 })
   const before = await countOrders()
   const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => order([line(lamp)], {}, i % 2 === 0 ? ada.token : bob.token)))

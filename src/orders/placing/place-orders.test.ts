@@ -249,7 +249,7 @@ test('sells one customer no more of a product than the limit, however many order
   assert.equal((await order([line(ticket)])).status, 201, 'without the setting there is no limit')
 })
 
-test('cancelled and returned pieces of an order do not count for the limit', async (t) => {
+test('cancelled and returned units of an order do not count for the limit', async (t) => {
   const limited = await startStore(t, { databaseAddresses: store.config.databaseAddresses, maxQuantityPerProductAndUser: 4 })
   const ticket = await store.addProduct({ stock: 100 })
   const [operator] = await addBuyers(store, 1, 'admin')
@@ -258,12 +258,12 @@ test('cancelled and returned pieces of an order do not count for the limit', asy
     const { status, text } = await store.call('POST', `/admin/orders/${placed.id}/${path}`, { token: operator?.token ?? '', body })
     assert.equal(status, 200, text)
   }
-  const pieces = (quantity: number) => ({ lines: [{ product_id: ticket.id, quantity }] })
+  const units = (quantity: number) => ({ lines: [{ product_id: ticket.id, quantity }] })
   await change('transitions', { to: 'confirmed' })
-  await change('shipments', pieces(2))
-  assert.equal((await order([line(ticket)], {}, { at: limited })).status, 409, 'shipped pieces count')
-  await change('cancellations', pieces(1))
-  await change('returns', { ...pieces(1), restock: false })
+  await change('shipments', units(2))
+  assert.equal((await order([line(ticket)], {}, { at: limited })).status, 409, 'shipped units count')
+  await change('cancellations', units(1))
+  await change('returns', { ...units(1), restock: false })
   const refused = await order([line(ticket, 3)], {}, { at: limited })
   assert.deepEqual(assertProblem(refused, 409, 'purchase_limit').limits, [{ product_id: ticket.id, requested: 3, bought: 2, limit: 4 }])
   const accepted = await order([line(ticket, 2)], {}, { at: limited })

@@ -2,7 +2,7 @@ import type { StockLine } from '../../catalogue/stock.ts'
 import type { Transaction } from '../../db/pool.ts'
 import type { PurchaseLimit } from '../basket.ts'
 
-/** How many pieces customers have bought of some products, with the accepted orders of the present batch. */
+/** How many units customers have bought of some products, with the accepted orders of the present batch. */
 export class Purchases {
   readonly #limit: number
   readonly #bought: Map<string, number>
@@ -28,7 +28,7 @@ export class Purchases {
   }
 }
 
-/** Counts what customers have bought of the products that they order now. Cancelled and returned orders and pieces do not count. */
+/** Counts what customers have bought of the products that they order now. Cancelled and returned orders and units do not count. */
 export async function findPurchases(
   tx: Transaction,
   wanted: readonly { userId: string; basket: { lines: readonly StockLine[] } }[],

@@ -7,7 +7,7 @@ import type { OrderRequest } from './order-request.ts'
 /** An order in the batcher. */
 export interface WaitingOrder {
   request: OrderRequest
-  countedFor: CountedFor
+  quotaKey: CountedFor
   /** The first that it counts for: the customer, or the network of a guest. */
   customer: string
   lockKeys: readonly string[]

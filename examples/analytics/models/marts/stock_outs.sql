@@ -1,4 +1,4 @@
--- What each time without stock has cost: the pieces that were sold on average in the 28 days before, at the price of the newest sale. An
+-- What each time without stock has cost: the units that were sold on average in the 28 days before, at the price of the newest sale. An
 -- estimate: some customers wait, and others leave with their whole basket. While a product is out and for sale, up to
 -- the newest order of the lake.
 with outs as (
@@ -21,9 +21,9 @@ select
   outs.archived_at,
   outs.days_out,
   lines.currency,
-  sum(lines.pieces) / 28.0 as pieces_per_day,
-  sum(lines.pieces) / 28.0 * outs.days_out as pieces_missed,
-  sum(lines.pieces) / 28.0 * outs.days_out * arg_max(lines.unit_price, lines.placed_at) as revenue_missed
+  sum(lines.units) / 28.0 as units_per_day,
+  sum(lines.units) / 28.0 * outs.days_out as units_missed,
+  sum(lines.units) / 28.0 * outs.days_out * arg_max(lines.unit_price, lines.placed_at) as revenue_missed
 from outs
 inner join {{ ref('stg_order_lines') }} as lines
   on lines.product_id = outs.product_id

@@ -1,4 +1,4 @@
--- A row for each line of an order. `pieces` are those that were neither cancelled nor returned.
+-- A row for each line of an order. `units` are those that were neither cancelled nor returned.
 select
   lines.order_id,
   lines.line,
@@ -7,8 +7,8 @@ select
   lines.name,
   coalesce(lines.category, 'unknown') as category,
   lines.currency,
-  lines.quantity as pieces_ordered,
-  lines.quantity - coalesce(lines.cancelled, 0) - coalesce(lines.returned, 0) as pieces,
+  lines.quantity as units_ordered,
+  lines.quantity - coalesce(lines.cancelled, 0) - coalesce(lines.returned, 0) as units,
   lines.unit_price_amount
     * case lines.currency_exponent when 0 then 1.000 when 1 then 0.100 when 2 then 0.010 else 0.001 end as unit_price,
   lines.status not in ('cancelled', 'returned') as is_revenue,

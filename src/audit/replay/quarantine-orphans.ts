@@ -8,18 +8,18 @@ import { type EventKey, readKeys } from './rewrite-files.ts'
  * Sets files aside whose names go beyond the end of the lake and of the topic: no sink has written them. Rewritten under such a name, they would
  * move the end of the lake to where no event is. `newestSequence`: reads the newest one of the topic.
  */
-export async function setStraysAside(
+export async function quarantineOrphans(
   store: LakeStore,
   dataset: DatasetName,
   newestSequence: () => Promise<number>,
-): Promise<{ setAside: string[]; keys: EventKey[] }> {
+): Promise<{ quarantined: string[]; keys: EventKey[] }> {
   const files = await listLake(store, dataset)
   const end = Math.max(await findEndOf(store, files), await newestSequence())
-  const setAside: string[] = []
+  const quarantined: string[] = []
   const keys: EventKey[] = []
   for (const file of files.filter((file) => lastOf(file) > end)) {
     keys.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
-    setAside.push(await store.setAside(file.name))
+    quarantined.push(await store.quarantine(file.name))
   }
-  return { setAside, keys }
+  return { quarantined, keys }
 }
