@@ -13,6 +13,11 @@ const EXCEPTIONS: Record<string, string> = {
   'src/db/migrate.ts query(text)': 'a file of migrations/',
   'src/db/migrate.ts query(statement)': 'a file of migrations/',
   'src/db/sql-functions.ts query(statements)': 'files of src/<room>/sql/',
+  'src/db/sql-functions.ts query(rows[0].revokes)': 'PostgreSQL makes it, with format(), of names',
+  'src/http/define-route.ts { operationId, summary, description, params, query, headers, body, consumes, produces, answers, ...rest }':
+    'the schemas of a route, no statement',
+  "src/http/define-route.ts { access = '', stepUp, params, query, headers, consumes, cost, refuses = [] }":
+    'the schemas of a route, no statement',
   'src/db/rights.ts query(statements)': 'PostgreSQL makes it, with format(), of names and constants',
   'src/db/copy-rows.ts query(this.#statement)': 'its callers are checked: FUNCTION_SINKS',
   'src/app/move-source.ts query(wayBack)': 'PostgreSQL makes it, with format()',
@@ -26,7 +31,7 @@ const EXCEPTIONS: Record<string, string> = {
   'src/lake/bounded-query.ts prepare(0)': 'the first statement of a text that was checked',
   'src/jobs/job-worker.ts run(job)': 'runs a job, no statement',
   'src/db/migrate.ts query(create)': 'a constant of the job queue, which no migration makes',
-  'src/db/embedded/server-supervisor.ts run(signal)': 'runs the server, no statement',
+  'src/db/embedded/server-supervisor.ts run(well)': 'runs the server, no statement',
   'src/db/fresh-copies.ts query(query)': 'made by the tag, with a name under which it is prepared',
   'src/console/audit-routes.ts run(request.body.kind)': 'starts verify or replay, no statement',
   'src/console/lake-routes.ts run(query)': 'the SQL of an operator, which the process of the query checks and confines',

@@ -67,11 +67,16 @@ export function activityRoutes(server: HttpServer, pool: Pool): void {
       answer: 'A page of the activities.',
       position: Position,
     },
-    async ({ query }, { limit, after, page }) => {
+    async (request, { limit, after, page }) => {
       const rows = await listActivities(pool, {
-        ...{ actor: query.actor, action: query.action, subjectType: query.subject_type, subjectId: query.subject_id },
-        from: readInstant('from', query.from),
-        to: readInstant('to', query.to),
+        ...{
+          actor: request.query.actor,
+          action: request.query.action,
+          subjectType: request.query.subject_type,
+          subjectId: request.query.subject_id,
+        },
+        from: readInstant('from', request.query.from),
+        to: readInstant('to', request.query.to),
         before: after && { at: new Date(after[0]), id: after[1] },
         limit: limit + 1,
       })

@@ -25,6 +25,6 @@ export function priceRoutes(server: HttpServer, { pool }: CatalogueContext): voi
       page: ProductPricePageSchema,
       answer: 'A page of the prices.',
     },
-    ({ params, query }) => listPrices(pool, params.id.toLowerCase(), { ...query, currency: readCurrency(query.currency) }),
+    (request) => listPrices(pool, request.params.id.toLowerCase(), { ...request.query, currency: readCurrency(request.query.currency) }),
   )
 }

@@ -72,7 +72,8 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       answer: 'A page of the runs.',
       position: Position,
     },
-    async ({ query: { kind } }, { limit, after, page }) => {
+    async (request, { limit, after, page }) => {
+      const { kind } = request.query
       const before = after && { startedAt: after[0], id: after[1] }
       const rows = await listRuns(pool, { kind, before, limit: limit + 1 })
       return page(rows, presentRun, ({ position, id }) => [position, id])

@@ -99,7 +99,9 @@ export function webhookRoutes(server: HttpServer, { pool, jobs }: WebhookRoutesO
       answer: 'A page of the deliveries.',
       position: DeliveryPosition,
     },
-    async ({ params: { id }, query: { status } }, { limit, after, page }) => {
+    async (request, { limit, after, page }) => {
+      const { id } = request.params
+      const { status } = request.query
       await getEndpoint(pool, id)
       const before = after && { queuedAt: new Date(after[0]), eventId: after[1] }
       const rows = await listDeliveries(pool, { endpointId: id, status, before, limit: limit + 1 })

@@ -3,6 +3,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { nameSchemas } from './name-schemas.ts'
 import { markOptionalBodies } from './optional-body.ts'
 import { problemExamples } from './problem.ts'
+import { shareResponses } from './share-responses.ts'
 
 const NDJSON = 'application/x-ndjson'
 
@@ -39,7 +40,7 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
     transformObject: (result) => {
       if (!('openapiObject' in result)) return result.swaggerObject as never
       markOptionalBodies((result.openapiObject.paths ?? {}) as never)
-      return nameSchemas(result.openapiObject as never) as never
+      return shareResponses(nameSchemas(result.openapiObject as never)) as never
     },
     refResolver: { buildLocalReference: (json, _baseUri, _fragment, index) => (typeof json.$id === 'string' ? json.$id : `def-${index}`) },
   }

@@ -270,10 +270,10 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
   /** Wakes the workers whose queues have a job that is due: one statement for all of them. */
   async function wakeWorkers(): Promise<void> {
     if (workers.size === 0) return
-    const { text, values } = sql`select name
+    const statement = sql`select name
       from unnest(${[...workers.values()]}::text[]) as queue (name)
       where exists (select from pgboss.job where job.name = queue.name and state < 'active' and not blocked and start_after <= now())`
-    const { rows } = await boss.getDb().executeSql(text, values)
+    const { rows } = await boss.getDb().executeSql(statement.text, statement.values)
     const due = new Set(rows.map(({ name }: { name: string }) => name))
     for (const [worker, queue] of workers) if (due.has(queue)) worker.wake()
   }
