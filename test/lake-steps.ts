@@ -1,7 +1,7 @@
 import type { LakeStore } from '../src/lake/lake-store.ts'
 
-type Step = `${'before' | 'after'} ${'put' | 'delete' | 'list' | 'withCopies' | 'copyAside'}`
-const STEPS = ['put', 'delete', 'list', 'withCopies', 'copyAside']
+type Step = `${'before' | 'after'} ${'put' | 'delete' | 'list' | 'withCopies' | 'quarantineCopy'}`
+const STEPS = ['put', 'delete', 'list', 'withCopies', 'quarantineCopy']
 
 /** The store, with `at` awaited around each of its steps: to stop there, to do something meanwhile, or to fail. */
 export function watchSteps(store: LakeStore, at: (step: Step, name: string) => Promise<void> | void): LakeStore {

@@ -209,6 +209,38 @@ test('a change that cannot be read back is no failure: the copy is not fresh, an
   assert.deepEqual([newest(), copy.isFresh], ['second', true])
 })
 
+test('what only a poll has read that was left out is read again by the next one', async (t) => {
+  const { database, pool, asked, askedPool } = await makeWords(t)
+  await pool.query('create table news (id integer, transaction_id xid8 default pg_current_xact_id())')
+  const { copies, gate } = makeCopies(t, database, { askedPool })
+  const known = new Set<number>()
+  const copy = copies.add<{ ids: number[] }>({
+    name: 'news',
+    columns: ['ids'],
+    maxAgeMs: 1_000,
+    read: (since) => sql`select array(select id from news where transaction_id >= ${since}::xid8) as ids`,
+    learn({ ids }, { isWhole }) {
+      if (isWhole) known.clear()
+      for (const id of ids) known.add(id)
+    },
+  })
+  await copies.start()
+  const [without, withIt] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  gate.held = without.promise
+  await eventually(async () => gate.holding > 0)
+  await pool.query('insert into news values (1)')
+  gate.held = withIt.promise
+  without.resolve()
+  await eventually(async () => gate.holding > 1)
+  asked.isAway = true
+  await copy.refresh()
+  asked.isAway = false
+  const next = copy.nextPoll()
+  withIt.resolve()
+  await next
+  assert.deepEqual([[...known], copy.isFresh], [[1], true])
+})
+
 test('a question that began too long ago satisfies only those who asked it', async (t) => {
   const { database, pool, change } = await makeWords(t)
   const [answered, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]

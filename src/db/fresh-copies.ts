@@ -147,6 +147,8 @@ interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeM
   readonly columns: readonly string[]
   /** Call it before a reading, and the returned function with its row. */
   begin(isWhole: boolean): (row: Record<string, unknown>) => void
+  /** Where the next poll, which begins at `since` for all copies, begins for this one. */
+  sinceOf(since: string): string
   /** Whether it was asked for since the last call. */
   wasUsedSincePoll(): boolean
   settled(): Promise<void>
@@ -154,15 +156,16 @@ interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeM
 
 /** Reads these copies by one statement, and returns the next `since`. */
 async function readCopies(db: Queryable, copies: readonly Polled[], since: string): Promise<string> {
+  const sinces = copies.map((copy) => copy.sinceOf(since))
   const columns = copies.flatMap(({ name, columns }) =>
     columns.map((column) => sql`${identifier(name)}.${identifier(column)} as ${identifier(`${name}.${column}`)}`),
   )
   const { text, values } = sql`select
       pg_snapshot_xmin(pg_current_snapshot())::text as next, ${commaList(columns)}
-    from ${commaList(copies.map((copy) => sql`(${copy.read(since)}) as ${identifier(copy.name)}`))}`
+    from ${commaList(copies.map((copy, index) => sql`(${copy.read(sinces[index] ?? since)}) as ${identifier(copy.name)}`))}`
   const name = copies.length === 1 ? {} : { name: 'fresh-copies' }
   const query: pg.QueryConfig & { query_timeout: number } = { ...name, text, values, query_timeout: QUERY_TIMEOUT_MS }
-  const takes = copies.map((copy) => copy.begin(since === EVERYTHING))
+  const takes = copies.map((copy, index) => copy.begin(sinces[index] === EVERYTHING))
   const { rows } = await db.query(query)
   const row: (Record<string, unknown> & { next: string }) | undefined = rows[0]
   if (row === undefined) throw new Error(`one of these copies reads no row: ${copies.map(({ name }) => name).join(', ')}`)
@@ -183,6 +186,8 @@ export class FreshCopy<Row extends object> implements Polled {
   /** Start of the newest successful reading, by performance.now(). */
   #readAt = Number.NEGATIVE_INFINITY
   #wasUsed = false
+  /** A poll was left out, or a reading outside the polls may have replaced what one has read: the next one reads everything. */
+  #isIncomplete = false
   /** How many readings have begun, and which of them was learned last. */
   #begun = 0
   #learned = 0
@@ -226,15 +231,27 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
+  /** Reads the copy now, for a change that another process may have made. It does not throw, and leaves the copy as fresh as it was. */
+  async look(): Promise<void> {
+    await this.#read().catch((error) => this.#options.logger.warn({ err: error, copy: this.name }, 'could not look for a change'))
+  }
+
   async #read(): Promise<void> {
     // A reading in progress may have begun before the change. Its error goes to its own caller.
     await this.#reading?.catch(() => {})
     this.#reading ??= readCopies(this.#options.pool, [this], EVERYTHING)
       .then(() => this.#learning)
       .finally(() => {
+        this.#isIncomplete = true
         this.#reading = null
       })
     return this.#reading
+  }
+
+  sinceOf(since: string): string {
+    const isIncomplete = this.#isIncomplete
+    this.#isIncomplete = false
+    return isIncomplete ? EVERYTHING : since
   }
 
   wasUsedSincePoll(): boolean {
@@ -273,7 +290,10 @@ export class FreshCopy<Row extends object> implements Polled {
     const turn = ++this.#begun
     return (row) => {
       // Of two readings that overlap, the one that began first may have read an older state.
-      if (turn < this.#learned) return
+      if (turn < this.#learned) {
+        this.#isIncomplete = true
+        return
+      }
       this.#learned = turn
       const own = Object.fromEntries(this.columns.map((column) => [column, row[`${this.name}.${column}`]])) as Row
       const learned = this.#definition.learn(own, { beganAt, isWhole })

@@ -142,12 +142,17 @@ const STATEMENTS = `
     from pg_proc
     where prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype and $1 <> current_user
       and not exists (select from aclexplode(proacl) where grantee = (select oid from pg_roles where rolname = $1))
+    union all
+    select format('revoke execute on function %s from public', oid::regprocedure)
+    from pg_proc
+    where prosecdef and pronamespace = current_schema()::regnamespace
+      and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)
   )
   select string_agg(statement, '; ') as statements from needed`
 
 /**
  * Grants `role` the rights above, those on the job queue's tables and the functions with the owner's rights, and revokes every other right on these
- * tables. `owner` owns them, and may be `role` itself.
+ * tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may be `role` itself.
  * Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {

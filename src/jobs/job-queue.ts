@@ -9,6 +9,7 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { MIGRATION_BOUNDS, SERVING_BOUNDS, type SessionBounds, setUpSession } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { Loop } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
 import { DatabaseClock } from './database-clock.ts'
 import { DEFERRED_INDEX } from './deferred-jobs.ts'
 import { type JobHandler, type JobWorker, startWorker, type WorkOptions } from './job-worker.ts'
@@ -65,6 +66,8 @@ const CONNECTIONS = 3
 const IDLE_MS = 60_000
 // pg-boss deletes old jobs by one statement.
 const JOB_BOUNDS: SessionBounds = { ...SERVING_BOUNDS, statement: 600_000, transaction: 600_000 }
+/** Without an answer for so long the next poll uses another connection. */
+const POLL_TIMEOUT_MS = 10_000
 /** A due job waits at most this long for a worker of a process that did not send it. */
 const POLL_MS = 2_000
 // Scheduled jobs are due each minute or less often.
@@ -273,8 +276,9 @@ export function createJobQueue(options: JobQueueOptions): JobQueue {
     const statement = sql`select name
       from unnest(${[...workers.values()]}::text[]) as queue (name)
       where exists (select from pgboss.job where job.name = queue.name and state < 'active' and not blocked and start_after <= now())`
-    const { rows } = await boss.getDb().executeSql(statement.text, statement.values)
-    const due = new Set(rows.map(({ name }: { name: string }) => name))
+    const answer = await withinMs(POLL_TIMEOUT_MS, boss.getDb().executeSql(statement.text, statement.values), null)
+    if (answer === null) throw new Error('the database does not say which jobs are due')
+    const due = new Set(answer.rows.map(({ name }: { name: string }) => name))
     for (const [worker, queue] of workers) if (due.has(queue)) worker.wake()
   }
 

@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import { abandonClient, connectClient } from '../db/pool.ts'
+import { COMMAND_BOUNDS, type SessionBounds } from '../db/session-settings.ts'
 import { literal, type Sql, sql } from '../db/sql.ts'
 import { every } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
@@ -7,6 +8,8 @@ import { withinMs } from '../within-ms.ts'
 // PostgreSQL ends the session, and releases its locks, when the process is dead, cut off or paused for this long.
 const SESSION_TIMEOUT_MS = 5_000
 const PING_MS = 2_500
+/** A statement that waits holds up the pings and reads of all subscribers, and the server keeps their locks as long as it waits. */
+const BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 2_000, statement: 30_000 }
 
 /** The text whose hash is the key of the advisory lock that the active process of a subscriber holds. */
 export function subscriberLockKey(name: string): string {
@@ -51,9 +54,8 @@ export class LockSession {
   }
 
   async #open(url: string): Promise<pg.Client> {
-    const client = await connectClient(url, 'storefront-subscribers', this.lost)
+    const client = await connectClient(url, 'storefront-subscribers', this.lost, BOUNDS)
     client.on('end', this.#lose)
-    await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
     const end = () => {
       endPings()
@@ -62,6 +64,7 @@ export class LockSession {
     }
     this.lost.addEventListener('abort', end)
     if (this.lost.aborted) end()
+    await client.query(sql`set idle_session_timeout = ${literal(SESSION_TIMEOUT_MS)}`)
     return client
   }
 
@@ -103,17 +106,12 @@ export class LockSession {
   }
 
   async #close(): Promise<void> {
-    const isWell = !this.#isSilent && !this.lost.aborted
+    this.#isClosing = !this.#isSilent && !this.lost.aborted
     this.#lose()
     const client = await this.client.catch(() => null)
-    if (client === null) return
+    if (client === null || !this.#isClosing) return
     // Without the timeout this would wait forever for a server that is cut off.
-    if (isWell)
-      await withinMs(
-        SESSION_TIMEOUT_MS,
-        client.end().catch(() => {}),
-        null,
-      )
+    await withinMs(SESSION_TIMEOUT_MS, client.end().catch(() => {}), null)
     abandonClient(client)
   }
 

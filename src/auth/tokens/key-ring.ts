@@ -67,7 +67,7 @@ export class KeyRing {
   async #queryUnknown(): Promise<void> {
     if (performance.now() - this.#queriedAt >= MIN_QUERY_MS) {
       this.#queriedAt = performance.now()
-      this.#querying = this.#copy.refresh()
+      this.#querying = this.#copy.look()
     }
     await this.#querying
   }
