@@ -21,7 +21,7 @@ export function createAuthenticate({ tokens, revocations, now, authenticateKey }
     const { authorization } = request.headers
     if (authorization === undefined) throw new AppError('unauthenticated', 'Send an access token or an API key: Authorization: Bearer …')
     const [, token] = BEARER.exec(authorization) ?? []
-    // Of two headers, a proxy in front may have checked the other one.
+    // With two such headers, a proxy in front may have checked the other one.
     if (token === undefined || countHeaders(request.raw, 'authorization') > 1) throw invalidToken()
     if (isMeantAsKey(token)) return authenticateKey(token, clientOf(request))
     const caller = await tokens.verify(token, now())

@@ -63,7 +63,7 @@ export interface Client {
   /** IP address. */
   address: string
   userAgent: string | null
-  /** Of its Accept-Language; null when that names none that the store has. */
+  /** The language from Accept-Language; null when the header names none that the store has. */
   language: Language | null
   /** Logs one line with the request's id and the client's address. */
   record(event: SecurityEvent, fields?: SecurityFields): void

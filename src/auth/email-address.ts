@@ -22,7 +22,7 @@ export function canonicalEmail(address: string): string {
   const email = address.normalize('NFC').toLowerCase().normalize('NFC')
   const at = email.lastIndexOf('@')
   const domain = email.slice(at + 1)
-  // Only a domain with letters beyond ASCII: the function parses URL hosts and turns `0x7f.1` into `127.0.0.1`.
+  // An ASCII domain is not converted: the function parses URL hosts and turns `0x7f.1` into `127.0.0.1`.
   const ascii = at === -1 || isAscii(domain) ? '' : domainToASCII(domain)
   return ascii === '' ? email : `${email.slice(0, at + 1)}${ascii}`
 }

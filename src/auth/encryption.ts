@@ -17,7 +17,7 @@ export function decrypt(secret: string, purpose: string, encrypted: Buffer): str
   return decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
 }
 
-/** As `decrypt`, but null when the bytes were not encrypted with this secret for this purpose. */
+/** Like `decrypt`, but returns null when the bytes were not encrypted with this secret for this purpose. */
 export function tryDecrypt(secret: string, purpose: string, encrypted: Buffer): string | null {
   try {
     return decrypt(secret, purpose, encrypted)

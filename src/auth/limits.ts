@@ -54,8 +54,9 @@ export const EXPORTS: Limit = { name: 'export', points: 5, seconds: 3_600 }
 export const EMAIL_CHANGES: Limit = { name: 'email-change', points: 5, seconds: 3_600 }
 // Sign-ins with providers: each is two requests, a row, and calls of the provider.
 export const SIGN_INS = byAddress('sign-in', 60, 60)
-// Of each kind. Past the limit no mail is sent, and nothing is refused: flooding a mailbox cannot lock its owner out, who has ten valid reset
-// tokens meanwhile. In one count registrations, whose tokens are of no use to the owner, would use up the resets.
+// Limit for each mail kind. Past it no mail is sent and nothing is refused: flooding a mailbox cannot lock out its
+// owner, who then has ten valid reset tokens. With one shared count, registrations would use up the resets.
 export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
-// By one network for registrations, and by one account for a new address: it takes three of them to use up the mails of an address.
+// Limit for each network (registrations) or account (new addresses): it takes three of them to use up one address's
+// limit.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }

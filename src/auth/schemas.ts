@@ -69,7 +69,7 @@ export const SessionSchema = Type.Object(
 )
 export type SessionView = Static<typeof SessionSchema>
 
-/** Of a call whose answer shows nothing of the address that it is about. */
+/** An answer that reveals nothing about the address in the request. */
 export const Accepted = Type.Object({ status: Type.Literal('accepted') }, { title: 'Accepted', examples: [{ status: 'accepted' }] })
 
 export const strict = { additionalProperties: false }

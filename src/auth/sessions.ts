@@ -77,7 +77,7 @@ export async function isSessionAlive(db: Queryable, sessionId: string, now: Date
   return rowCount === 1
 }
 
-/** Those of the refresh tokens, used or not, that belong to operators. */
+/** The refresh tokens, used or not, that belong to operators. */
 export async function findOperatorTokens(db: Queryable, refreshTokens: readonly string[]): Promise<string[]> {
   const { rows } = await db.query<{ token_hash: Buffer }>(
     `select token.token_hash

@@ -12,7 +12,9 @@ export async function findFingerprint(db: Queryable): Promise<string | null> {
   return rows[0]?.fingerprint ?? null
 }
 
-/** As `findFingerprint`; no other process changes the secret before `tx` ends. With `update` none encrypts anything either. */
+/**
+ * Like `findFingerprint`; until `tx` ends, no other process changes the secret or, with `update`, encrypts anything.
+ */
 export async function lockFingerprint(tx: Transaction, strength: 'key share' | 'update'): Promise<string | null> {
   const lock = strength === 'update' ? sql`for update` : sql`for key share`
   const { rows } = await tx.query<{ fingerprint: string }>(sql`select fingerprint from encryption_secrets ${lock}`)
@@ -33,7 +35,7 @@ export async function claimSecret(tx: Transaction, secret: string): Promise<bool
   return (await lockFingerprint(tx, 'key share')) === fingerprint
 }
 
-/** As `claimSecret`, but changes nothing and locks nothing. */
+/** Like `claimSecret`, but changes and locks nothing. */
 export async function isStoreSecret(db: Queryable, secret: string): Promise<boolean> {
   const known = await findFingerprint(db)
   return known === null || known === fingerprintOf(secret)
@@ -51,7 +53,7 @@ export async function assertStoreSecret(tx: Transaction, secret: string): Promis
 export interface Encryption {
   /** For a row that `tx` writes, as base64. Throws `unavailable` when the store's secret is no longer that of this process. */
   encrypt(tx: Transaction, text: string): Promise<string>
-  /** Null when the text was encrypted with another secret, or changed. */
+  /** Returns null when the text was encrypted with another secret, or changed. */
   decrypt(text: string): string | null
 }
 

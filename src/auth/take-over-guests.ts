@@ -9,7 +9,7 @@ export const MAX_GUESTS = 1_000
  * address, or links a provider that has proven it. Ends the guests' sessions: a person who only typed the address cannot read or order any more. Returns the ids of these sessions.
  */
 export async function takeOverGuests(tx: Transaction, owner: { id: string; email: string }, now: Date): Promise<string[]> {
-  // Without orders there is nothing to take, and a stranger cannot use up the limit for nothing.
+  // A guest without orders has nothing to take, and a stranger cannot use up the limit with such guests.
   const { rows: guests } = await tx.query<{ id: string }>(
     sql`with taken as (
       select id

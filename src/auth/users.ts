@@ -12,7 +12,7 @@ export interface User {
   email: string
   name: string | null
   role: AccountRole
-  /** Null: none was chosen, and that of the store counts. */
+  /** The chosen language; null for that of the store. */
   language: Language | null
   created_at: Date
 }

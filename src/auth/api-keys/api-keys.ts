@@ -116,7 +116,7 @@ function toApiKey(row: ApiKeyRow, now: Date): ApiKey {
   return {
     ...row,
     state: row.revoked_at !== null ? 'revoked' : hasExpired ? 'expired' : 'active',
-    // A process of the release before this one knows fewer scopes.
+    // A process of the previous release knows fewer scopes.
     scopes: row.scopes.filter(isScope),
     previous_expires_at: previous !== null && previous > now ? previous : null,
   }

@@ -16,7 +16,7 @@ const MAX_LIFETIME_MS = 731 * 86_400_000
 export interface KeyInput {
   name: string
   scopes: readonly Scope[]
-  /** Null: until it is revoked. */
+  /** The end of the key; null: it is valid until it is revoked. */
   expiresAt: Date | null
 }
 

@@ -31,7 +31,9 @@ export function formatKey({ id, secret }: KeyText): string {
   return `${text}_${checksumOf(text)}`
 }
 
-/** Null for a text that no key has: most typing errors and made-up keys end here, before any stored key is read. */
+/**
+ * Returns null for a text that no key has: most typing errors and made-up keys end here, before a stored key is read.
+ */
 export function parseKey(text: string): KeyText | null {
   if (!KEY.test(text)) return null
   const end = text.length - CHECKSUM_LENGTH - 1

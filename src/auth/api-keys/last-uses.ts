@@ -14,7 +14,7 @@ export class LastUses {
   readonly #writing: Loop
   /** By key id. */
   readonly #used = new Map<string, Date>()
-  /** Of keys that were written within the last minute, by performance.now(). */
+  /** When each key was last written, within the last minute, by performance.now(). */
   readonly #writtenAt = new Map<string, number>()
 
   constructor({ pool, logger, now }: { pool: Pool; logger: Logger; now: () => Date }) {

@@ -15,7 +15,7 @@ export interface LiveKey {
   secretHash: Buffer
   previous: { secretHash: Buffer; expiresAtMs: number } | null
   expiresAtMs: number | null
-  /** Those that its maker has now as well. */
+  /** The key's scopes that its maker still has. */
   scopes: ReadonlySet<Scope>
 }
 

@@ -49,7 +49,8 @@ async function takeBack(
   const since = new Date(change.requested_at.getTime() - DISTRUST_MS)
   await setProvenAddress(tx, owner, now())
   await tx.query(sql`update users set password_hash = null where id = ${id}`)
-  // As with the first password reset of a customer whose address nobody had proven: everything in the account may be a stranger's.
+  // Everything in the account of a customer with an unproven address may be a stranger's, as at the first password
+  // reset.
   const isUnproven = role === 'customer' && change.old_email_verified_at === null
   const factors = await deleteAdded(tx, id, isUnproven ? null : since)
   await tx.query(sql`update customer_addresses set is_default = false where user_id = ${id} and is_default`)

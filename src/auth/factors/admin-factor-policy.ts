@@ -6,7 +6,7 @@ const MAX_AGE_MS = 1_000
 
 /** Whether operators with the role admin need a second factor: from when the first of them has one, unless it is switched off. */
 export class AdminFactorPolicy {
-  /** Null: switched off. */
+  /** Is null when the policy is switched off. */
   readonly #copy: FreshCopy<{ isActive: boolean }> | null
   #isActive = false
 

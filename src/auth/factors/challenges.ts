@@ -15,7 +15,7 @@ interface Bound {
   purpose: Purpose
   userId: string | null
   sessionId: string | null
-  /** Of a challenge for the second factor. */
+  /** The proven first factor, set in a challenge for the second one. */
   provenBy?: FirstFactor
 }
 

@@ -89,7 +89,7 @@ export async function renamePasskey(context: AuthContext, { id, name }: { id: st
   const { passkey } = await changeFactors(context, change, async (tx, account) => {
     const passkey = await updatePasskey(tx, account.id, id, name)
     if (passkey === null) throw notFound('passkey')
-    // Without the names, which can be of a person.
+    // The record omits the names, which can be a person's.
     await recordFactorActivity(tx, change.auditContext, account.id, null, { passkey: 'renamed' })
     return { passkey, ended: [] }
   })

@@ -77,7 +77,7 @@ export async function countPasskeyUse(tx: Transaction, id: string, signCount: nu
   return rowCount === 1
 }
 
-/** Null for another account's. */
+/** Renames a passkey. Returns null for another account's. */
 export async function updatePasskey(tx: Transaction, userId: string, id: string, name: string): Promise<Passkey | null> {
   const { rows } = await tx.query<Passkey>(
     sql`update passkeys set name = ${name} where user_id = ${userId} and id = ${id} returning id, name, created_at, last_used_at`,

@@ -64,7 +64,7 @@ const Attestation = Type.Object(
   { title: 'PasskeyAttestation', examples: [EXAMPLE_ATTESTATION], ...strict },
 )
 
-/** As `@simplewebauthn/server` reads it; the browser's extras that it does not know are optional there too. */
+/** The assertion as `@simplewebauthn/server` reads it. Browser extras that it does not know are optional there too. */
 export function asAssertion({ clientExtensionResults = {}, ...given }: Type.Static<typeof Assertion>): AuthenticationResponseJSON {
   const { userHandle, ...response } = given.response
   const { id, rawId, type } = given

@@ -52,7 +52,10 @@ export async function lockAccount(db: Queryable, userId: string): Promise<Accoun
   return rows[0] ?? null
 }
 
-/** As `lockAccount`, for a change by the caller. Throws `invalid_token` for a session that has ended, which this process may not know yet. */
+/**
+ * Like `lockAccount`, for a change by the caller. Throws `invalid_token` for a session that has ended, which this
+ * process may not know yet.
+ */
 export async function lockCaller(tx: Transaction, { userId, sessionId }: AccountCaller, now: Date): Promise<Account> {
   const account = await lockAccount(tx, userId)
   if (account === null || !(await isSessionAlive(tx, sessionId, now))) throw invalidToken()

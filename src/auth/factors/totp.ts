@@ -3,7 +3,7 @@ import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 // The parameters that every authenticator app knows: SHA-1, six digits, thirty seconds (RFC 6238 §1.2, RFC 4226 §5.3).
 const DIGITS = 6
 const STEP_SECONDS = 30
-// As long as SHA-1's result (RFC 4226 §4).
+// The length of SHA-1's result (RFC 4226 §4).
 const SECRET_BYTES = 20
 /** Steps before and after the present one whose codes count: clocks differ, and people take time to type (RFC 6238 §5.2). */
 const WINDOW = 1

@@ -14,7 +14,7 @@ export function findUnavailable(error: unknown, depth = 0): ProviderUnavailable 
 export interface FetchBounds {
   /** From the request to the end of the body. */
   timeoutMs: number
-  /** Of the decoded body. */
+  /** Limit of the decoded body. */
   maxBytes: number
 }
 
@@ -59,7 +59,7 @@ async function readAtMost({ body }: Response, maxBytes: number): Promise<Buffer>
   return Buffer.concat(chunks)
 }
 
-/** Of `fetch`, whose own message is always "fetch failed". */
+/** The code of an error from `fetch`, whose own message is always "fetch failed". */
 function codeOf(error: unknown): string {
   const { cause, name } = error as { cause?: { code?: string }; name?: string }
   return cause?.code ?? name ?? 'unknown'

@@ -13,7 +13,7 @@ import { findLinkedAccount, insertSignIn, lockPerson } from './linked-sign-ins.t
 import type { Claims } from './provider.ts'
 
 const NOTICE_MS = 24 * 3_600_000
-/** As in a registration. */
+/** The names that a registration accepts. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,200}$/u
 
 /** Why a person with an account at the provider gets no session. The page shows it. */
@@ -59,7 +59,10 @@ async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> 
   return rows[0] ?? null
 }
 
-/** Without a password: `POST /auth/password-reset` sets one. Throws `email_taken` when somebody registers the address meanwhile. */
+/**
+ * The account has no password: `POST /auth/password-reset` sets one. Throws `email_taken` when somebody registers the
+ * address meanwhile.
+ */
 async function createAccount(tx: Transaction, { now }: AuthContext, claims: Claims, email: string, client: Client): Promise<Identified> {
   const id = randomUUIDv7()
   const name = claims.name !== null && NAME.test(claims.name) ? claims.name : null

@@ -69,7 +69,7 @@ export async function unlinkSignIn(context: AuthContext, issuer: string, caller:
     const { id, email: to, language } = await lockCaller(tx, caller, now())
     if (!(await deleteSignIn(tx, id, issuer))) throw notFound('linked sign-in')
     await assertCanSignIn(tx, id)
-    // Also what the provider has opened half.
+    // This also ends unfinished sign-ins with the provider.
     await deleteChallengesOf(tx, id)
     await sendAccountMail(tx, { kind: 'sign_in_unlinked', to, language, expiresAt: new Date(now().getTime() + NOTICE_MS) })
     return revokeSessionsOf(tx, id, caller.sessionId, now())

@@ -12,7 +12,7 @@ const SCOPE = 'openid email profile'
 /** What a provider says about the person who signed in; the ID token has been verified. */
 export interface Claims extends Person {
   email: string | null
-  /** Only the value `true`, and no text. */
+  /** True only for the value `true`, never for a text. */
   isEmailVerified: boolean
   name: string | null
 }
@@ -131,7 +131,7 @@ async function discover({ issuer, clientId, clientSecret }: OidcProviderSettings
   const configuration = new oidc.Configuration(metadata, clientId, undefined, authentication)
   configuration[oidc.customFetch] = customFetch
   for (const run of allow) run(configuration)
-  // Also of a token that came over TLS: a proxy in between may end that.
+  // Even a token that came over TLS is verified: a proxy in between may end that.
   oidc.enableNonRepudiationChecks(configuration)
   return configuration
 }

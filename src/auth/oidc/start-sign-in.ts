@@ -49,7 +49,7 @@ export function bindingsOf(token: string, purpose: Purpose): Bindings {
   return { state: derive(purpose === 'link' ? 'state of a link' : 'state'), nonce: derive('nonce'), codeVerifier: derive('code verifier') }
 }
 
-/** Null when the provider does not answer. */
+/** Returns null when the provider does not answer. */
 async function findAuthorizationUrl(provider: Provider, bindings: Bindings, { language, record }: Client): Promise<string | null> {
   try {
     return await provider.authorizationUrl(bindings, language)

@@ -53,7 +53,7 @@ interface RoleHolder {
   email: string
   role: AccountRole
   isProven: boolean
-  /** Also after a removal: an invitation that was never accepted, so nobody has been in the account. */
+  /** An invitation was never accepted, so nobody has been in the account. Stays true after a removal. */
   isInvited: boolean
   isBlocked: boolean
 }
@@ -107,7 +107,7 @@ export async function setRole(
     throw translateConstraint(error)
   }
   await tx.query(sql`delete from password_resets where user_id = ${id}`)
-  // Else the holder of a former mailbox, perhaps a stranger's, takes back the account with its new role.
+  // Otherwise the holder of a former mailbox, perhaps a stranger, could take over the account with its new role.
   await tx.query(sql`delete from email_changes where user_id = ${id}`)
   await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before: { role: before }, after: { role } })
   return rows.map((session) => session.id)

@@ -70,7 +70,7 @@ export class HashingThreads {
 
   #assign(worker: Worker, job: Job): void {
     this.#busy.set(worker, job)
-    // Only a hash in flight keeps the process alive.
+    // A thread keeps the process alive only while it hashes.
     worker.ref()
     worker.postMessage(job.parameters)
   }

@@ -38,7 +38,7 @@ export async function claimIssuer(db: Queryable, settings: IssuerSettings, logge
   return baseUrl
 }
 
-/** Null before the first start of the API. */
+/** Returns null before the first start of the API. */
 export async function findIssuer(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ issuer: string }>('select issuer from token_issuers')
   return rows[0]?.issuer ?? null

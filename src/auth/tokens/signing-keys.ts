@@ -113,7 +113,7 @@ export async function generateSigningKeys(): Promise<SigningKeys> {
 interface KeyRow {
   id: string
   public_key: JWK
-  /** Null when it was erased. */
+  /** Is null when it was erased. */
   sealed_private_key: Buffer | null
   is_published_only: boolean
   is_retired: boolean
