@@ -7,7 +7,7 @@ import { changeStockLevel, findAdjustment, lockStockLevel, type StockAdjustment 
 
 /** A change of stock outside orders, such as a delivery or breakage. */
 export interface Adjustment {
-  /** Not 0. */
+  /** Units to add, or to remove when negative. Never 0. */
   delta: number
   /** Identifies the movement, such as a delivery note. Booked once for each product. */
   reference: string

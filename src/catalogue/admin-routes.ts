@@ -25,7 +25,10 @@ const IfMatchHeader = Type.Object({
 /** Less than the server's limit for a request, so that the answer can say how far the import came. */
 const IMPORT_TIMEOUT_MS = 25_000
 const IMPORT_TYPES = ['application/x-ndjson', 'text/csv']
-/** As a line of an import. Enough for all translations and the description in their full length, each character escaped, and 20 images. */
+/**
+ * The limit of an import line. Enough for all translations and the description in full length, each character escaped,
+ * and 20 images.
+ */
 const PRODUCT_LIMIT_BYTES = 1_048_576
 
 /** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
@@ -150,7 +153,10 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   })
 }
 
-/** Of a media type that Fastify has accepted: names are case-insensitive (RFC 9110, 8.3.1). JSON is UTF-8; CSV has the encoding of its charset. */
+/**
+ * Reads a media type that Fastify has accepted. Names are case-insensitive (RFC 9110, 8.3.1). JSON is UTF-8; CSV has
+ * the encoding of its charset.
+ */
 function readFormat(contentType = ''): { format: ImportFormat; encoding: string | undefined } {
   const [type = '', ...parameters] = contentType
     .toLowerCase()

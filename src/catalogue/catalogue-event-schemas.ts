@@ -90,7 +90,7 @@ function productSchema(type: CatalogueEventType): TObject {
       ...shown,
       categories: EventCategoriesSchema,
       attributes: attributes as TSchema,
-      // Events of before have none.
+      // Events of earlier releases have none.
       translations: Type.Optional(translations),
       prices: Type.Optional(prices),
       archived_at: archived[type] ?? nullable(time, 'Null while it is sold.'),

@@ -65,7 +65,7 @@ export interface ProductSnapshot {
   /** In other currencies than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
   created_at: string
-  /** Null while it is sold. */
+  /** Is null while it is sold. */
   archived_at: string | null
 }
 
@@ -77,9 +77,9 @@ export interface ProductData {
 export interface PriceData {
   product_id: string
   sku: string
-  /** Null: it is not sold in the currency any more. */
+  /** Is null when the product is no longer sold in the currency. */
   price: Money | null
-  /** Null: it was not sold in the currency before. */
+  /** Is null when it was not sold in the currency before. */
   previous_price: Money | null
   compare_at_price: Money | null
   previous_compare_at_price: Money | null
@@ -88,9 +88,9 @@ export interface PriceData {
 export interface StockData {
   product_id: string
   sku: string
-  /** Null: not tracked. */
+  /** Is null when stock is not tracked. */
   available: number | null
-  /** Null: not tracked or unknown. */
+  /** Is null when it was not tracked or is unknown. */
   previous_available: number | null
 }
 
@@ -117,7 +117,7 @@ export interface CatalogueEvent {
   data: CatalogueEventData
 }
 
-/** Of the advisory lock that a removal of old events has, and that those share who publish events from their table. */
+/** Name of the advisory lock that a removal of old events holds alone, and publishers of stored events share. */
 export const OLD_EVENTS_LOCK = 'storefront old product events'
 
 /** The id of the event of a row. Pure. */

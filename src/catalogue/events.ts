@@ -15,7 +15,10 @@ export function productTag(id: string): string {
 }
 
 const MAX_CHANGES = 500
-/** Of products: with the lists they are the tags of one call to any cache (see `purger.ts`). An import of more drops everything by one tag. */
+/**
+ * Most product tags of one purge: with the tag of lists they fit into one call to any cache (see `purger.ts`). More
+ * products purge everything by one tag.
+ */
 const MAX_NAMED = 99
 
 /** Removes changes from the outbox and returns the tags to purge. Of several processes that call it, each change goes to one. */
@@ -32,7 +35,7 @@ export async function takeChangedTags(tx: Transaction): Promise<string[]> {
      returning product_ids`,
   )
   if (rows.length === 0) return []
-  // Null: too many products to be named.
+  // A null stands for too many products to be named.
   const ids = new Set(rows.flatMap(({ product_ids }) => product_ids ?? [null]))
   const named = [...ids].filter((id) => id !== null)
   return named.length < ids.size || named.length > MAX_NAMED ? [CATALOGUE_TAG] : [LISTS_TAG, ...named.sort().map(productTag)]

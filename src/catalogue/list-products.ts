@@ -45,7 +45,7 @@ interface Start {
   isBackward: boolean
   isSimilar: boolean
   from: Position | null
-  /** Of a list by relevance: the part that contains `from`, and the edges of the ranked part. */
+  /** In a relevance list, the part that contains `from` and the edges of the ranked part. */
   segment?: 'ranked' | 'rest'
   window?: RankedWindow
 }
@@ -65,7 +65,7 @@ export async function listProducts(db: Queryable, wanted: Listing): Promise<{ pa
   const hasMore = entries.length > listing.limit
   const shown = isBackward ? entries.slice(0, listing.limit).reverse() : entries.slice(0, listing.limit)
   const last = shown.at(-1)
-  // The page that a backward link comes from may be gone by now.
+  // The page that a backward link comes from may no longer exist.
   const hasNext = isBackward ? last !== undefined && (await isFollowed(db, listing, last, textQuery)) : hasMore
   const hasPrevious = isBackward ? hasMore : reached.from !== null
   const products = shown.map(({ row }) => toProduct(row))

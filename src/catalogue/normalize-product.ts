@@ -71,7 +71,10 @@ function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice
   return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
 }
 
-/** As browsers write it: without quotes and angle brackets, which a page that is built by hand would take for markup. */
+/**
+ * The URL as browsers write it, without quotes and angle brackets, which a page that is built by hand would take for
+ * markup.
+ */
 function normalizeUrl<T>(url: T): T {
   return typeof url === 'string' && /^https?:\/\/[^\s\p{Cc}]+$/iu.test(url) && URL.canParse(url) ? (new URL(url).href as T) : url
 }

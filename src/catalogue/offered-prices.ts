@@ -41,7 +41,9 @@ export function toStoredPrices(prices: readonly OfferedPrice[]): StoredPrices {
   return Object.fromEntries(entries)
 }
 
-/** Without one in the product's `own` currency, which the release before may have given its price since. */
+/**
+ * The stored prices without one in the `own` currency: the previous release may have moved the product's price to it.
+ */
 export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPrice[] {
   return Object.keys(stored)
     .filter((currency) => currency !== own)

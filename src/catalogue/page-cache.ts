@@ -66,7 +66,7 @@ export class PageCache<T extends { sizeBytes: number }> {
       if (generation === this.#generation) this.#store(key, loaded)
       return loaded.value
     } catch (error) {
-      // Those of others were refused.
+      // The turns of other callers were refused, so this one waits for its own.
       if (hasTurn || !isOverloaded(error)) throw error
       return this.get(key, version, loader)
     }

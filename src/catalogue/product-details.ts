@@ -88,7 +88,10 @@ async function findDetails(db: Queryable, condition: Sql): Promise<StoredProduct
   return rows[0] === undefined ? null : toDetails(rows[0])
 }
 
-/** Of the long texts of one read, as the table stores them: compressed. A hundred products could have 40 MB of translations. */
+/**
+ * Limit of the long texts of one read, in their stored, compressed size. A hundred products could have 40 MB of
+ * translations.
+ */
 const READ_BYTES = 1_000_000
 
 /**
@@ -122,7 +125,7 @@ export async function getProduct(db: Queryable, id: string): Promise<StoredProdu
   return present(await findDetails(db, sql`product.id = ${id}`))
 }
 
-/** As `getProduct`, and locks the product. */
+/** Like `getProduct`, and locks the product. */
 export async function getProductForUpdate(tx: Transaction, id: string): Promise<StoredProduct> {
   // A statement of its own: the next one sees what was committed while it waited, also of the other tables.
   await tx.query(sql`select from products where id = ${id} for update`)

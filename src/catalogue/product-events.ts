@@ -25,8 +25,8 @@ export async function recordProductsWithoutEvents(tx: Transaction, productIds: r
 }
 
 /**
- * Of a level that is set: `step`, the units between two events, and `level`, that of the last one, which stays; both null for none. For the
- * columns of inventory.
+ * The inventory columns for a level that is set. `step` is the units between two events, `level` that of the last
+ * event, which stays. Both are null when stock events are off or `available` is 0 or null.
  */
 export function stockEventColumns(available: Sql, previousLevel: Sql = sql`null`): { level: Sql; step: Sql } {
   const isUsed = sql`percent > 0 and ${available} > 0`

@@ -145,7 +145,7 @@ const description = withRule(
 )
 const Translated = withRule(
   Type.Record(
-    // As the names of options.
+    // The pattern is needed as in `options`.
     Type.String({ pattern: '^[^]*$' }),
     Type.Partial(
       Type.Object({
@@ -219,7 +219,7 @@ const properties = {
   prices: Type.Array(OfferedPriceInput, { maxItems: MAX_PRICES, description: 'In other currencies than that of `price`.' }),
 }
 const { sku, name, price, ...others } = properties
-/** Of a product as a whole. */
+/** The rule that a product names its category or categories. */
 export const NAMES_CATEGORY = { anyOf: [{ required: ['category'] }, { required: ['categories'] }] }
 
 export const NewProductBody = Type.Object(
@@ -237,12 +237,12 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
   minProperties: 1,
 })
 
-/** As requests and catalogue files have it. */
+/** A product in a request or a catalogue file. */
 export type NewProduct = Static<typeof NewProductBody>
 /**
- * A product as an operator or a catalogue file describes it, ready to be stored. `sku` is its identity across imports; without `stock` the
- * stock stays as it is, and that of a new product is not tracked; without `slug` the slug stays, and that of a new product follows its name; without
- * `translations` and `prices` those stay, and without `categories` those after the first one.
+ * A product as an operator or a catalogue file describes it, ready to be stored; `sku` is its identity across imports.
+ * Without `stock`, `slug`, `translations` or `prices` the stored ones stay, and without `categories` those after the
+ * first. The stock of a new product is then not tracked, and its slug follows its name.
  */
 export type ProductInput = Required<
   Omit<NewProduct, 'slug' | 'category' | 'categories' | 'stock' | 'images' | 'seo' | 'translations' | 'prices'>

@@ -106,7 +106,7 @@ export interface Filters {
   inStock: boolean | null
   ids: readonly string[] | null
   group: string | null
-  /** As in the query, sorted. */
+  /** The attributes of the query, sorted. */
   attributes: readonly string[] | null
 }
 

@@ -76,7 +76,7 @@ export interface ProductView {
 /** The columns of a ProductRow, of the alias `product`, with its own texts and price. */
 export const PRODUCT_COLUMNS = sql`${COMMON}, ${OWN_PRICE}`
 
-/** As PRODUCT_COLUMNS, of products that are sold in the currency. */
+/** Like PRODUCT_COLUMNS, in the view's languages and currency, for products that are sold in that currency. */
 export function productColumns({ languages, currency }: ProductView): Sql {
   const price = currency === null ? OWN_PRICE : priceColumns(currency)
   return languages.length === 0 ? sql`${COMMON}, ${price}` : sql`${COMMON}, ${price}, ${translatedTexts(languages)} as texts`
@@ -119,7 +119,7 @@ export function pricesOf(
   return { price: { amount, currency }, compare_at_price: before !== null && before > amount ? { amount: before, currency } : null }
 }
 
-/** Null also where the previous release shows no reduction any more. */
+/** Returns null also where the previous release has raised the price so that no reduction is left. */
 function lowestPriceOf(row: ProductRow): Product['lowest_price_30_days'] {
   const { lowest_prior_amount: amount, price_currency: currency } = row
   return amount === null || pricesOf(row).compare_at_price === null ? null : { amount, currency }

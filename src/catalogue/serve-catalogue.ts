@@ -77,7 +77,9 @@ export interface Texts {
   translations: readonly string[]
 }
 
-/** The catalogue got or lost a language while an answer was read: its texts were chosen by the languages of before. */
+/**
+ * The catalogue gained or lost a language while an answer was read: its texts were chosen by the previous languages.
+ */
 class LanguagesChanged extends Error {
   override readonly name = 'LanguagesChanged'
 }

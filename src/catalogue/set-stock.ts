@@ -7,7 +7,7 @@ import { changeStockLevel, lockStockLevel, type StockLevel } from './stock-adjus
 
 /** A count of the units, made of the state that `versions` and `expected` name. Both conditions must be met. */
 export interface StockCount {
-  /** Null ends the tracking. */
+  /** The new level; null ends the tracking. */
   stock: number | null
   versions: IfMatch
   /** The number that is available as far as the caller knows; undefined for any. */

@@ -16,7 +16,7 @@ export const SYSTEM: StockActor = { type: 'system', id: null }
 
 /** One product's stock at one version of it. */
 export interface StockLevel {
-  /** Null: not tracked. */
+  /** Is null when stock is not tracked. */
   available: number | null
   version: number
 }

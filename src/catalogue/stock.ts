@@ -65,7 +65,7 @@ export class StockLevels {
 
   /** The lines that ask for more than is available, or may. A product must have one line only. */
   shortagesOf(lines: readonly StockLine[], precision: StockPrecision): Shortage[] {
-    // Without an entry the product was deleted between reading and locking.
+    // A product without an entry was deleted between reading and locking.
     const availableOf = ({ product_id }: StockLine) => (this.#now.has(product_id) ? (this.#now.get(product_id) ?? null) : 0)
     const refused = linesToRefuse(lines, precision, (line, of) => {
       const available = availableOf(line)

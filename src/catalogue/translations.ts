@@ -23,7 +23,7 @@ export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_descri
 const MAX_LANGUAGES = 30
 /** What translations must be, for the author of a file. */
 export const TRANSLATIONS_RULE = `an object with at most ${MAX_LANGUAGES} languages (BCP 47), each an object with some of ${TRANSLATED_TEXTS.join(', ')}`
-/** Of all translations of a product together, so that the index of the search has all their words. */
+/** Limit of all translations of a product together, so that the search index has all their words. */
 const MAX_CHARACTERS = 100_000
 
 /** What is wrong with the languages and the size of translations, whose texts are checked one by one. Null for nothing. */

@@ -302,8 +302,8 @@ async function findFar(db: Queryable, walk: Walk): Promise<string[]> {
 }
 
 /**
- * As `walkProducts`, by the prices in a currency. Two walks, each of an index: of the products with their own price in it, and of the others.
- * Their first rows together are the first rows of both.
+ * Like `walkProducts`, by the prices in a currency. It joins two index walks: products with their own price in it, and
+ * the others. The first rows of both together are their first rows.
  */
 async function walkPricesIn<Row extends PlacedRow>(db: Queryable, walk: Walk, currency: string, columns: Sql): Promise<Row[]> {
   const { filters, textQuery, sort, isBackward, count } = walk

@@ -31,7 +31,7 @@ export const CategoryPatchBody = Type.Partial(Type.Object(properties), {
 export type NewCategory = Static<typeof NewCategoryBody>
 export type CategoryPatch = Static<typeof CategoryPatchBody>
 
-/** Without blanks around the name. */
+/** Trims the name. */
 export function normalizeCategory<T extends CategoryPatch>(input: T): T {
   return input.name === undefined ? input : { ...input, name: trim(input.name) }
 }

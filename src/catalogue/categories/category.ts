@@ -5,7 +5,10 @@ import { notFound } from '../../errors.ts'
 import { entityTag } from '../../http/cacheable.ts'
 import { EXAMPLE_CATEGORY } from '../examples.ts'
 
-/** A store may have more: texts of products without events it had a tree, and those that the release before writes. */
+/**
+ * A store may have more: those made from product texts before categories were a tree, and those that the previous
+ * release writes.
+ */
 export const MAX_CATEGORIES = 10_000
 
 const Id = Type.String({ format: 'uuid' })
@@ -93,7 +96,7 @@ export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }
 
-/** As `lockTree`, beside others who share it. Who waits for the lock comes before those who ask later to share it. */
+/** Shares the lock of `lockTree` with other callers. A waiting `lockTree` goes before later calls of this. */
 export async function shareTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock_shared(${TREE})`)
 }
@@ -106,7 +109,7 @@ export const ProductCategoriesSchema = Type.Array(
 )
 export type ProductCategories = Static<typeof ProductCategoriesSchema>
 
-/** Those of a product in its events, which a move of a category does not change. */
+/** A product's categories in its events. Moving a category does not change them. */
 export const EventCategoriesSchema = Type.Array(Step, { description: 'The first one is `category`; none when it is archived.' })
 
 /** The categories of the row of the alias `product`, as ProductCategories. */

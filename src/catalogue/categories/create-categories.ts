@@ -172,7 +172,7 @@ async function createLevel(tx: Transaction, parents: readonly (string | null)[],
     )
     if (attempt === 1 && rowCount === names.length) break
   }
-  // Also one of a root that the release before has created meanwhile, which does not lock the tree.
+  // This also finds a root that the previous release, which does not lock the tree, has created meanwhile.
   const { rows } = await tx.query<{ id: string }>(
     sql`select category.id
      from unnest(${parents}::uuid[], ${names}::text[]) with ordinality as wanted (parent_id, name, place)

@@ -12,7 +12,7 @@ export interface ResolvedCategories {
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** As `resolveCategories`, of one product. Throws `invalid_body`. */
+/** Like `resolveCategories`, for one product. Throws `invalid_body`. */
 export async function resolveProductCategories(tx: Transaction, product: Named): Promise<ResolvedCategories> {
   const [resolved = { fault: '', at: '' }] = await resolveCategories(tx, [product])
   return assertResolved(resolved)

@@ -93,7 +93,7 @@ const graphemes = new Intl.Segmenter()
 /** The beginning of `text` in at most `bound` UTF-16 units, without a part of a character as readers see it. */
 export function cut(text: string, bound: number): string {
   if (text.length <= bound) return text
-  // Of the character that the bound is in.
+  // The start of the character that contains the bound.
   const end = graphemes.segment(text.slice(0, bound + 1)).containing(bound)?.index ?? 0
   // A single character with many marks has no end within the bound.
   return end > 0 ? text.slice(0, end) : text.slice(0, bound).replace(/[\ud800-\udbff]$/, '')
@@ -109,7 +109,7 @@ function amountOf(money: Money): string {
   return `${formatMajorUnits(money)} ${money.currency}`
 }
 
-/** As browsers send it: letters of other scripts percent-encoded. */
+/** The address as browsers send it, with letters of other scripts percent-encoded. */
 function asAddress(url: string): string {
   return URL.canParse(url) ? new URL(url).href : url
 }

@@ -28,7 +28,10 @@ interface ExportedRow
 /** What an export has besides what each has. */
 export interface ExportContent {
   withStock: boolean
-  /** Those of any product: files of shops without translations, or prices in other currencies, do not name them, and importing one changes none. */
+  /**
+   * The languages and currencies of all products. Without translations or further prices the file does not name them,
+   * and importing it changes none.
+   */
   languages: readonly string[]
   currencies: readonly string[]
   /** Puts an apostrophe in front of what a spreadsheet would run as a formula. */

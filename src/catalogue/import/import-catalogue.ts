@@ -40,8 +40,8 @@ const BATCH_SIZE = 1_000
 /** While orders come in: the change stream reads a transaction at once, and the events of orders behind it wait for that. */
 const BUSY_BATCH_SIZE = 100
 /**
- * Of the products of a transaction as JSON: a thousand of 500 bytes. Long texts take a second or two a megabyte, most of it for their words, and
- * keep the stock of their products locked.
+ * Limit of a transaction's products as JSON: a thousand of 500 bytes. A megabyte of long texts takes a second or two,
+ * mostly for their words, and keeps the stock of its products locked.
  */
 const MAX_BATCH_BYTES = 500_000
 /** A store whose last order is older is not busy. */
@@ -72,7 +72,9 @@ export async function importCatalogue(
   return counts
 }
 
-/** As `importBatches`; while orders come in, batches are small, and it pauses after each for as long as that took. */
+/**
+ * Like `importBatches`, but while orders come in, batches are small and it pauses after each for as long as that took.
+ */
 export async function* importBesideOrders(
   pool: Pool,
   lines: AsyncIterable<ImportLine>,

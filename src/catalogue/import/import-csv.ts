@@ -37,7 +37,7 @@ const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 /** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
 
-/** Of a header: translated texts in a hundred languages and prices in every currency are fewer. */
+/** Most columns of a header: translated texts in a hundred languages and prices in every currency are fewer. */
 const MAX_COLUMNS = 1_000
 
 type Column = (typeof COLUMNS)[number]
@@ -62,7 +62,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
     if (header === undefined) {
       const read = readHeader(record)
       if ('error' in read) {
-        // Without a header the records have no meaning.
+        // Records have no meaning without a header.
         yield read
         return
       }
@@ -184,7 +184,7 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
   return { ...product, columns: trimmed('currency') === '' ? header.columnsWithoutCurrency : header.columns }
 }
 
-/** Without a column of a translated text the translations stay. */
+/** Reads the translations, which stay when no column has a translated text. */
 function readTranslations({ translated }: Header, fields: readonly string[]): { translations?: Translations } {
   const translations: Translations = {}
   for (const { place, name, language } of translated) {
@@ -193,7 +193,7 @@ function readTranslations({ translated }: Header, fields: readonly string[]): { 
   return translated.length === 0 ? {} : { translations }
 }
 
-/** Without a column of a price in a currency these prices stay. */
+/** Reads the prices by currency, which stay when no column has one. */
 function readPrices({ priced }: Header, fields: readonly string[], delimiter: string): { prices?: OfferedPrice[] } {
   const amounts = new Map<string, Map<string, number>>()
   for (const { place, column, kind, currency } of priced) {

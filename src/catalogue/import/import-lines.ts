@@ -14,7 +14,7 @@ export interface ImportOptions {
   fileName?: string | undefined
   /** ISO 4217. For CSV records without a currency. */
   currency: string
-  /** Of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
+  /** Encoding of a file without a byte order mark, as TextDecoder names it; UTF-8 by default. */
   encoding?: string | undefined
 }
 

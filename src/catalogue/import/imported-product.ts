@@ -26,7 +26,7 @@ export type ImportedProduct = ProductInput & {
   reference?: string
   /** The price as another shop has written it, in major units; only compared with `price`. */
   source_price?: string
-  /** Of a file with a header: a product that is there keeps what these do not name. */
+  /** The columns of a file with a header. An existing product keeps what they do not name. */
   columns?: ReadonlySet<string>
 }
 

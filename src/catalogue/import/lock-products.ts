@@ -26,8 +26,8 @@ export async function lockStockOf(tx: Transaction, products: readonly { sku: str
 }
 
 /**
- * Locks the products of locked stock. The statements after it see what was committed while it waited, so what a line does not name stays as an
- * operator has just saved it. Throws SkuTakenConcurrently when a product has another sku by now.
+ * Locks the products of locked stock. Later statements see what was committed during the wait, so what a line does not
+ * name stays as an operator has just saved it. Throws SkuTakenConcurrently when a product's sku has changed.
  */
 export async function lockProducts(tx: Transaction, stock: ReadonlyMap<string, LockedStock>): Promise<void> {
   if (stock.size === 0) return

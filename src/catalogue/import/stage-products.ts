@@ -13,7 +13,7 @@ export interface StagedProduct
   id: string
   slug: string | null
   category: string
-  /** Null: only the first one is known, by its name. */
+  /** Is null when the file names only the first one, by its name. */
   categoryIds: readonly string[] | null
   /** Version of the locked stock; 0 for a new product. */
   stockVersion: number

@@ -16,7 +16,7 @@ export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySecon
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
 const POLL_MS = 1_000
-/** Without a cache the outbox is only cleared. */
+/** How often the outbox is cleared when there is no cache. */
 const CLEAR_MS = 30_000
 /** Changes within this pause are purged together. */
 const PAUSE_MS = 100
@@ -38,7 +38,7 @@ export interface CataloguePurgeOptions {
   connect: Connect
   /** Must have been started. */
   jobs: JobQueue
-  /** Without any, changes are only removed from the outbox. */
+  /** When there are none, changes are only removed from the outbox. */
   purgers: readonly Purger[]
   logger: Logger
 }

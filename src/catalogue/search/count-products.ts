@@ -39,7 +39,7 @@ export async function countProducts(
   return { value: Math.max(entries, Math.round((estimate * entries) / matches)), exact: false }
 }
 
-/** Of one category without other filters: its index alone is read, in one statement. */
+/** Counts one category without other filters, which reads only its index. */
 async function countMembers(db: Queryable, categoryId: string): Promise<{ value: number; exact: boolean }> {
   const { rows } = await db.query<{ members: number }>(
     sql`select count(*) as members

@@ -45,12 +45,12 @@ const MAX_BRANDS = 100
 const PRODUCT = sql`product`
 /** The most matches that are counted. */
 const COUNTED = 10_000
-/** Of more matches about this number is counted, in a sample of at most `MAX_SAMPLED` rows of the table. */
+/** When there are more matches, about this number is counted, in a sample of at most `MAX_SAMPLED` table rows. */
 const SAMPLED_MATCHES = 5_000
 const MAX_SAMPLED = 20_000
-/** A product has up to 50 attributes, each of which is a row: of more matches a sample with about as many attributes is read. */
+/** Each attribute of a product, up to 50, is a row. When matches have more, a sample with about this number is read. */
 const MAX_READ_ATTRIBUTES = 60_000
-/** Of fewer products in a sample a count says little: then the matches are few, and all of them are counted. */
+/** A sample of fewer products says little. Then the matches are few, and all of them are counted. */
 const MIN_SAMPLED = 200
 /** The most that finding all of these may cost, in the planner's unit: reading a table of about 200,000 products. */
 const MAX_COST_OF_FEW = 50_000
@@ -83,7 +83,7 @@ export async function countFacets(db: Queryable, wanted: Filters, { hasAttribute
 interface Matches {
   filters: LocatedFilters
   textQuery: TextQuery
-  /** Of the planner, or the number. */
+  /** The planner's estimate, or the exact number. */
   estimate: number
   cost: number
 }
@@ -107,7 +107,7 @@ async function countShare(db: Queryable, matches: Matches): Promise<SharedCounts
   return (isFew ? await countAll(db, many) : null) ?? { matches: many, share, counts }
 }
 
-/** Null for more matches than are counted exactly. */
+/** Returns null when there are more matches than are counted exactly. */
 async function countAll(db: Queryable, matches: Matches): Promise<SharedCounts | null> {
   const counts = await countMatches(db, matches, 1)
   return counts.total <= COUNTED ? { matches: { ...matches, estimate: counts.total }, share: 1, counts } : null
@@ -123,7 +123,7 @@ function sampleSource({ filters, textQuery }: Matches, share: number): MatchSour
 }
 
 interface MatchCounts {
-  /** Of what was counted: at most one more than is counted exactly. */
+  /** Products counted: at most `COUNTED` + 1 of all matches, at most `MAX_SAMPLED` of a sample. */
   total: number
   ranges: RangeCount[]
   brands: Facets['brands']

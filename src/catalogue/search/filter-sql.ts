@@ -15,7 +15,7 @@ export function filterConditions(table: keyof typeof TABLES, filters: LocatedFil
   return [sql`${TABLES[table]}.archived_at is null`, ...matchConditions(table, filters, textQuery, place)]
 }
 
-/** As `filterConditions`, for rows that are not archived; maybe none. */
+/** Like `filterConditions`, for rows that are not archived. May return none. */
 export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilters, textQuery: TextQuery, place?: Sql): Sql[] {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes } = filters
   const row = TABLES[table]
@@ -42,7 +42,7 @@ export function matchConditions(table: keyof typeof TABLES, filters: LocatedFilt
   return conditions
 }
 
-/** As `filterConditions`, for a sample of the table: it uses no index, and terms would be collected from each of its rows. */
+/** Like `filterConditions`, for a table sample, which uses no index and would collect terms from each of its rows. */
 export function sampleConditions(filters: LocatedFilters, textQuery: TextQuery): Sql[] {
   const conditions = filterConditions('product', { ...filters, attributes: null }, textQuery)
   if (filters.attributes === null) return conditions

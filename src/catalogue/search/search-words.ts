@@ -80,11 +80,17 @@ export function normalizeSearch({ required, excluded }: SearchWords): string {
   return words.replace(SIGN_IN_WORD, (sign) => SIGNS_IN_WORDS.get(sign) ?? sign)
 }
 
-/** Only the last words match as prefixes: PostgreSQL collects all matches of a prefix before it compares them. See decision 0160. */
+/**
+ * Words at the end that match as prefixes: PostgreSQL collects all matches of a prefix before it compares them. See
+ * decision 0160.
+ */
 const MAX_PREFIXES = 5
 /** Shorter words match only as a whole. */
 const MIN_PREFIX_LENGTH = 3
-/** Of the last word, which the shopper may still be typing. One letter matches only as a whole: too many words begin with it. */
+/**
+ * The last word may be this short, because the shopper may still be typing it. One letter matches only as a whole: too
+ * many words begin with it.
+ */
 const MIN_LAST_PREFIX_LENGTH = 2
 /** In these scripts two characters are a word: a prefix may be as short as that of the last word. */
 const SHORT_WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u
