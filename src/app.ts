@@ -115,7 +115,7 @@ export async function createApp(options: AppOptions): Promise<App> {
 }
 
 interface Pools {
-  /** Of the pipeline, housekeeping and the readiness check, which never wait behind requests. */
+  /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pipeline: Pool
   requests: Pool
   /** Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row. */

@@ -54,7 +54,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   throw new ConfigError(lines.length === 1 ? lines.join() : `the settings cannot be used:\n${lines.map((line) => `  ${line}`).join('\n')}`)
 }
 
-/** As `readConfig`, with the origin of each setting; throws nothing. */
+/** Like `readConfig`, with the origin of each setting. Throws nothing. */
 export function readEnvironment(env: NodeJS.ProcessEnv = process.env): Environment {
   const read = settingsOf(env)
   const config = Object.freeze(readAll(read, env))
@@ -84,16 +84,16 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** Whether BASE_URL is set; otherwise `baseUrl` is derived from the port. */
     isBaseUrlGiven: read.isSet('BASE_URL'),
     dataDir: read.setting('DATA_DIR', { mustBe: 'a folder', parse: toPath }, { value: resolve('./data'), documented: './data' }),
-    /** Null for the embedded PostgreSQL in `dataDir`. They may contain passwords: not for logs. */
+    /** Is null for the embedded PostgreSQL in `dataDir`. May contain passwords: not for logs. */
     databaseAddresses,
     databasePoolSize: read.integer('DATABASE_POOL_SIZE', 10, 2, 1_000),
     /** Whether one process among several may use the embedded store. */
     isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
-    /** Null when the notification topic is a table of the database. */
+    /** Is null when the notification topic is a database table. */
     nats: readNats(read),
     /** Encrypts signing keys, account mails and webhook secrets at rest. Null when the store's secret is in `dataDir`. */
     secret: readSecret(read),
-    /** Null when mails are written as files below `dataDir`. */
+    /** Is null when mails are written as files below `dataDir`. */
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:'], 'mails are files'),
     /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
@@ -106,7 +106,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     mailTemplates: optionalPath(read, 'MAIL_TEMPLATES', 'a folder', ''),
     /** BCP 47, for amounts in mails of its language. Null: they are written as usual in the mail's language. */
     mailLocale,
-    /** Of accounts that have chosen none. */
+    /** The language of accounts that have chosen none. */
     defaultLanguage,
     /** BCP 47, of products' own texts. */
     catalogueLanguage: readCatalogueLanguage(read, defaultLanguage),
@@ -114,7 +114,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     /** Whether webhooks may go to addresses off the public internet, and over plain http. */
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
-    /** Null when the lake is files below `dataDir`. */
+    /** Is null when the lake is files below `dataDir`. */
     lakeBucket: readLakeBucket(read),
     /** What AWS's SDK reads itself. They may be secrets: not for logs. */
     objectStoreEnvironment: readObjectStoreEnvironment(read, env),

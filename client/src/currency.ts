@@ -83,7 +83,7 @@ export function amountFormatter(currency: string, locale: string | undefined): (
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
   })
-  // As text: a large amount divided by 100 is no longer exact.
+  // The amount is formatted from text: a large one divided by 100 is no longer exact.
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 

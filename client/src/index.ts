@@ -56,7 +56,7 @@ export type Storefront = ReturnType<typeof createStorefront>
  * answer that is not the store's, and what `fetch` throws when there is no answer.
  */
 export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ...options }: StorefrontOptions) {
-  // As `Request` writes it: a request is recognised by its address.
+  // The address as `Request` writes it: a request is recognised by its address.
   const baseUrl = new Request(address).url.replace(/\/+$/, '')
   const { fetch = (request: Request) => globalThis.fetch(request), maxAttempts = 4, maxDelayMs = 30_000 } = options
   const send = createSend({ baseUrl, tokens, fetch, maxAttempts, maxDelayMs, random: Math.random })
@@ -166,7 +166,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/products/{id}', { ...call, params: { path: { id }, query: present({ lang, currency }) } }))
     },
 
-    /** Also by a former slug: `slug` of the answer is the one of now. */
+    /** Finds a product by its current or a former slug; `slug` in the answer is the current one. */
     async productBySlug(slug: string, { lang, currency, ...call }: CallOptions & ShownIn = {}): Promise<ProductDetails> {
       return dataOf(await api.GET('/products/by-slug/{slug}', { ...call, params: { path: { slug }, query: present({ lang, currency }) } }))
     },
@@ -227,7 +227,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
   }
 }
 
-/** Without the members that are undefined. */
+/** Drops the members that are undefined. */
 function present<Members extends Record<string, unknown>>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as never
 }

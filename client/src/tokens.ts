@@ -6,9 +6,9 @@ export interface Tokens {
 
 /** Where the tokens of a session are between calls. Both methods may be asynchronous. */
 export interface TokenStore {
-  /** Null when nobody is logged in. */
+  /** Returns null when nobody is logged in. */
   load(): Tokens | null | Promise<Tokens | null>
-  /** Null ends the session. */
+  /** Stores the tokens; null ends the session. */
   save(tokens: Tokens | null): void | Promise<void>
 }
 

@@ -19,7 +19,7 @@ export const SUBJECT_TYPES = ['product', 'category', 'order', 'account', 'api_ke
 /** What was changed. `before` and `after` have what differs: no secrets, and no personal data. */
 export interface ActivityChange {
   subjectType: (typeof SUBJECT_TYPES)[number]
-  /** Null when there are many: then `after` counts them. */
+  /** The subject's id; null when there are many: then `after` counts them. */
   subjectId: string | null
   before: object | null
   after: object | null

@@ -188,7 +188,7 @@ interface ApiOptions {
   auth: Auth
   catalogue: CatalogueContext
   jobs: JobQueue
-  /** Null when this process cannot use them. */
+  /** Is null when this process cannot use them. */
   mailTemplates: MailTemplates | null
   consoleParts: ConsoleParts
   logger: Logger
@@ -197,7 +197,7 @@ interface ApiOptions {
   /** Called with the greatest order number of each batch that was committed. */
   onNumbered?: (number: number) => void
   metrics?: Metrics
-  /** Null when traces are off. */
+  /** Is null when traces are off. */
   tracing?: Tracing | null
 }
 

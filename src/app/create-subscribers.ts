@@ -38,9 +38,9 @@ export const SUBSCRIBER_QUEUES: readonly QueueDefinition[] = Object.values(QUEUE
 /** The subscribers of this process, for metrics and readiness. */
 export interface RunningSubscribers {
   subscriptions: Map<SubscriberName, Subscription>
-  /** Null where this process sends no mail by SMTP. */
+  /** Is null where this process sends no mail by SMTP. */
   mailServer: { readonly awayReason: string | null } | null
-  /** Null where this process writes no lake. */
+  /** Is null where this process writes no lake. */
   lake: { findFailure(): Promise<string | null> } | null
 }
 
@@ -55,7 +55,7 @@ export async function createSubscribers(parts: StoreParts): Promise<{ services: 
   return { services, running }
 }
 
-/** Only a subscriber that stores its own position knows it. */
+/** The position of a subscriber that stores it itself. */
 interface OwnPosition {
   lastSequence: () => Promise<number>
   readPosition: (subscription: Subscription) => Promise<SubscriberLag | null>

@@ -13,7 +13,7 @@ interface TopicOptions {
   /** Address of the same database. */
   url: string
   logger: Logger
-  /** Of the subscribers of all partitions. */
+  /** Lock sessions that the subscribers of all partitions share. */
   sessions?: LockSessions
   /** For a process that only looks at the topic: it creates nothing at a broker. */
   isReadOnly?: boolean

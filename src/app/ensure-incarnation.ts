@@ -35,7 +35,7 @@ interface Options {
   logger: Logger
   /** Why the database is known to be restored, also without evidence from topic and lake. */
   reason?: string
-  /** As of `IncarnationOptions`. */
+  /** See `IncarnationOptions`. */
   isThorough?: boolean
   mayLackLake?: boolean
   onLakeAway?: (error: unknown) => void
@@ -48,7 +48,8 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
   try {
-    // Also when nothing is known to be lost: customers may have seen orders that neither topic nor lake has.
+    // A restore has a reason even when no loss is known: customers may have seen orders that neither topic nor lake
+    // has.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
     await releaseRestoredJobs(options.pool)
   } catch (error) {
@@ -82,8 +83,8 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
 }
 
 /**
- * As `ensureIncarnationOf`, at the start of a process, which must not wait for a broker or a bucket: the change stream compares again.
- * Throws RestoreUnfinished, because new orders could get the numbers of lost ones.
+ * Like `ensureIncarnationOf`, at the start of a process, which must not wait for a broker or a bucket: the change
+ * stream compares again. Throws RestoreUnfinished, because new orders could get the numbers of lost ones.
  */
 export async function ensureIncarnationAtStart(config: Config, options: Options): Promise<void> {
   const onLakeAway = (error: unknown) =>

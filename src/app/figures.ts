@@ -9,7 +9,7 @@ import type { Service } from './service.ts'
 /** After the start, which it must not slow down. Later runs are at the beginning of each minute. */
 const FIRST_MS = 5_000
 const MINUTE_MS = 60_000
-/** Of two processes the first computes the minute. */
+/** A process skips a run when another one has begun a run within this time. */
 const NOT_WITHIN_SECONDS = 10
 
 /** Computes the figures of orders once a minute. Nothing waits for it: while the database is unavailable, it pauses. */

@@ -79,7 +79,7 @@ async function copyStore({
       return copied
     })
   } finally {
-    // Not earlier: until the commit nobody may write what the target would lack.
+    // The source stays locked until the commit: nobody may write what the target would lack.
     await source.db.query('rollback').catch(() => {})
     await pool.end()
   }

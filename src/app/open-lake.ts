@@ -16,7 +16,10 @@ export function openLake(config: Config): Promise<LakeStore> {
 
 const PROBE_MS = 5_000
 
-/** As `openLake`, for the process that writes it. Throws UnsuitableBucket; a bucket that does not answer in time is checked before the first file. */
+/**
+ * Like `openLake`, for the process that writes it. Throws UnsuitableBucket. A bucket that does not answer in time is
+ * checked before the first file.
+ */
 export async function openSuitableLake(config: Config, logger: Logger): Promise<LakeStore> {
   const lake = await openLake(config)
   try {
@@ -50,7 +53,7 @@ function lakePlace({ lakeBucket: bucket, dataDir }: Config): LakePlace {
   return { bucket, directory: dataFolder(dataDir).lake, dataDir }
 }
 
-/** As `openLake`, for reading: throws OperatorError where nothing was written and no embedded store exists. */
+/** Like `openLake`, for reading. Throws OperatorError where nothing was written and no embedded store exists. */
 export async function openExistingLake(config: Config): Promise<LakeStore> {
   const { lakeBucket, databaseAddresses, dataDir } = config
   const folder = dataFolder(dataDir)

@@ -20,9 +20,9 @@ export interface PartsOptions {
   logger: Logger
   now: () => Date
   addresses: DatabaseAddresses
-  /** Of the pipeline, housekeeping and the readiness check, which never wait behind requests. */
+  /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pool: Pool
-  /** Of requests. */
+  /** Serves requests. */
   requestPool: Pool
 }
 
@@ -56,10 +56,10 @@ export async function createParts({ config, logger, now, addresses, pool, reques
   const services: Service[] = [deliveryLog, copies, ...(hasApi || hasJobs ? [jobs] : []), ...topics]
   return {
     ...{ config, logger, now, addresses, pool, metrics, tracing, secret, copies, jobs, deliveryLog, topic, catalogueTopic, services },
-    /** Null where no role stops with it: the API continues with its keys. */
+    /** Is null where no role stops with it: the API continues with its keys. */
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),
-    /** Null in a process that sends no mail and cannot use them. */
+    /** Is null in a process that sends no mail and cannot use them. */
     mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
   }
 }

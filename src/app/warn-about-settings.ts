@@ -38,13 +38,16 @@ export function findUnsuitableSettings(config: Config, descriptors = readDescrip
 const FILES = 250
 const GRPC_PORT = '4317'
 
-/** Of this process: Node.js raises the soft limit to the hard one when it starts. Infinite where it cannot be read. */
+/**
+ * This process's limit of open files: Node.js raises the soft limit to the hard one when it starts. Infinite where it
+ * cannot be read.
+ */
 function readDescriptorLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
     return Number(soft ?? Number.POSITIVE_INFINITY)
   } catch (error) {
-    // Only Linux has the file.
+    // The file exists on Linux only.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return Number.POSITIVE_INFINITY
     throw error
   }

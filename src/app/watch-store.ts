@@ -21,7 +21,7 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
   metrics.watchDisk(() => readDisk(config.dataDir))
 }
 
-/** Null while the folder does not exist: with DATABASE_URL nothing may be written to it. */
+/** The disk of a folder. Null while the folder does not exist: with DATABASE_URL nothing may be written to it. */
 export async function readDisk(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
   try {
     const { bsize, bavail, blocks } = await statfs(folder)

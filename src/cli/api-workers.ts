@@ -62,7 +62,7 @@ async function runWorker(config: Config, signal: AbortSignal): Promise<string> {
     serialization: 'advanced',
   })
   const ended = once(child, 'exit')
-  // Without a free descriptor there is no channel, and the error follows.
+  // A lack of descriptors leaves no channel, and the error follows.
   if (!child.connected) return describeEnd(await ended)
   const watch = killWhenSilent(child)
   let patience: NodeJS.Timeout | undefined
@@ -72,7 +72,8 @@ async function runWorker(config: Config, signal: AbortSignal): Promise<string> {
     patience = setTimeout(() => child.kill('SIGKILL'), STOP_MS + 1_000 * config.drainDelaySeconds)
   }
   try {
-    // Not in the environment, which other processes of the same user can read. An error is that of a process that has ended.
+    // Other processes of the same user can read the environment, so the settings go through the channel. An error here
+    // means that the process has ended.
     child.send(config, () => {})
     signal.addEventListener('abort', end)
     const how = describeEnd(await ended)

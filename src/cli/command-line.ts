@@ -19,7 +19,7 @@ const SEE_HELP = 'storefront help lists the commands'
 
 /** Reads the command line by the table of commands. Throws UsageError for what the table does not allow. */
 export function readCommandLine(argv: readonly string[], version: string): Request {
-  // Not strict: an unknown option must name the command that does not take it.
+  // Parsing is not strict: an unknown option must name the command that does not take it.
   const { positionals, tokens } = parseArgs({
     // SQL that begins with a comment is no option.
     args: argv.map((text) => (/^--(\s|[^\n]*\n)/.test(text) ? ` ${text}` : text)),

@@ -22,7 +22,7 @@ function lengthOf(text: string): number {
   return [...text].length
 }
 
-/** Without characters that move a cursor, end a line or change the direction of a text. */
+/** Escapes characters that move a cursor, end a line or change the text direction. */
 export function escapeControls(text: string): string {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, (character) => {
     const short = JSON.stringify(character).slice(1, -1)

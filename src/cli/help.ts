@@ -41,7 +41,7 @@ export function documentRow(command: Command): string {
   return `| \`./${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
 }
 
-/** Without the backticks, which are for docs/commands.md. */
+/** Drops the backticks, which are for docs/commands.md. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }

@@ -25,7 +25,7 @@ import { reportRestoredKeys } from './key-commands.ts'
 import { withProgress } from './progress.ts'
 import { type AuditRecord, summarizeReport, withRecord } from './record-audit.ts'
 
-// Not 2, the status of a wrong command line.
+// The status differs from 2, that of a wrong command line.
 const EXIT_UNDECIDED = 3
 const MAX_LINES = 100
 
@@ -66,7 +66,7 @@ interface ReplayArguments {
   isRestored?: boolean | undefined
   /** The id under which the console has recorded it. */
   runId?: string | undefined
-  /** As it is recorded, when it is a step of another command. */
+  /** The recorded command, when this is a step of another one. */
   command?: string
 }
 
@@ -201,7 +201,7 @@ async function reconcileAfterRestore(
     terminal.out(`product ${id} has lost changes that were made after the backup, and is published as it is now`)
 }
 
-/** As `withTopic`, with the partition of the catalogue. */
+/** Like `withTopic`, with the catalogue partition as well. */
 function withTopics(
   context: Contexts['database'],
   work: (topic: Topic, catalogueTopic: Topic<CatalogueEvent>) => Promise<number>,

@@ -18,7 +18,7 @@ const MAX_OUTPUT = 30_000
 
 export interface Audit {
   kind: AuditKind
-  /** As it was typed. */
+  /** The command as it was typed. */
   command: string
   /** The id under which it is recorded already: the console starts it. */
   id: string | undefined
@@ -130,7 +130,7 @@ class Recording implements AuditRecord {
     this.#isWriting = false
   }
 
-  /** Null when the database does not record it, in time or at all. */
+  /** Returns null when the database does not record it, in time or at all. */
   async #try<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       const answer = await withinMs(PATIENCE_MS, work(), LATE)

@@ -47,7 +47,7 @@ function parseEndpoint(text: string) {
 
 /** The variables that AWS's SDK finds region and credentials with, and authorities of TLS. */
 export function readObjectStoreEnvironment({ optional, isSet }: Settings, env: NodeJS.ProcessEnv): Record<string, string> {
-  // Of the SDK only what is set is known.
+  // The store has no list of the SDK's variables: it knows only those that are set.
   const names = Object.keys(env).filter((name) => name.startsWith('AWS_') && name !== 'AWS_REGION')
   if (isSet('LAKE_URL')) for (const name of names) optional(name, "as AWS's SDK documents it", '', 'secret')
   return Object.fromEntries(

@@ -6,7 +6,7 @@ export function maskUrl(text: string): string {
   if (!/[:@]/.test(text)) return text
   if (!URL.canParse(text)) return MASK
   const url = new URL(text)
-  // Of an address that is not written as one, a login may be in the path.
+  // When an address is not written as one, its path may contain a login.
   if (url.pathname.includes('@') || !/^[a-z0-9+.-]+:\/\//i.test(text)) return `${url.protocol}${MASK}`
   if (url.password !== '') url.password = MASK
   if (url.username !== '' && !url.protocol.startsWith('postgres')) url.username = MASK

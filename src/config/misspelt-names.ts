@@ -1,4 +1,4 @@
-// Of AWS's SDK, which has many more than the store reads, and of OpenTelemetry's logs and metrics.
+// Names of AWS's SDK, which has many more than the store reads, and of OpenTelemetry's logs and metrics.
 const FOREIGN = /^(?:AWS_|OTEL_(?:BLRP|LOGS|METRICS|METRIC)_|OTEL_EXPORTER_OTLP_(?:LOGS|METRICS)_)/
 const LONG_NAME = 10
 

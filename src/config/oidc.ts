@@ -8,7 +8,7 @@ export interface OidcProviderSettings {
   name: string
   issuer: string
   clientId: string
-  /** Null for a public client, which has only PKCE. Not for logs. */
+  /** Is null for a public client, which has only PKCE. Not for logs. */
   clientSecret: string | null
 }
 

@@ -76,7 +76,7 @@ export async function onceAvailable(
   }
 }
 
-/** As many of a pooler's connections are taken away from the session before it counts as having one of its own. */
+/** How many of a pooler's connections are taken away before the session counts as having one of its own. */
 const ROUNDS = 5
 const ATTEMPTS = 3
 

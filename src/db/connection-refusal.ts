@@ -34,7 +34,7 @@ export function explainConnection(error: unknown, name: string): string | null {
   return isDatabaseOutage(error) ? `the database cannot be used: ${message || code}; check that it runs, and ${name}` : null
 }
 
-/** As `explainConnection`, only for a server that answers and refuses this address, so that waiting does not help. */
+/** Like `explainConnection`, only for a server that answers and refuses this address, so that waiting does not help. */
 export function explainRefusal(error: unknown, name: string): string | null {
   const { message = '', severity, role, database } = error as Partial<Record<string, string>>
   if (NO_PASSWORD.test(message)) return `the database cannot be used: ${name} has no password, and the server asks for one`

@@ -18,7 +18,7 @@ export interface CopyOptions {
 }
 
 interface Table {
-  /** As in `CopyOptions.kept`. */
+  /** The name as in `CopyOptions.kept`. */
   name: string
   schema: string
   table: string
@@ -83,7 +83,7 @@ function nameOf({ schema, table }: Pick<Table, 'schema' | 'table'>): Sql {
   return sql`${identifier(schema)}.${identifier(table)}`
 }
 
-/** Without the parts of a partitioned table, and without columns that are generated. */
+/** Leaves out the parts of partitioned tables, and generated columns. */
 async function listTables(db: Queryable, otherSchemas: readonly string[]): Promise<Table[]> {
   const { rows } = await db.query<Table>(sql`
     select
@@ -109,7 +109,7 @@ function assertSameTables(from: readonly Table[], to: readonly Table[]): void {
   throw new OperatorError(`the two databases have different schemas (${first}): run storefront migrate for each with the same version`)
 }
 
-/** Of these tables those that exist have no row. Throws TargetNotEmpty. */
+/** Asserts that each of these tables is missing or empty. Throws TargetNotEmpty. */
 export async function assertEmpty(db: Queryable, tables: readonly string[]): Promise<void> {
   for (const table of tables) {
     const { rows } = await db.query<{ exists: boolean }>(sql`select to_regclass(${table}) is not null as exists`)

@@ -12,8 +12,8 @@ export function copyRows(tx: Transaction, statement: string, rows: Iterable<read
 }
 
 /**
- * As `copyRows`, for a `copy … from stdin (format binary)` of columns of the types text and json. For long texts it saves the server a third
- * of its work: the text format costs three passes over each character.
+ * Like `copyRows`, for a `copy … from stdin (format binary)` of text and json columns. With long texts it saves the
+ * server a third of its work: the text format costs three passes over each character.
  */
 export function copyTexts(tx: Transaction, statement: string, rows: Iterable<readonly string[]>): Promise<void> {
   return copy(tx, statement, encodeTexts(rows))

@@ -88,7 +88,7 @@ export class LockRetries {
         await delay(LOOK_MS, undefined, { signal })
       }
     } catch (error) {
-      // Without names the tries continue all the same.
+      // The retries continue without the names.
       if (!signal.aborted) onWaiting(`cannot read who holds locks: ${(error as Error).message}`)
     }
   }

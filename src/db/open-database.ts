@@ -5,7 +5,7 @@ import { DataFolderInUse, dataFolder, hasCluster } from './embedded/data-folder.
 import { assertNotMoved, findEmbeddedPostgres, startEmbeddedPostgres } from './embedded/embedded-postgres.ts'
 
 export interface DatabaseOptions {
-  /** Null means the embedded server in `dataDir`. */
+  /** Is null for the embedded server in `dataDir`. */
   databaseAddresses: DatabaseAddresses | null
   dataDir: string
   /** Connections that an embedded server allows besides those of one process with every role and of commands. */
@@ -71,7 +71,7 @@ class StoreMissing extends OperatorError {
   override readonly name = 'StoreMissing'
 }
 
-/** As `openSharedDatabase`, but never creates a store. Throws StoreMissing. */
+/** Like `openSharedDatabase`, but never creates a store. Throws StoreMissing. */
 export async function openExistingDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
   if (options.databaseAddresses === null && !hasCluster(dataFolder(options.dataDir))) {
     assertNotMoved(dataFolder(options.dataDir))

@@ -120,7 +120,7 @@ export function connectClient(url: string, applicationName: string, signal?: Abo
   return connect(url, { applicationName, signal, bounds }, refuseStandby)
 }
 
-/** As `connectClient`, also to a standby. */
+/** Like `connectClient`, but accepts a standby. */
 export function connectToAny(url: string, applicationName: string, signal?: AbortSignal, bounds?: SessionBounds): Promise<Client> {
   return connect(url, { applicationName, signal, bounds })
 }
@@ -139,7 +139,7 @@ async function connect(
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     types,
-    // As in pools: a ping may be sent while another statement is executing.
+    // Pools have it too: a ping may be sent while another statement is executing.
     pipeline: true,
   } as pg.ClientConfig)
   await connectUnlessAborted(client, signal, async () => {

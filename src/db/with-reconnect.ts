@@ -24,7 +24,7 @@ export function withReconnect({ connect, work, ...options }: ReconnectOptions): 
       try {
         await work(client, AbortSignal.any([signal, broken.signal]), well)
       } finally {
-        // Not awaited: a connection that hangs would not end either.
+        // The end is not awaited: a connection that hangs would not end either.
         if (signal.aborted) abandonClient(client)
         else void client.end().catch(() => {})
       }

@@ -30,7 +30,7 @@ export interface DemoCustomer {
 export interface DemoAccounts {
   customers: DemoCustomer[]
   operatorId: string
-  /** Null when the store had an operator. */
+  /** Is null when the store had an operator. */
   newOperator: { email: string; password: string } | null
 }
 

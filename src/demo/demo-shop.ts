@@ -26,7 +26,7 @@ export interface DemoShopOptions {
 export interface DemoShop {
   /** Returns null when the basket cannot be had: an operator has archived a product meanwhile. */
   place(): Promise<DemoOrder | null>
-  /** Returns false when the order is in another status by now: somebody else has moved it. */
+  /** Returns false when somebody else has already changed the order's status. */
   move(order: DemoOrder, to: PlannedMove['to'], ending: Ending): Promise<boolean>
 }
 

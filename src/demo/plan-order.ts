@@ -14,7 +14,7 @@ const MONTH_MS = 30 * DAY_MS
 /** Orders by the hour of the day: few at night, most in the evening. */
 const HOURS = [2, 1, 1, 1, 1, 2, 4, 6, 9, 11, 12, 12, 13, 11, 10, 10, 11, 13, 16, 20, 22, 18, 11, 5]
 const BUSIEST = Math.max(...HOURS)
-/** Of 20 orders, by their place: 16 are delivered. */
+/** Endings by place among 20 orders; the other 16 are delivered. */
 const ENDINGS: Readonly<Record<number, Ending>> = { 5: 'cancelled', 9: 'returned', 13: 'cancelled', 17: 'shop_cancelled' }
 /** The first orders of a month, by their age: with them every status occurs, however few orders there are. */
 const EXAMPLES: readonly { ageMs: number; ending: Ending }[] = [

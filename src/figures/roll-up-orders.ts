@@ -113,7 +113,7 @@ async function rollUpChunk(pool: Pool, after: number, upTo: number, settled: num
     const minutes = rows.map((row) => row.minute)
     for (const slice of inParts(minutes)) await computeMinutes(tx, slice)
     for (const slice of inParts(slicesOf(minutes))) await computeProducts(tx, slice)
-    // Also the time: who has read the figures while they were computed reads them again.
+    // The time is set too: a process that has read the figures while they were computed reads them again.
     await tx.query(
       sql`update figure_progress
       set order_number = greatest(order_number, ${Math.min(upTo, settled)}), collected_at = clock_timestamp()`,

@@ -7,7 +7,7 @@ import type { FastifyReply } from 'fastify'
 /** How long caches may keep an answer, in seconds. */
 export interface CacheLifetimes {
   browserSeconds: number
-  /** Of caches that serve many, such as a CDN. They are purged when something changes. */
+  /** Lifetime in caches that serve many, such as a CDN. They are purged when something changes. */
   sharedSeconds: number
 }
 
@@ -83,7 +83,7 @@ export class CacheableAnswer {
     this.#add('identity', bytes)
   }
 
-  /** Without the compressed forms, whose size `prepare` returns. */
+  /** The size without the compressed forms, whose size `prepare` returns. */
   get sizeBytes(): number {
     return this.#identity.bytes.length + JSON.stringify(this.#common).length
   }
@@ -174,7 +174,7 @@ export function cacheHeaders({ browserSeconds, sharedSeconds }: CacheLifetimes, 
   ]
 }
 
-/** Only caches that are purged may keep it: a browser that kept those of a way there and of the way back would go in circles. */
+/** Purged caches alone may keep a redirection: a browser that kept one for each direction would loop. */
 function redirectionHeaders({ sharedSeconds }: CacheLifetimes, language: AnswerLanguage | null): string[] {
   return [
     ...['cache-control', `public, max-age=0, s-maxage=${sharedSeconds}`],

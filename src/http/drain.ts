@@ -30,7 +30,7 @@ async function stopListening(http: Server, second: Server | null): Promise<unkno
     await nextTurn()
     isQuiet = waiting.length === before && performance.now() - began < 2 * QUIET_TURN_MS
   }
-  // Not the server's own `close`, which cuts idle connections at once, and requests on their way with them.
+  // The server's own `close` would cut idle connections at once, and requests on their way with them.
   const closed = [http, second].map((each) => each && promisify(Server.prototype.close).call(each))
   http.removeAllListeners('connection')
   for (const listener of listeners) http.on('connection', listener)

@@ -4,7 +4,7 @@ export type ForwardedHeader = 'X-Forwarded-For' | 'Forwarded'
 
 export interface ForwardedAddresses {
   header: ForwardedHeader
-  /** As they are written, the nearest proxy's report last. */
+  /** The addresses as written, the nearest proxy's report last. */
   addresses: string[]
 }
 

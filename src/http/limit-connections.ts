@@ -27,7 +27,7 @@ export function limitConnections(
   { maxConnections = Number.POSITIVE_INFINITY, onDropped = () => {} }: ConnectionLimits,
 ): void {
   const connections = new Map<Socket, Connection>()
-  /** In the order since when they wait. Those whose request is complete by now are removed by the next search. */
+  /** Sockets in the order in which their wait began. The next search removes those whose request is complete. */
   const waiting = new Set<Socket>()
 
   const forget = (socket: Socket) => {

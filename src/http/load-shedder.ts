@@ -24,7 +24,7 @@ const MAX_STEP_MS = 250
 const MAX_LATE_MS = 25
 /** A late timer after fewer requests is a busy machine, or one long request. */
 export const FEW_REQUESTS = 64
-/** As many clients cannot overload the event loop: each has one request at a time. */
+/** This number of clients cannot overload the event loop: each has one request at a time. */
 export const FEW_CONNECTIONS = 128
 /** Seconds of Retry-After, least and most: at random, so that clients do not return together. */
 const RETRY_AFTER: Record<ShedClass, readonly [number, number]> = { orders: [1, 3], lists: [2, 6], search: [4, 12] }

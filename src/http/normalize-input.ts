@@ -127,7 +127,7 @@ function normalizeMembers(value: Record<string, unknown>, members: NonNullable<R
   return value
 }
 
-/** Also of a member that is no text, such as a number, whose field in a form was left empty. */
+/** Applies also where the schema wants no text, such as a number: its form field was left empty. */
 function isBlank(value: unknown): boolean {
   return typeof value === 'string' && ONLY_BLANKS.test(value)
 }

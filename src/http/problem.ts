@@ -172,7 +172,7 @@ export function problemResponses(mediaType: string, codes: readonly ErrorCode[])
 export function problemExamples() {
   return Object.fromEntries(
     Object.entries(PROBLEMS).flatMap(([code, { status, title }]) => {
-      // Of no call in the document.
+      // No call in the document answers with these.
       if (code === 'method_not_allowed' || code === 'misdirected_request') return []
       const value = {
         type: `${EXAMPLE_BASE_URL}/problems/${code}`,

@@ -30,7 +30,7 @@ export const REQUEST_COSTS = {
   health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
   memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
   console_page: { sheds: 'essential', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },
-  // Only what is not in memory takes a place: see serve-catalogue.ts.
+  // A page in memory takes no place: see serve-catalogue.ts.
   page: { sheds: 'lists', processorMs: 100, rows: 200, connections: 1, places: half, waitMs: 2_000 },
   search: { sheds: 'search', processorMs: 4_000, rows: 50_000, connections: 1, places: (all) => Math.max(1, half(all) - 1), waitMs: 2_000 },
   feed: { sheds: 'search', processorMs: 100, rows: 200, connections: 1, places: one, waitMs: 10_000 },

@@ -3,7 +3,7 @@ import type { ShedClass } from './load-class.ts'
 import { overloaded } from './load-shedder.ts'
 
 export interface RequestLimits {
-  /** Of the requests that are refused. */
+  /** The load class of refused requests. */
   loadClass: ShedClass
   /** Requests that run at once. */
   places: number

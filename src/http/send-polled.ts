@@ -6,7 +6,7 @@ export function sendPolled<T>(request: FastifyRequest, reply: FastifyReply, answ
   return isPolledAgain(request, reply, JSON.stringify(answer)) ? (reply.code(304).send() as T) : answer
 }
 
-/** As `sendPolled`, of an answer that is JSON already. */
+/** Like `sendPolled`, for an answer that is JSON already. */
 export function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
   if (isPolledAgain(request, reply, json)) return reply.code(304).send() as never
   return reply.type('application/json; charset=utf-8').send(json as never) as never

@@ -38,14 +38,14 @@ export interface HttpServerOptions {
   trustProxy?: TrustedProxies
   /** Called for each request that a proxy forwards which `trustProxy` does not name. */
   onUntrustedProxy?: (() => void) | undefined
-  /** Null, the default: browsers use the API from its own origin only. */
+  /** The default, null, lets browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
   /** Authenticates the caller of a route that is not public. */
   authenticate: Authenticate
   /** What sessions must have proven besides; none by default. */
   sessionGuard?: SessionGuard
   onAnswered?: OnAnswered
-  /** Without it requests have no spans. */
+  /** Gives requests their spans. */
   tracing?: RequestTracing
   /** Where requests wait for a place of their class; nowhere by default. */
   admission?: Admission
@@ -60,7 +60,7 @@ export type OnAnswered = (method: string, route: string | undefined, status: num
 
 /** Default of a route with a body: twice the size of a registration with every character escaped. */
 const BODY_LIMIT_BYTES = 16_384
-/** Of a route without a body: some clients send `{}` with every POST. */
+/** Limit of a route without a body: some clients send `{}` with every POST. */
 const NO_BODY_LIMIT_BYTES = 1_024
 /** A connection ends when a request, or its headers alone, take longer to arrive; at most one interval of the checks later. */
 const REQUEST_TIMEOUT_MS = 30_000
@@ -144,7 +144,8 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     // Links to public pages are advertised and mailed; elsewhere an unknown parameter is a mistake.
     if ((request.method === 'GET' || request.method === 'HEAD') && request.routeOptions.config.access === 'public')
       dropAdvertisingParameters(request.query as never)
-    // Of a call without a body, one with members means something that would be dropped silently. Some clients send `{}` with every POST.
+    // A call without a body refuses one with members, which it would drop silently. Some clients send `{}` with every
+    // POST.
     if (schema === undefined && consumes === undefined && request.body !== undefined) {
       checkNoMembers ??= compileValidator({ schema: Type.Object({}, { additionalProperties: false }), method: '', url: '' })
       return done((checkNoMembers(request.body) as { error?: AppError }).error)

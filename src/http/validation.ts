@@ -10,7 +10,7 @@ import { findUnstorableText, isStorable, UNSTORABLE } from './storable-text.ts'
 import { countCodePoints } from './text-length.ts'
 
 const MAX_ERRORS = 100
-/** Of a name in an error's detail. */
+/** Longest name in an error's detail. */
 const MAX_NAME_LENGTH = 100
 /** More than any route has, with repetitions. */
 const MAX_PARAMETERS = 100
@@ -113,7 +113,8 @@ function refuseParameters(unread: string): FieldError[] {
 function describe(errors: readonly SchemaError[], schema: TSchema): FieldError[] {
   const described = describeNamed(errors, schema)
   if (described.length > 0) return described
-  // Only the errors of single names under `additionalProperties: false`: the list was cut before the error that names them all.
+  // All errors are those of single names under `additionalProperties: false`: the list was cut before the one that
+  // names them all.
   return errors.map(({ instancePath }) => ({ pointer: `#${encodeURI(cut(instancePath))}`, detail: UNKNOWN_PROPERTY }))
 }
 

@@ -38,7 +38,7 @@ const KINDS = {
   producer: SpanKind.PRODUCER,
   consumer: SpanKind.CONSUMER,
 }
-// Of RFC 9110 and RFC 5789. Any other word of a client could be a new value each time.
+// The methods of RFC 9110 and RFC 5789. Any other word of a client could be a new value each time.
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'])
 const WARNING_INTERVAL_MS = 60_000
 

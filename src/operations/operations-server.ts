@@ -37,7 +37,7 @@ export class OperationsServer {
     })
   }
 
-  /** Null while it does not listen. */
+  /** Is null while it does not listen. */
   get port(): number | null {
     const address = this.#server.address()
     return address === null || typeof address === 'string' ? null : address.port

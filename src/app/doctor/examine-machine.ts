@@ -10,7 +10,7 @@ import { withDoctorClient } from './examine-database.ts'
 import { describeBytes } from './examine-slot.ts'
 import { check, type Finding, judgeClock, ok, problem, warning } from './finding.ts'
 
-// As the alert DiskFillsUp.
+// The threshold of the alert DiskFillsUp.
 const LITTLE_FREE = 0.1
 
 /** What a dead disk needs. */
@@ -132,7 +132,7 @@ async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSign
   return own !== id
 }
 
-/** Only the process knows that a proxy forwards to it. */
+/** Asks the process, which alone knows that a proxy forwards to it. */
 function findUntrustedProxy(place: string, metrics: string): Finding[] {
   const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total') ?? 0
   if (forwarded === 0) return []

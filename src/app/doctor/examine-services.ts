@@ -71,7 +71,7 @@ async function examineVarnish(host: string, unreachable: string, signal: AbortSi
     return problem('cache', `Varnish at ${host}: ${code ?? message}`, unreachable)
   }
   await answer.body?.cancel()
-  // As deploy/varnish/default.vcl answers a purge without tags; another VCL may accept it.
+  // deploy/varnish/default.vcl answers a purge without tags with 400; another VCL may accept it.
   if (answer.ok || answer.status === 400) return ok('cache', `Varnish at ${host} lets this machine purge`)
   if (answer.status === 403)
     return problem(

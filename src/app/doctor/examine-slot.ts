@@ -7,7 +7,7 @@ import { DATABASE_REMEDY, withDoctorClient } from './examine-database.ts'
 import { check, type Finding, ok, problem, warning } from './finding.ts'
 
 const GIGABYTE = 1e9
-// As the alert OrderStreamLogGrows.
+// The threshold of the alert OrderStreamLogGrows.
 const MUCH_RETAINED_BYTES = 5 * GIGABYTE
 /** Below this part of max_slot_wal_keep_size there is little time left. */
 const LITTLE_LEFT = 0.25
@@ -21,7 +21,7 @@ interface SlotDetails {
   keep_bytes: number | null
   safe_wal_size: number | null
   wal_status: string | null
-  /** Null before PostgreSQL 17. */
+  /** Is null before PostgreSQL 17. */
   failover: boolean | null
   /** Names of physical slots, those without a reader, and names in synchronized_standby_slots without a slot. */
   standbys: string[]
@@ -46,7 +46,7 @@ export function examineSlot(config: Config, addresses: DatabaseAddresses, timeou
 }
 
 async function readDetails(client: pg.Client, name: string): Promise<SlotDetails> {
-  // As JSON, because a column that a version of PostgreSQL lacks is null there.
+  // The slot is read as JSON, where a column that a version of PostgreSQL lacks is null.
   const { rows } = await client.query<SlotDetails>(
     `select
       current_setting('server_version_num')::int as version,
@@ -100,7 +100,7 @@ async function examinePosition(client: pg.Client, name: string, details: SlotDet
   return [active ? ok('slot', found) : warning('slot', found, idle)]
 }
 
-/** Without it nothing is lost: the table of the catalogue's events has what it missed. */
+/** The catalogue slot. Its loss loses no event: the table of product events has what it missed. */
 async function examineCatalogueSlot(client: pg.Client, name: string): Promise<Finding> {
   const { active, lostReason, lagBytes } = await readSlotStatus(client, name)
   const remedy = 'start a process with the role stream, which creates it and publishes what it missed'

@@ -13,7 +13,10 @@ const REMEDY = 'run storefront lake tables'
 /** Beyond `LAKE_TABLE_SECONDS`: how long a commit may take. */
 const SLACK_MS = 60_000
 
-/** The Iceberg tables of the lake: whether their newest snapshot can be read here, and the tables of events have what they should have by now. */
+/**
+ * The Iceberg lake tables: whether their newest snapshot can be read here, and whether the event tables have all files
+ * that are due.
+ */
 export function examineTables(config: Config, timeoutMs: number, now: () => number): Promise<Finding[]> {
   const remedy = 'see the line of the lake; storefront verify reads it without a bound'
   return check(NAME, { remedy, timeoutMs }, async (signal) => {

@@ -96,7 +96,7 @@ async function listCluster(cluster: string, copier: Copier, folder = ''): Promis
 }
 
 async function stopBackup(server: Queryable): Promise<{ label: string; lastSegment: string }> {
-  // Without waiting for an archive: the WAL is copied here.
+  // It need not wait for an archive: the WAL is copied here.
   const { rows } = await server.query<{ label: string; last_segment: string }>(
     'select labelfile as label, pg_walfile_name(lsn) as last_segment from pg_backup_stop(false)',
   )

@@ -136,7 +136,10 @@ function assertWritable(path: string): void {
   }
 }
 
-/** Without `recursive`, which reports a read-only file system as a missing folder and never returns in `/proc`. */
+/**
+ * Makes the parents itself: `recursive` reports a read-only file system as a missing folder and never returns in
+ * `/proc`.
+ */
 export function makeFolder(path: string, mode: number): void {
   if (!existsSync(dirname(path))) makeFolder(dirname(path), mode)
   try {

@@ -219,7 +219,8 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   }
 }
 
-// Without the store's environment: its secrets, and PG* variables, which would change the server.
+// The server gets none of the store's environment: neither its secrets nor PG* variables, which would change the
+// server.
 const SERVER_ENVIRONMENT: NodeJS.ProcessEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' }
 
 /** The message, the reason where it is a full disk, and the path of PostgreSQL's log. */

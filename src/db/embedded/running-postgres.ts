@@ -20,7 +20,7 @@ export async function stopOrphan(folder: DataFolder): Promise<void> {
     const orphan = readPidFile(folder)
     if (orphan === null || !sendSignal(orphan.pid, 0)) return
     const failure = await probe(address(orphan.port, { role: OWNER, password }))
-    // The pid may belong to another process by now: only a server that accepts this folder's password is ours.
+    // The pid may now belong to another process: only a server that accepts this folder's password is ours.
     const isOurs = failure === null || sqlState(failure) === CANNOT_CONNECT_NOW
     const waitedMs = Date.now() - started
     if (isOurs) sendSignal(orphan.pid, waitedMs > ORPHAN_PATIENCE_MS ? 'SIGQUIT' : 'SIGINT')
@@ -51,7 +51,7 @@ export function address(port: number, { role, password }: Credentials, database 
 
 const PROBE_TIMEOUT_MS = 5_000
 
-/** Null when the server accepts the connection, else the error. */
+/** Returns null when the server accepts the connection, otherwise the error. */
 export async function probe(url: string): Promise<Error | null> {
   try {
     await using _client = await connectToAny(url, 'storefront-probe', AbortSignal.timeout(PROBE_TIMEOUT_MS))
