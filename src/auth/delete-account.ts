@@ -26,7 +26,7 @@ export async function eraseAccount(
   const { rows } = await tx.query<{ id: string }>(
     sql`delete from sessions where user_id = any(${[user.id, ...guestIds]}::uuid[]) returning id`,
   )
-  // With it go its guests.
+  // This deletes its guests too.
   await deleteUser(tx, user.id)
   await onAccountDeleted(tx, user.id, guestIds)
   return rows.map(({ id }) => id)

@@ -7,13 +7,13 @@ const STATEMENTS = [
   sql`delete from session_revocations
   where revoked_at < now() - make_interval(secs => ${REMEMBER_SECONDS})
     and (last_issued_at is null or last_issued_at < now() - make_interval(secs => ${REMEMBER_SECONDS}))`,
-  // With the session go its tokens.
+  // Deleting a session deletes its tokens.
   sql`delete from sessions
   where expires_at < now() - interval '1 day' or revoked_at < now() - interval '7 days' or last_used_at < now() - interval '31 days'`,
   sql`delete from refresh_tokens where expires_at < now() - interval '1 day'`,
   sql`delete from password_resets where expires_at < now()`,
   sql`delete from pending_registrations where expires_at < now()`,
-  // With a change go the addresses that it had.
+  // Deleting a change deletes the addresses that it had.
   sql`delete from email_changes where expires_at < now()`,
   sql`delete from auth_challenges where expires_at < now()`,
   sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,

@@ -25,10 +25,12 @@ function byAddress(name: string, points: number, seconds: number): AddressLimit 
 export const WRONG_PASSWORDS: Limit = { name: 'login', points: 5, seconds: 3_600 }
 export const MAX_DELAY_SECONDS = 900
 export const TURN: Limit = { name: 'login-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// Wrong codes of an app for one account, at sign-ins from one address or in one session: who has the password elsewhere makes its owner wait nowhere.
+// Wrong app codes for one account, in one session or from one address at sign-ins: a stranger with the password cannot
+// delay the owner elsewhere.
 export const WRONG_CODES: Limit = { name: 'second-factor', points: 5, seconds: 3_600 }
 export const CODE_TURN: Limit = { name: 'second-factor-turn', points: 1, seconds: MAX_DELAY_SECONDS }
-// From anywhere: three codes of a million are right at a time. NIST SP 800-63B-4 §3.2.2 allows a hundred. Passkeys and recovery codes stay open.
+// Wrong codes from anywhere in a day: three codes of a million are right at a time. NIST SP 800-63B-4 §3.2.2 allows a
+// hundred. Passkeys and recovery codes stay open.
 export const WRONG_CODES_OF_ACCOUNT: Limit = { name: 'second-factor-account', points: 100, seconds: 86_400 }
 // Wrong codes after the right password, in a day: the owner gets a mail at this number.
 export const WORRYING_CODES: Limit = { name: 'second-factor-notice', points: 5, seconds: 86_400 }
@@ -38,7 +40,7 @@ export const SECOND_FACTOR_CHALLENGES: Limit = { name: 'second-factor-challenge'
 export const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
 // Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
 export const REGISTRATIONS = byAddress('register', 60, 60)
-// For a taken address or with a mail: nobody can test, or flood, a list of addresses quickly.
+// The cost of a registration with a taken address or a mail: a list of addresses cannot be tested or flooded quickly.
 export const COSTLY_REGISTRATION = 3
 // Each makes a row that lives for minutes.
 export const PASSKEY_CHALLENGES = byAddress('passkey', 60, 60)
@@ -46,11 +48,11 @@ export const RESETS: Limit = { name: 'password-reset', points: 5, seconds: 1_800
 export const RESETS_OF_ADDRESS = byAddress('password-reset', 60, 1_800)
 // A guest costs no hash and no mail, but rows that stay for days. An office orders less.
 export const GUESTS = byAddress('guest', 30, 600)
-// By address of the client too: a stranger can keep nobody else from ordering with an address.
+// Limit by client address too, so that a stranger cannot keep others from ordering with an address.
 export const GUESTS_OF_MAILBOX: Limit = { name: 'guest-mailbox', points: 10, seconds: 1_800 }
 // An export reads everything of an account.
 export const EXPORTS: Limit = { name: 'export', points: 5, seconds: 3_600 }
-// And proofs of the own address. Each is up to two mails, one of them to an address that need not be the caller's.
+// Changes and proofs of an address. Each is up to two mails, one of them to an address that need not be the caller's.
 export const EMAIL_CHANGES: Limit = { name: 'email-change', points: 5, seconds: 3_600 }
 // Sign-ins with providers: each is two requests, a row, and calls of the provider.
 export const SIGN_INS = byAddress('sign-in', 60, 60)

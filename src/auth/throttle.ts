@@ -30,7 +30,7 @@ import {
   WRONG_PASSWORDS_OF_ADDRESS,
 } from './limits.ts'
 
-/** A limit, and the hash of who is counted. */
+/** A limit and a hash of its key. */
 type Counter = [Limit, string]
 
 export interface ThrottleOptions {

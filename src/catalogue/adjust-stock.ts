@@ -25,7 +25,8 @@ export async function adjustStock(
   adjustment: Adjustment,
 ): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
   return inTransaction(pool, async (tx) => {
-    // Before the search for the reference: of two concurrent calls the second waits here and then finds the adjustment of the first.
+    // The lock precedes the search for the reference: of two concurrent calls the second waits here and then finds the
+    // adjustment of the first.
     const before = await lockStockLevel(tx, productId)
     const earlier = await findEarlier(tx, productId, adjustment)
     if (earlier !== null) return { adjustment: earlier, isReplay: true }

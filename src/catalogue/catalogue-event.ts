@@ -62,7 +62,7 @@ export interface ProductSnapshot {
   seo: { title: string | null; description: string | null }
   availability_text: string | null
   translations: Translations
-  /** In other currencies than that of `price`. */
+  /** Prices in currencies other than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
   created_at: string
   /** Is null while it is sold. */

@@ -38,7 +38,7 @@ export async function changeProduct(
   auditContext: AuditContext,
 ): Promise<StoredProduct> {
   return inTransaction(pool, async (tx) => {
-    // Before the product, as an import: it may lock the tree.
+    // Categories come before the product, as in an import: this may lock the tree.
     const [resolved = { name: '', ids: null }] = await resolveCategories(tx, [normalizeNamed(patch)])
     const current = await getMatchingForUpdate(tx, id, ifMatch)
     const next = normalizeProduct(merge(current, patch))
@@ -46,7 +46,7 @@ export async function changeProduct(
     const category = assertResolved(resolved)
     await recordProductsWithoutEvents(tx, [id])
     if (patch.category !== undefined) await renameBeforeChange(tx, [id])
-    // Before the product, whose change gives its keys to them.
+    // Categories come before the product, whose change gives its keys to them.
     if (category.ids !== null) await saveCategories(tx, id, category.ids)
     const slug = await readSlug(tx, next.slug ?? current.slug)
     try {

@@ -80,7 +80,9 @@ export async function listProducts(db: Queryable, wanted: Listing): Promise<{ pa
 
 type LocatedListing = LocatedFilters<Listing>
 
-/** Up to one product more than fits on the page, in the direction of reading, and the start that was used in the end. */
+/**
+ * Reads up to one product more than fits on the page, in reading direction. Returns the start that was used in the end.
+ */
 async function readEntries(
   db: Queryable,
   listing: LocatedListing,

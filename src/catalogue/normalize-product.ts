@@ -64,7 +64,7 @@ export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.normalize('NFC').trim() as T) : value
 }
 
-/** By currency, as they are answered. */
+/** Sorts prices by currency, as answers have them. */
 function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
   if (!isList(prices)) return prices as OfferedPrice[]
   const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))

@@ -56,7 +56,7 @@ export const EditedProductSchema = Type.Object(
 )
 export type EditedProduct = Static<typeof EditedProductSchema>
 
-/** With what follows from its earlier prices: the lowest amounts before its reductions, by currency. */
+/** A product with the lowest amounts before its reductions, by currency, which follow from its earlier prices. */
 export interface StoredProduct extends EditedProduct {
   lowestPriorAmounts: Readonly<Record<string, number>>
 }

@@ -20,7 +20,7 @@ const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
 /** The Braille blank shows nothing either. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
-/** In UTF-8: a list may have a hundred of them, and an event has one. */
+/** Limit in UTF-8: a list may have a hundred descriptions, and an event has one. */
 export const MAX_DESCRIPTION_BYTES = 65_536
 const OPTION_NAME = 'the name of an option'
 const MAX_LENGTHS = {
@@ -205,7 +205,7 @@ const properties = {
   ),
   images: Type.Array(ImageInput, { maxItems: MAX_IMAGES }),
   group: optionalLabel('group'),
-  // With a pattern for names, since Type.Record with a plain Type.String does not check names with a line break.
+  // Names need a pattern: Type.Record with a plain Type.String does not check names with a line break.
   options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
   attributes: ProductAttributesInput,
   price: Price,

@@ -155,7 +155,7 @@ export function readFilters(query: Omit<Static<typeof FacetsQuery>, 'include'>):
   }
 }
 
-/** In the products' own texts. Throws `invalid_query`. */
+/** Reads a query in the products' own texts. Throws `invalid_query`. */
 export function readListing(query: Static<typeof ProductQuery>): Listing {
   const filtered = readFilters(query)
   const { sort = filtered.search === null ? '-created_at' : 'relevance', limit = DEFAULT_LIMIT, cursor = null } = query

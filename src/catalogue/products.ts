@@ -55,7 +55,7 @@ export interface ProductRow
   lowest_prior_amount: number | null
   created_at: Date
   updated_at: Date
-  /** With `productColumns` of languages: the texts in these, as far as they are translated. */
+  /** The translated texts in the languages of `productColumns`. */
   texts?: TranslatedTexts
 }
 

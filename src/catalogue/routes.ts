@@ -163,7 +163,7 @@ export function catalogueRoutes(server: HttpServer, context: CatalogueContext): 
   )
 }
 
-/** With an entity tag of the product alone, so that it can be the If-Match of a change. */
+/** The page's entity tag contains one of the product alone, so that it can be the If-Match of a change. */
 function ofProduct(product: StoredProduct, { language, translations }: Texts, currency: string | null): CatalogueContent {
   const etag = pageETag(product, [
     ...(language === null || translations.length === 0 ? [] : [language.tag]),

@@ -40,7 +40,7 @@ export interface CatalogueContext {
 export interface CatalogueContent {
   body: unknown
   tags: readonly string[]
-  /** By default it is made of the catalogue's version and the query. */
+  /** The entity tag, by default made of the catalogue's version and the query. */
   etag?: string
   lastModified?: Date
   link?: string
@@ -158,7 +158,7 @@ function addressOf({ url = '' }: { url?: string }, language: string | null): str
   return language === null ? address : `${language} ${address}`
 }
 
-/** With the time of the change: after a restored backup the same number may mean another catalogue. */
+/** The tag contains the time of the change: after a restored backup the same number may mean another catalogue. */
 export function versionTag({ changes, changedAt }: Version, key: string): string {
   return entityTag(SHAPE, String(changes), changedAt.toISOString(), key)
 }

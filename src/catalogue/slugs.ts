@@ -7,7 +7,7 @@ export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`
 
-/** In characters. */
+/** The limit in characters. */
 export const MAX_SLUG_LENGTH = 100
 
 /** Former slugs that a product keeps, the newest ones. */

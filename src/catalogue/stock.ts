@@ -15,12 +15,15 @@ export interface Shortage {
   available: number
 }
 
-/** More than a customer could mostly want: a shortage shows no more, so that a shop's stock, and what it sells in a day, cannot be read from it. */
+/**
+ * The highest level that a shortage shows, more than most customers want. A shop's stock, and what it sells in a day,
+ * cannot be read from it.
+ */
 export const MAX_SHOWN_AVAILABLE = 20
 
 /**
- * By which stock a line is judged. Only what decides whether an order is placed is `exact`: everything that anybody may ask any number of times
- * is `rounded`, or a search by halves would find the exact stock.
+ * The stock by which a line is judged: `exact` decides only whether an order is placed. Calls that can be repeated
+ * without limit are `rounded`, because bisection would find the exact stock.
  */
 export type StockPrecision = 'exact' | 'rounded'
 
@@ -54,7 +57,7 @@ export function linesToRefuse<T extends StockLine>(
 
 /** The stock of some products in memory. `saveStock` writes the changes to the database. */
 export class StockLevels {
-  /** By product id; null where stock is not tracked, no entry for an unknown product. */
+  /** Levels by product id; null where stock is not tracked, no entry for an unknown product. */
   readonly #before: ReadonlyMap<string, number | null>
   readonly #now: Map<string, number | null>
 

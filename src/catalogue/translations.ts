@@ -15,7 +15,7 @@ export const TranslatedTextsSchema = Type.Object(
 )
 export type TranslatedTexts = Static<typeof TranslatedTextsSchema>
 
-/** By language (BCP 47). */
+/** Translated texts by language (BCP 47). */
 export type Translations = Record<string, TranslatedTexts>
 
 export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const

@@ -75,7 +75,7 @@ async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   return isOne ? walkEach(db, { ...walk, filters: { ...filters, ids } }) : readRows(db, ids, productColumns(view))
 }
 
-/** In the order of the ids. */
+/** Reads rows in the order of the ids. */
 async function readRows<Row extends PlacedRow>(db: Queryable, ids: readonly string[], columns: Sql): Promise<Row[]> {
   const { rows } = await db.query<Row>(
     sql`select ${columns}
@@ -224,7 +224,7 @@ function mayPassMany({ filters, textQuery, sort }: Walk): boolean {
 
 /** Places that are looked at in the order of the list, before the places of all that match are read. */
 const NEAR = { least: 2_000, perProduct: 20 }
-/** So few matching products are read at once. */
+/** At most this number of matching products is read at once. */
 const FEW = 2_000
 
 /** The ids of the next products, at the cost of some thousand places and, where these have too few, of the products that match. */

@@ -90,7 +90,8 @@ export async function deleteAddress(db: Queryable, userId: string, id: string): 
   if (rowCount === 0) throw notFound('address')
 }
 
-// One change of an account's addresses at a time: the limit and the default are decided on what is there. An account that is gone has none.
+// Serializes changes of an account's addresses, because the limit and the default depend on the existing ones. Throws
+// `not_found` for a deleted account.
 async function lockAddresses(tx: Transaction, userId: string): Promise<void> {
   const { rowCount } = await tx.query(sql`select from users where id = ${userId} for no key update`)
   if (rowCount === 0) throw notFound('account')

@@ -16,7 +16,7 @@ export interface ApiKey {
   created_at: Date
   expires_at: Date | null
   last_used_at: Date | null
-  /** Until when the secret before the last rotation is valid too. */
+  /** The time until which the secret before the last rotation is valid too. */
   previous_expires_at: Date | null
   revoked_at: Date | null
   revoked_reason: string | null

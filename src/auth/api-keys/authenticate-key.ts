@@ -61,7 +61,7 @@ function wrongKey(): AppError {
   return new AppError('invalid_token', 'The API key is not complete, is unknown, has expired or was revoked.')
 }
 
-/** For a key in an address, where every log and proxy on its way keeps it. */
+/** The error for a key in an address, where every log and proxy on its way keeps it. */
 export function keyInAddress(): AppError {
   const message = 'An API key was sent in the address, where logs keep it. Revoke it, and send keys as Authorization: Bearer … only.'
   return new AppError('invalid_token', message)

@@ -6,7 +6,7 @@ const KEY_PREFIX = 'storefront_key_'
 export const KEY_PATTERN = '^storefront_key_[0-9a-f]{32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$'
 
 const KEY = new RegExp(KEY_PATTERN)
-/** In a URL any character may be percent-encoded. */
+/** Any character of a URL may be percent-encoded. */
 const PREFIX_IN_URL = /storefront(?:_|%5f)key(?:_|%5f)/i
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const ID_END = KEY_PREFIX.length + 32

@@ -29,7 +29,7 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
   if (found === null) throw invalidOneTimeToken()
   const ended = await inTransaction(pool, async (tx) => {
     const account = await lockAccount(tx, found.user_id)
-    // Again: of two uses of a token at once, the second one finds none.
+    // The change is read again: when a token is used twice at once, the second use finds none.
     const change = await findRevertible(tx, token, now())
     if (account === null || change === null) throw invalidOneTimeToken()
     return takeBack(tx, context, { account, change, auditContext })

@@ -55,7 +55,10 @@ export async function deleteChallenge(tx: Transaction, token: string): Promise<v
   await tx.query(sql`delete from auth_challenges where token_hash = ${hashToken(token)}`)
 }
 
-/** After a change of what signs in: who had the old password or provider must not answer what it has opened. */
+/**
+ * Ends challenges after a sign-in method has changed: a person with the old password or provider must not complete
+ * them.
+ */
 export async function deleteChallengesOf(db: Queryable, userId: string): Promise<void> {
   await db.query(sql`delete from auth_challenges where user_id = ${userId}`)
   await db.query(sql`delete from oidc_codes where user_id = ${userId}`)

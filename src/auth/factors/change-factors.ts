@@ -45,7 +45,7 @@ export async function confirmTotp(context: AuthContext, code: string, change: Ow
   })
 }
 
-/** For `navigator.credentials.create`. */
+/** Returns options for `navigator.credentials.create`. */
 export async function askForNewPasskey({ pool, relyingParty, now }: AuthContext, { userId, sessionId }: AccountCaller) {
   const user = await getUser(pool, userId)
   const challenge = await inTransaction(pool, (tx) => insertChallenge(tx, { purpose: 'passkey_registration', userId, sessionId }, now()))

@@ -6,7 +6,7 @@ import type {
 } from '@simplewebauthn/server'
 import { CHALLENGE_SECONDS } from './challenges.ts'
 
-/** Whose passkeys they are (WebAuthn §4). */
+/** The owner of the passkeys (WebAuthn §4). */
 export interface RelyingParty {
   /** The domain that passkeys belong to: every origin is on it or below. */
   id: string
@@ -35,7 +35,10 @@ const MAX_TRANSPORTS = 10
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 
-/** For `navigator.credentials.create`. A passkey says itself whose it is and asks who is there: it is two factors in one. */
+/**
+ * Options for `navigator.credentials.create`. A passkey names its account and verifies its user: it is two factors in
+ * one.
+ */
 export async function creationOptions(
   { id, name }: RelyingParty,
   user: { id: string; email: string; name: string | null },
@@ -57,7 +60,7 @@ export async function creationOptions(
   })
 }
 
-/** For `navigator.credentials.get`. Without `allowed` the browser offers every passkey of this store. */
+/** Options for `navigator.credentials.get`. Without `allowed` the browser offers every passkey of this store. */
 export async function requestOptions(
   { id }: RelyingParty,
   allowed: readonly CredentialDescriptor[],
@@ -135,7 +138,7 @@ export async function verifyAssertion(
       expectedOrigin: [...origins],
       expectedRPID: id,
       requireUserVerification: true,
-      // Compared by the caller, who can record that it went back.
+      // The caller compares the counter, and can record that it went back.
       credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     }),
   )

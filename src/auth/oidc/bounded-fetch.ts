@@ -12,7 +12,7 @@ export function findUnavailable(error: unknown, depth = 0): ProviderUnavailable 
 }
 
 export interface FetchBounds {
-  /** From the request to the end of the body. */
+  /** The time from the request to the end of the body. */
   timeoutMs: number
   /** Limit of the decoded body. */
   maxBytes: number

@@ -112,7 +112,7 @@ async function openCode(auth: SignIns['auth'], claims: Claims, codeChallenge: st
   }
 }
 
-/** For `linkSignIn`. Nothing is looked up: whose account it will be, the session says that presents the code. */
+/** Makes the code for `linkSignIn`. The session that presents it determines the account, so none is looked up here. */
 async function openLinkCode({ pool, now }: SignIns['auth'], { issuer, subject }: Claims, codeChallenge: string): Promise<string> {
   const code = newToken()
   await pool.query(sql`insert into oidc_codes (code_hash, issuer, subject, code_challenge, expires_at)

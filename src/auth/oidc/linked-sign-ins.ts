@@ -44,7 +44,10 @@ export async function findLinkedAccount(
   return rows[0] ?? null
 }
 
-/** For a person that `lockPerson` has locked and that has no account. False when another person of this provider is linked to the account already. */
+/**
+ * Links a person that `lockPerson` has locked and that has no account. Returns false when the account is linked to
+ * another person of this provider.
+ */
 export async function insertSignIn(tx: Transaction, userId: string, { issuer, subject }: Person, now: Date): Promise<boolean> {
   const { rowCount } = await tx.query(sql`insert into oidc_identities (issuer, subject, user_id, linked_at)
     values (${issuer}, ${subject}, ${userId}, ${now})

@@ -126,7 +126,7 @@ const NAVIGATION = { 'referrer-policy': 'no-referrer' }
 function cookieOf(baseUrl: string) {
   const { protocol, port, pathname } = new URL(baseUrl)
   const isSecure = protocol === 'https:'
-  // With the port, because cookies ignore it.
+  // The name contains the port, because cookies ignore it.
   const name = `${isSecure ? '__Secure-' : ''}storefront_oidc_${port || (isSecure ? '443' : '80')}`
   const attributes = `Path=${pathname.replace(/\/$/, '')}/auth/oidc; HttpOnly; SameSite=Lax${isSecure ? '; Secure' : ''}`
   return {

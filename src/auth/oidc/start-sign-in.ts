@@ -43,7 +43,10 @@ export async function startSignIn(
   return { location, token }
 }
 
-/** State, nonce and code verifier of a browser's token: who knows the state, which is in addresses, does not know the token. The state says the purpose. */
+/**
+ * State, nonce and code verifier, derived from a browser's token. The state is in addresses, and does not reveal the
+ * token. It contains the purpose.
+ */
 export function bindingsOf(token: string, purpose: Purpose): Bindings {
   const derive = (use: string) => createHmac('sha256', token).update(use).digest('base64url')
   return { state: derive(purpose === 'link' ? 'state of a link' : 'state'), nonce: derive('nonce'), codeVerifier: derive('code verifier') }

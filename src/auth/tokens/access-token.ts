@@ -24,9 +24,9 @@ interface VerifiedToken {
 /** Issues and verifies access tokens: JWTs after RFC 9068, signed with EdDSA, verified after RFC 8725. */
 export class AccessTokens {
   readonly #keys: KeyRing
-  /** Both issuer and audience. */
+  /** The value of both issuer and audience. */
   readonly #issuer: string
-  /** By token. The oldest entries make room. */
+  /** Verified tokens by their text. The oldest entries make room. */
   readonly #verified = new Map<string, VerifiedToken>()
 
   constructor(keys: KeyRing, issuer: string) {

@@ -14,9 +14,9 @@ const FORGET_EVERY_MS = 10_000
 
 /** A revocation may be forgotten after both times. */
 interface Remembered {
-  /** By performance.now(). */
+  /** A time of performance.now(). */
   until: number
-  /** By the clock that tokens are compared with, in milliseconds since 1970. */
+  /** A time of the clock that tokens are compared with, in milliseconds since 1970. */
   clockUntilMs: number
 }
 
@@ -39,7 +39,7 @@ interface News {
 export class Revocations {
   readonly #options: RevocationsOptions
   readonly #copy: FreshCopy<News>
-  /** By session id. */
+  /** Revocations by session id. */
   readonly #revoked = new Map<string, Remembered>()
   #forgotAt = Number.NEGATIVE_INFINITY
   /** Whether this process and the database agree on the time. Otherwise one may have forgotten what the other still accepts. */

@@ -91,7 +91,10 @@ export function categoryETag(category: Category): string {
 
 const TREE = sql`hashtextextended('storefront categories', 0)`
 
-/** Until the end of the transaction no other one changes the tree. Before any lock of categories, stock or products: see decision 0281. */
+/**
+ * Keeps other transactions from changing the tree. Take this lock before any of categories, stock or products: see
+ * decision 0281.
+ */
 export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)
 }

@@ -65,7 +65,7 @@ function pathsOf({ categories = [] }: Named): readonly string[][] {
 
 /** Categories that products need and the store does not have. */
 class PlannedCategories {
-  /** By their JSON, also those above others. Texts are created by the database. */
+  /** The categories and their ancestors, by their paths as JSON. The database creates those of texts. */
   readonly #planned = new Map<string, { path: string[]; isText: boolean }>()
   readonly #names = new Set<string>()
   readonly #present: Present

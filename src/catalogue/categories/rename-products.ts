@@ -10,7 +10,7 @@ import { shareTree } from './category.ts'
 const BATCH_SIZE = { first: 50, least: 10, most: 500 }
 const BATCH_MS = 250
 const POLL_MS = 5_000
-/** Between two walks: products that another transaction had locked wait for the next one. */
+/** Pause between two walks: products that another transaction had locked wait for the next one. */
 const PAUSE_MS = 250
 
 interface Renamed {

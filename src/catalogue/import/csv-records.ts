@@ -9,7 +9,7 @@ export interface CsvRecord {
   line: number
   lastLine: number
   fields: string[]
-  /** Between the fields: a comma, or what the spreadsheets of a country write. */
+  /** The separator of fields: a comma, or what the spreadsheets of a country write. */
   delimiter: string
 }
 export interface Unreadable {
@@ -50,7 +50,7 @@ export async function* readRecords(lines: AsyncGenerator<ByteLine>): AsyncGenera
         const text = textOf(record)
         delimiter ??= findDelimiter(text)
         const fields = parseFields(text, delimiter)
-        // After parsing: an error of quotes decides which lines belong to the record.
+        // The check follows the parsing: an error of quotes decides which lines belong to the record.
         for (const { bytes } of record) if (bytes !== null) assertUtf8(bytes, SAVE_AS_UTF8)
         yield { line: first.line, lastLine, fields, delimiter }
       } catch (error) {

@@ -117,7 +117,7 @@ function toProduct(
 
 const COLUMNS = ['sku', 'name', 'description', 'category', 'image_url', 'price', 'currency', 'group', 'options'] as const
 const STOCK = 'stock'
-// After all others, where they shift no column of the releases before.
+// Later columns come last, so that they shift no column of earlier releases.
 const LATER_COLUMNS = [
   'attributes',
   'slug',

@@ -80,7 +80,7 @@ export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency:
 /** The columns, and their places in a record. */
 interface Header {
   columns: ReadonlySet<string>
-  /** For rows with an empty cell of it, which is no currency that the file names. */
+  /** The columns of a row whose `currency` is empty: it names no currency. */
   columnsWithoutCurrency: ReadonlySet<string>
   places: ReadonlyMap<string, number>
   translated: readonly { place: number; name: string; language: string }[]

@@ -9,7 +9,10 @@ import { toUtf8Lines } from './spreadsheet-bytes.ts'
 export type ImportFormat = 'ndjson' | 'csv'
 
 export interface ImportOptions {
-  /** By default the extension of `fileName` decides (.ndjson, .jsonl, .csv), else whether the file begins with `{`. */
+  /**
+   * The format. By default the extension of `fileName` decides (.ndjson, .jsonl, .csv), otherwise whether the file
+   * begins with `{`.
+   */
   format?: ImportFormat | undefined
   fileName?: string | undefined
   /** ISO 4217. For CSV records without a currency. */

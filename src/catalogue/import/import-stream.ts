@@ -16,7 +16,7 @@ export interface ImportStreamOptions {
   encoding: string | undefined
   /** ISO 4217. */
   currency: string
-  /** For the whole request; the server would close its connection soon afterwards. */
+  /** The time for the whole request: the server would close its connection soon afterwards. */
   remainingMs: number
   logger: Pick<Logger, 'error' | 'info' | 'warn'>
   /** Whether an error of `source` means that the client has disconnected. */

@@ -20,9 +20,9 @@ import { TRANSLATIONS_RULE } from '../translations.ts'
 
 /** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
-  /** Instead of `stock`: units that are added, below 0 removed. A new product starts at 0. */
+  /** Units that are added, below 0 removed, instead of `stock`. A new product starts at 0. */
   stock_delta?: number
-  /** With `stock_delta`: identifies the movement, which is booked once for each product. */
+  /** Identifies the movement of `stock_delta`, which is booked once for each product. */
   reference?: string
   /** The price as another shop has written it, in major units; only compared with `price`. */
   source_price?: string

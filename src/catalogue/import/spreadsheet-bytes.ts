@@ -65,7 +65,7 @@ function assertNoOtherFile(head: Buffer): void {
   if (what !== undefined) throw new InvalidLine(`the file is ${what}`)
 }
 
-/** By its byte order mark; UTF-16 also by the NUL of every ASCII character. */
+/** Finds the encoding by its byte order mark; UTF-16 also by the NUL of every ASCII character. */
 function findMarkedEncoding(head: Buffer): string | null {
   const [a, b, c, d] = head
   if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8'

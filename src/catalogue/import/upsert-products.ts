@@ -102,7 +102,9 @@ function changesStock({ stockVersion, before, after }: StagedProduct): boolean {
   return stockVersion === 0 || before !== after
 }
 
-/** Earlier changes under the references of these products. A separate statement, which sees what was committed while the locks waited. */
+/**
+ * Finds earlier changes under these references. A separate statement sees what was committed during the wait for locks.
+ */
 async function findBooked(
   tx: Transaction,
   products: readonly ImportedProduct[],

@@ -11,7 +11,7 @@ import { WakeSignal } from '../../wake-signal.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/** For `installJobQueues`. A purge is retried until it succeeds. */
+/** The queue for `installJobQueues`. A purge is retried until it succeeds. */
 export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySeconds: 1, retryDelayMaxSeconds: 300, keepSeconds: 86_400 }
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }

@@ -22,7 +22,8 @@ export async function countProducts(
     categoryIds?.length === 1 && !isCollapsed && filterConditions('product', { ...filters, categoryIds: null }, textQuery).length === 1
   if (isCategoryAlone) return countMembers(db, categoryIds[0] ?? '')
   const { estimate, cost } = await estimateProducts(db, filters, textQuery)
-  // Too many to be counted exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts the first.
+  // These are too many to count exactly, and slow to try: PostgreSQL builds a bitmap of all matches before it counts
+  // the first.
   if (estimate > 2 * COUNTED || cost > MAX_COST) return { value: estimate, exact: false }
   const { from, conditions } = matchSource(filters, textQuery)
   const { rows } = await db.query<{ matches: number; entries: number }>(

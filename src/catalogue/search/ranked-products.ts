@@ -11,7 +11,7 @@ import { filterConditions, matchesText, textQueryExpression } from './filter-sql
  * half of its products have. See docs/decisions/0022-search.md.
  */
 export const CANDIDATES = 100
-/** On later pages: products that match since the first page may be between its candidates. */
+/** Candidates of later pages: products that match since the first page may be between its candidates. */
 const CANDIDATES_LATER = 10 * CANDIDATES
 /** Products whose whole name is the search are ranked first, the newest of them also where they are older than the candidates. */
 export const NAMED = 20
@@ -106,7 +106,7 @@ export async function walkCandidates(db: Queryable, walk: RankedWalk): Promise<R
   // The few products with the name are looked up by it alone. As an operator, the index would collect the matches of each prefix again.
   const namedQuery = textQuery === '' ? '' : nameQuery
   const hasWords = [sql`ts_match_vq(${words}, ${textQueryExpression(textQuery)})`]
-  // Later pages take no products that are newer than the first page, nor older ones that came to have the name.
+  // Later pages omit products that are newer than the first page, and older ones that have got the name since.
   const named =
     window === undefined
       ? newest(namedQuery, NAMED, [], hasWords)

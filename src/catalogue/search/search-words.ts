@@ -129,7 +129,7 @@ function joinWords(words: readonly string[]): Set<string>[] {
       const [before = '', after = ''] = [words[to - 2], words[to - 1]]
       const [endsInDigit, startsWithDigit] = [/\d$/.test(before), /^\d/.test(after)]
       if (endsInDigit && startsWithDigit) break
-      // More than two: letters beside digits, and single letters.
+      // Letters beside digits, and single letters, may join more than two words.
       const isLinked = endsInDigit !== startsWithDigit || ([...before].length === 1 && [...after].length === 1)
       if (!isLinked && to > from + 2) break
       for (const set of joined.slice(from, to)) set.add(words.slice(from, to).join(''))
