@@ -30,9 +30,9 @@ const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
 export type Config = Readonly<ReturnType<typeof readAll>>
 
 const SECRET_MIN_LENGTH = 32
-// Longer than a bank transfer or a long weekend. See decision 0112.
+// The time is longer than a bank transfer or a long weekend takes. See decision 0112.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
-// What one who tries the store places is far below it. See decision 0113.
+// Somebody who tries the store places far fewer. See decision 0113.
 const MAX_PENDING_ORDERS = 10_000
 
 /** An environment as this process reads it. `config` is to be used only where there are no problems. */
@@ -168,7 +168,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     cdnPurgeUrls: readPurgeUrls(read),
     /** Open connections of this process's API; above it one is closed for each new one. */
     maxConnections: read.integer('MAX_CONNECTIONS', 5_000, 10, 1_000_000),
-    /** Between the signal to stop, from which `/readyz` is 503, and the end of listening. */
+    /** The time between the signal to stop, from which `/readyz` is 503, and the end of listening. */
     drainDelaySeconds: read.integer('DRAIN_DELAY_SECONDS', 0, 0, 60),
     /** Units of one product that a customer can buy in all; null for no limit. */
     maxQuantityPerProductAndUser: read.integerOrOff('MAX_QUANTITY_PER_PRODUCT_AND_USER', null, 1_000_000),

@@ -214,7 +214,10 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/orders/{id}', { ...call, params: { path: { id } } }))
     },
 
-    /** With the `version` that the page has shown, it is refused (`precondition_failed`) when the order has changed since. */
+    /**
+     * A given `version`, the one that the page has shown, refuses the call (`precondition_failed`) when the order has
+     * changed since.
+     */
     async cancelOrder(id: string, { version, ...call }: CallOptions & { version?: number } = {}): Promise<Order> {
       const header = version === undefined ? {} : { 'if-match': `"${version}"` }
       return dataOf(await api.POST('/orders/{id}/cancel', { ...call, params: { path: { id }, header } }))

@@ -15,7 +15,7 @@ interface TopicOptions {
   logger: Logger
   /** Lock sessions that the subscribers of all partitions share. */
   sessions?: LockSessions
-  /** For a process that only looks at the topic: it creates nothing at a broker. */
+  /** True in a process that only reads the topic: it creates nothing at a broker. */
   isReadOnly?: boolean
   /** Called with the events that a broker has stored; the topic in the database records its own. */
   onStored?: (events: PublishedEvent[]) => void

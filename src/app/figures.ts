@@ -6,7 +6,7 @@ import { rollUpOrders } from '../figures/roll-up-orders.ts'
 import { Loop } from '../loop.ts'
 import type { Service } from './service.ts'
 
-/** After the start, which it must not slow down. Later runs are at the beginning of each minute. */
+/** The first run waits, because it must not slow down the start. Later runs are at the beginning of each minute. */
 const FIRST_MS = 5_000
 const MINUTE_MS = 60_000
 /** A process skips a run when another one has begun a run within this time. */

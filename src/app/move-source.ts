@@ -11,11 +11,11 @@ import { OperatorError } from '../errors.ts'
 /** A database whose store is moved to another one. No process of the store uses it. */
 export interface MoveSource {
   readonly db: Queryable
-  /** For messages. */
+  /** The name for messages. */
   readonly name: string
-  /** Lets nobody else connect any more, as far as the server allows it. Throws OperatorError while another session is there. */
+  /** Refuses new connections, as far as the server allows it. Throws OperatorError while another session exists. */
   closeToOthers(): Promise<void>
-  /** Throws OperatorError while another session is there. */
+  /** Throws OperatorError while another session exists. */
   assertAlone(): Promise<void>
   /** Call it when the target has everything: no store is served from here by accident any more. Returns what the operator should know. */
   close(how: 'moved' | 'unchanged'): Promise<string>
@@ -127,7 +127,10 @@ interface ConnectionLimit {
   refusal: string | null
 }
 
-/** Two stores would sell the same stock. The limit does not count for superusers, and not for sessions that are there. */
+/**
+ * Sets the limit, because two stores would sell the same stock. It applies neither to superusers nor to existing
+ * sessions.
+ */
 async function refuseConnections(db: Queryable): Promise<ConnectionLimit> {
   const { rows } = await db.query<{ database: string; statement: string }>(
     // 0: a move was interrupted.

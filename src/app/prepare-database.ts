@@ -32,7 +32,7 @@ export async function prepareDatabase(
     await assertServer(owner)
     await assertOwner(owner, roleOf(addresses.api))
   })
-  // After the owner's check, which reports a role that does not exist.
+  // The owner's check comes first, because it reports a role that does not exist.
   await assertReachable(addresses, ['api', 'stream'])
   const retries = new LockRetries({ url: addresses.owner, onWaiting: (line) => logger.warn(line), ...locks })
   const applied = await migrate(addresses.owner, retries)

@@ -17,7 +17,7 @@ const STOP_MS = 7_000
 /** A process is killed that leaves four in a row without an answer, which is far more than the longest stall of a request (0253). */
 const PING_EVERY_MS = 2_500
 const MAX_UNANSWERED = 4
-/** Until its first answer, which follows its start: for the import of the code, on a busy machine. */
+/** The limit until the first answer, which follows the start: the import of the code takes long on a busy machine. */
 const MAX_UNANSWERED_AT_START = 24
 
 /** Further processes of the API, one for each config. One that ends is started again, with growing pauses. */

@@ -67,7 +67,7 @@ export const keepHours = wholeNumber(MAX_KEEP_HOURS, 'keeps snapshots of these h
 
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000 }
 
-/** In milliseconds. */
+/** A time in milliseconds. */
 export const wait: Option<number> = {
   value: 'DURATION',
   help: 'how long to retry for locks, such as 90s, 10m or 2h; 1h by default',

@@ -98,14 +98,15 @@ async function replayWith(
   const { config, pool, terminal } = context
   const { api: url, stream: streamUrl } = context.addresses
   if (subscriber === undefined) await assertReachable(context.addresses, ['stream'])
-  // Before the topic opens, which may begin a new epoch in a restored database.
+  // This comes before the topic opens, which may begin a new epoch in a restored database.
   const options = { pool, url, logger: context.logger }
   await ensureIncarnationOf(config, isRestored ? { ...options, reason: 'storefront replay --restored says that it was restored' } : options)
   if (isRestored) {
     terminal.out('order numbers, versions and sequences were advanced, and every session has ended')
     await reportRestoredKeys({ pool, terminal })
   }
-  // Before the first change, because a replay that is killed has changed something. The console has recorded its own runs.
+  // The record comes before the first change, because a replay that is killed has changed something. The console has
+  // recorded its own runs.
   if (replayArguments.runId === undefined) {
     const after = { command: replayArguments.command ?? describeCommand(replayArguments) }
     await recordActivity(pool, auditContextOfCommand('replay'), { subjectType: 'audit', subjectId: null, before: null, after })

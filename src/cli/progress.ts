@@ -12,7 +12,7 @@ export interface Progress {
 }
 
 const EVERY_MS = 1_000
-/** Between two lines of work that takes long, where they cannot be rewritten: in a log, in a mail of cron. */
+/** Pause between two lines of long work where a line cannot be rewritten, such as in a log or a mail of cron. */
 const LOGGED_EVERY_MS = 30_000
 const CLEAR_LINE = '\r\x1b[K'
 

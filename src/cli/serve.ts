@@ -109,7 +109,7 @@ async function stopInTime(app: App, { drainDelaySeconds }: Config, logger: Logge
   clearTimeout(impatience)
 }
 
-/** From the next collection on. Set before the start, it would delay that. */
+/** Takes effect with the next collection. Set before the start, it would delay that. */
 function collectGarbageSooner(): void {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
 }
@@ -117,7 +117,7 @@ function collectGarbageSooner(): void {
 interface Log {
   logger: Logger
   destination: DestinationStream
-  /** On a terminal. */
+  /** The readable log on a terminal, otherwise null. */
   readable: ReadableLog | null
 }
 

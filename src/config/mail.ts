@@ -6,7 +6,10 @@ import type { Settings } from './settings.ts'
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
 const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
 
-/** With the domain in ASCII (IDNA, RFC 5891), as it is in the envelope and in `Message-ID`. Undefined for no address. */
+/**
+ * Converts the domain to ASCII (IDNA, RFC 5891), as it is in the envelope and in `Message-ID`. Undefined for no
+ * address.
+ */
 function toSender(value: string): string | undefined {
   const sender = value.replace(/(?<=@)[^\s<>@]*[\u0080-\u{10ffff}][^\s<>@]*(?=>?$)/u, (domain) => domainToASCII(domain))
   return SENDER.test(sender) ? sender : undefined

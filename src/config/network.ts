@@ -104,7 +104,7 @@ export function readOperations({ setting, text, isSet }: Settings) {
   const kind = { mustBe: `off or a whole number from 0 to ${MAX_PORT}`, parse }
   const port = setting<number | 'off'>('OPS_PORT', kind, { value: 9464, documented: '9464' })
   const host = text('OPS_HOST', 'localhost', 'an address or a name of this machine')
-  // With OPS_PORT set, the process does not start without the port.
+  // When OPS_PORT is set, the process does not start without the port.
   return port === 'off' ? null : { host, port, isRequired: isSet('OPS_PORT') }
 }
 

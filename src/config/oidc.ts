@@ -2,9 +2,9 @@ import type { Settings } from './settings.ts'
 
 /** An OpenID provider with which customers sign in. */
 export interface OidcProviderSettings {
-  /** In the addresses of its calls. */
+  /** The id in the addresses of its calls. */
   id: string
-  /** For the button. */
+  /** The name on the button. */
   name: string
   issuer: string
   clientId: string

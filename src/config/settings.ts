@@ -10,7 +10,7 @@ export class ConfigError extends OperatorError {
 /** What may be shown of a value: all of it, an address without its login, or nothing. A refused address is not shown at all. */
 type Secrecy = 'none' | 'url' | 'secret'
 
-/** Which values a setting takes. */
+/** The values that a setting takes. */
 export interface Kind<T> {
   /** Completes `NAME must be …`; also the column of docs/operations.md. */
   mustBe: string
@@ -114,7 +114,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
         typeof unset === 'string' ? { value: null, documented: unset } : unset,
       )
     },
-    /** In the order of `allowed`, all of them by default. */
+    /** Reads a list, in the order of `allowed`; all of them by default. */
     list<T extends string>(name: string, allowed: readonly T[]): readonly T[] {
       const parse = (value: string) => {
         const wanted = value.split(',').flatMap((part) => part.trim() || [])

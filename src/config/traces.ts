@@ -102,7 +102,7 @@ const HEADERS: Kind<Record<string, string>> = {
   },
 }
 
-/** In the form of W3C Baggage. Undefined when it is not. */
+/** Parses a list in the form of W3C Baggage. Undefined for any other text. */
 function parseList(text: string): Record<string, string> | undefined {
   const pairs = text.split(',').flatMap((pair) => pair.trim() || [])
   try {

@@ -1,14 +1,14 @@
 /** Connection URLs of one database, one for each role; roles may share one. They contain passwords: not for logs. */
 export interface DatabaseAddresses {
-  /** For the API, the subscribers and the commands: a role with only the rights of `rights.ts`. */
+  /** The address for the API, the subscribers and the commands: a role with only the rights of `rights.ts`. */
   readonly api: string
-  /** For the change stream: the only role that may replicate. */
+  /** The address for the change stream: the only role that may replicate. */
   readonly stream: string
-  /** For migrations: the owner of all tables. */
+  /** The address for migrations: the owner of all tables. */
   readonly owner: string
 }
 
-/** For a database with one role. */
+/** The addresses of a database with one role. */
 export function oneRole(url: string): DatabaseAddresses {
   return { api: url, stream: url, owner: url }
 }

@@ -6,7 +6,7 @@ import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 export interface CopyOptions {
   /** Afterwards it is in a transaction, which locks its tables against writes until the caller rolls it back. */
   source: Queryable
-  /** In a transaction: until its commit the target is as it was. */
+  /** A transaction in the target, which stays unchanged until its commit. */
   target: Transaction
   /** Schemas besides the one that each connection works in. */
   otherSchemas: readonly string[]

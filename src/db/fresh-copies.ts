@@ -41,7 +41,7 @@ export interface CopyDefinition<Row extends object> {
 }
 
 export interface Reading {
-  /** By performance.now(). */
+  /** A time of performance.now(). */
   beganAt: number
   /** Whether `since` was '0': what an earlier reading has found may be gone. */
   isWhole: boolean

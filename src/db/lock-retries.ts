@@ -11,7 +11,7 @@ export interface LockRetryOptions {
   waitMs?: number
   /** Called for each try that got no lock, and while one waits for long, with a sentence that names the sessions in the way. */
   onWaiting?: (line: string) => void
-  /** Between two tries. What queued behind the lock passes meanwhile. */
+  /** The pause between two tries, in which statements that queued behind the lock run. */
   pauseMs?: number
   /** How long a try waits before it is reported, if it does not end first. */
   reportMs?: number

@@ -38,7 +38,8 @@ export class DevelopmentSchema extends OperatorError {
 export async function migrate(url: string, retries = new LockRetries({ url })): Promise<string[]> {
   await using client = await connectClient(url, 'storefront-migrate')
   if ((await countPending(client)).pending === 0) return []
-  // Before the wait, which has a snapshot: an index that another process builds concurrently waits for the end of each try.
+  // The bounds come before the wait, which has a snapshot: the concurrent index build of another process waits for the
+  // end of each try.
   await setUpSession(client, MIGRATION_BOUNDS)
   // Held in the pauses too, until the connection ends: two processes in turn would leave none for orders.
   await retries.run(async (watch) => {
@@ -52,7 +53,8 @@ export async function migrate(url: string, retries = new LockRetries({ url })): 
     sql`create table if not exists migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)`,
   )
   const pending = [...(await listKnown()).difference(await listApplied(client))].toSorted()
-  // Before the tables whose triggers and indexes call them. The others are still of the schema before this.
+  // New functions come before the tables whose triggers and indexes call them. Existing ones stay those of the previous
+  // schema until the last migration.
   const earlier = await listFunctions(client)
   await inTransaction(client, () => createFunctions(client, (name) => !earlier.has(name)))
   for (const name of pending) {

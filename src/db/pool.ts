@@ -7,7 +7,7 @@ import { READ_ONLY_TRANSACTION } from './sql-state.ts'
 export type Pool = pg.Pool
 /** A connection with an open transaction. A function that takes one must not outlive it. */
 export type Transaction = pg.PoolClient & { readonly __transaction?: never }
-/** For statements that are correct inside and outside a transaction. */
+/** A connection for statements that are correct inside and outside a transaction. */
 export type Queryable = Pick<pg.ClientBase, 'query'>
 
 // All int8 columns (money in minor units, sequences, stock) are below 2^53, by constraint or because nothing counts that far.
@@ -69,7 +69,7 @@ class ClosingClient extends pg.Client {
 
 /** The server ends each statement earlier: a connection in use on which no byte moves for longer is dead, though no packet reports it. */
 const DEAD_AFTER_STATEMENTS = 1.5
-/** Until the kernel asks the other side of a connection that nobody uses; it gives up ten seconds later. */
+/** The time until the kernel probes an unused connection; it gives up ten seconds later. */
 const KEEP_ALIVE_DELAY_MS = 10_000
 
 /**

@@ -64,7 +64,10 @@ const CHOSEN_BY_INSTALLATION: Readonly<Record<string, RegExp>> = {
   default_text_search_config: /^/,
 }
 
-/** Which settings somebody has changed for this session, without an effect on the store. `db`: one session that has been set up. */
+/**
+ * The settings that somebody has changed for this session, without an effect on the store. `db`: one session that has
+ * been set up.
+ */
 export async function findOverriddenSettings(db: Queryable): Promise<OverriddenSetting[]> {
   const { rows } = await db.query<OverriddenSetting>(
     `select name as setting, reset_val || coalesce(' ' || unit, '') as value, coalesce(

@@ -9,7 +9,7 @@ export type SessionBounds = Readonly<Record<'lock' | 'statement' | 'idle_in_tran
 
 const [SECOND_MS, HOUR_MS] = [1_000, 3_600_000]
 
-/** For requests and the pipeline, whose transactions are short. */
+/** Bounds for requests and the pipeline, whose transactions are short. */
 export const SERVING_BOUNDS: SessionBounds = {
   lock: 5 * SECOND_MS,
   statement: 30 * SECOND_MS,
@@ -17,7 +17,10 @@ export const SERVING_BOUNDS: SessionBounds = {
   transaction: 60 * SECOND_MS,
 }
 
-/** For commands, which read or write a whole store, and for connections that hold a lock or listen. An export waits for its reader. */
+/**
+ * Bounds for commands, which read or write a whole store, and for connections that hold a lock or listen. An export
+ * waits for its reader.
+ */
 export const COMMAND_BOUNDS: SessionBounds = {
   lock: 60 * SECOND_MS,
   statement: 6 * HOUR_MS,
@@ -26,8 +29,8 @@ export const COMMAND_BOUNDS: SessionBounds = {
 }
 
 /**
- * For migrations: orders queue behind the lock that one waits for. Longer than PostgreSQL's `deadlock_timeout`, after which a vacuum makes way,
- * and shorter than orders wait.
+ * Bounds for migrations, behind whose locks orders queue. Longer than PostgreSQL's `deadlock_timeout`, after which a
+ * vacuum makes way, and shorter than orders wait.
  */
 export const MIGRATION_BOUNDS: SessionBounds = { ...COMMAND_BOUNDS, lock: 1_200 }
 

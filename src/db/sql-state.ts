@@ -17,7 +17,7 @@ export const UNDEFINED_FUNCTION = '42883'
 export const UNDEFINED_TABLE = '42P01'
 export const DISK_FULL = '53100'
 export const TOO_MANY_CONNECTIONS = '53300'
-/** Such as when all replication slots are in use. */
+/** PostgreSQL sends it when all replication slots are in use, for example. */
 export const CONFIGURATION_LIMIT_EXCEEDED = '53400'
 export const OBJECT_NOT_IN_PREREQUISITE_STATE = '55000'
 /** A database, or a replication slot that another connection reads. */

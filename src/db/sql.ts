@@ -17,7 +17,7 @@ export function allOf(conditions: readonly Sql[]): Sql {
   return conditions.length === 0 ? sql`true` : join(conditions, ' and ')
 }
 
-/** For `query`: planned once on each connection. Statements with the same name must have the same text. */
+/** A statement for `query` that each connection plans once. Statements with the same name must have the same text. */
 export function prepared({ text, values }: Sql, name: string): { name: string; text: string; values: unknown[] } {
   return { name, text, values }
 }

@@ -38,7 +38,8 @@ export async function retryDeadlocks<T>(run: () => Promise<T>): Promise<T> {
     } catch (error) {
       if (attempt === MAX_ATTEMPTS || !isConflict(error)) throw error
     }
-    // From one to three times the pause, so that the same transactions do not deadlock again. Without a connection.
+    // The pause varies by up to three times, so that the same transactions do not deadlock again. It holds no
+    // connection.
     await delay(PAUSE_MS * 2 ** (attempt - 1) * (1 + 2 * Math.random()))
   }
 }

@@ -22,8 +22,8 @@ const SLICES_AT_ONCE = 100
 /** A number may be drawn by a statement whose transaction has no id yet: this is more than any such statement takes. */
 const SETTLED_SECONDS = 120
 /**
- * More than any transaction may last: the commands' bound is 24 hours, the API's a minute. After a restore into another cluster, where the ids
- * of transactions mean nothing, that decides.
+ * Longer than any transaction may last: the commands' bound is 24 hours, the API's a minute. It decides after a restore
+ * into another cluster, where transaction ids mean nothing.
  */
 const SURELY_SETTLED_SECONDS = 25 * 3_600
 

@@ -7,14 +7,14 @@ import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
 import type { SessionGuard, StepUp } from './session-guard.ts'
 
-/** Who may call a route: anybody, an account with a session, or an operator or key with a scope. */
+/** The callers of a route: anybody, an account with a session, or an operator or key with a scope. */
 export type Access = 'public' | 'caller' | Scope
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Who may call the route. There is no default: a route without it stops the start. */
+    /** The callers of the route. There is no default: a route without it stops the start. */
     access?: Access
-    /** Whether a session must have proven lately who is at it: for calls that a stolen session must not make. */
+    /** Whether the call requires recent authentication, because a stolen session must not make it. */
     stepUp?: StepUp
   }
 }
@@ -44,7 +44,7 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate, gu
         request.setDecorator(CALLER, caller)
         if (caller.kind !== 'account' || guard === null) return undefined
         const prove = () => assertProven(guard, caller, access, stepUp)
-        // It queries, so that of a customer needs a place. Operators are few, and never wait for customers.
+        // The proof queries, so a customer's needs a place. Operators are few, and never wait for customers.
         return access === 'caller' && stepUp !== undefined && admission !== undefined ? admission.admit('token', request, prove) : prove()
       })
       .then(() => done(), done)

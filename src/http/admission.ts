@@ -15,7 +15,7 @@ export interface AdmissionOptions {
   isByNetwork: boolean
 }
 
-// After a change of the catalogue every requested page is read again.
+// Every requested page is read again after a change of the catalogue.
 const MAX_WAITING = 500
 /** Bodies above it are parsed and validated one at a time: 256 KiB take several milliseconds. */
 const SMALL_BODY_BYTES = 2_048

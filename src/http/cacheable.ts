@@ -19,14 +19,14 @@ export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]
   return headers.flatMap((name) => [name, tags.join(name === 'cache-tag' ? ',' : ' ')])
 }
 
-/** In seconds. */
+/** Times in seconds. */
 const STALE = 'stale-while-revalidate=60, stale-if-error=86400'
 
 export interface AnswerOptions {
   /** Opaque, of letters, digits, `-` and `_`. */
   etag: string
   lastModified: Date
-  /** By which caches purge the answer. */
+  /** The tags by which caches purge the answer. */
   tags: readonly string[]
   tagHeaders: readonly TagHeader[]
   /** RFC 8288. */
@@ -124,7 +124,7 @@ export class CacheableAnswer {
   /** Sends the answer in place of Fastify's reply. */
   reply(asked: IncomingHttpHeaders, reply: FastifyReply): void {
     const headers = takeOver(reply)
-    // For hooks and the log.
+    // Hooks and the log read the status.
     reply.code(this.send(asked, reply.raw, headers) ?? 500)
   }
 

@@ -22,7 +22,7 @@ export interface ProxyReports {
   onUnread: (header: string) => void
 }
 
-/** Whose request it is, behind the proxies of TRUST_PROXY. */
+/** Determines the client of a request behind the proxies of TRUST_PROXY. */
 export class ClientAddresses {
   readonly #isTrusted: (address: string, hop: number) => boolean
   readonly #reports: ProxyReports
@@ -44,7 +44,10 @@ export class ClientAddresses {
     if (!this.#isTrusted(peer, 0)) this.#reports.onUntrusted(peer)
   }
 
-  /** The address that the outermost trusted proxy reports, else the connection's. Throws `malformed_request` for one that cannot be read. */
+  /**
+   * The address that the outermost trusted proxy reports, otherwise the connection's. Throws `malformed_request` when
+   * it cannot be read.
+   */
   find({ headers, socket }: IncomingMessage): string {
     let address = plain(socket.remoteAddress ?? '')
     if (!this.#isTrusted(address, 0)) return address

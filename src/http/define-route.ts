@@ -19,11 +19,14 @@ export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = A
   query?: Q
   headers?: H
   body?: B
-  /** In bytes. */
+  /** The limit in bytes. */
   bodyLimit?: number
   consumes?: string[]
   produces?: string[]
-  /** By status: schema and description, or for an answer without a body its description. The first is sent unless the handler sets another. */
+  /**
+   * Answers by status: schema and description, or the description alone when there is no body. The first is sent unless
+   * the handler sets another.
+   */
   answers?: A
   /** The codes of its own rules; `refusalsOf` adds the others. */
   refuses?: readonly ErrorCode[]

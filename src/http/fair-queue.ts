@@ -21,9 +21,12 @@ interface Network<Item> extends Owner {
   since: number
 }
 
-/** Items of several networks and accounts, who take turns: nobody waits for all that another has queued. */
+/**
+ * Items of several networks and accounts, which take turns: a caller never waits for everything that another has
+ * queued.
+ */
 export class FairQueue<Item> {
-  /** In the order of the turns. */
+  /** The networks in the order of their turns. */
   #networks = new Map<string, Network<Item>>()
   #length = 0
   #weight = 0

@@ -1,4 +1,4 @@
-/** More than any body of the API needs; JSON.parse accepts any depth. */
+/** The limit is more than any body of the API needs; JSON.parse accepts any depth. */
 const MAX_DEPTH = 32
 /** An order of 1,000 lines has about 3,100. */
 const MAX_VALUES = 5_000

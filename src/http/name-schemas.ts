@@ -18,7 +18,7 @@ function hoist(node: unknown, schemas: Node): unknown {
   if (!isNode(node)) return node
   const copy: Node = {}
   for (const [key, child] of Object.entries(node)) {
-    // For the store itself: how a text is read, and what a refusal says.
+    // These are for the store itself: how a text is read, and what a refusal says.
     if (key === 'x-input' || key === 'x-must') continue
     // An example is data, whatever its properties are called.
     copy[key] = key === 'example' || key === 'examples' ? child : hoist(key === 'schema' ? withoutDescription(child) : child, schemas)

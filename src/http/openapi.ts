@@ -30,7 +30,8 @@ export function openApiOptions(baseUrl: string, basePath: string): SwaggerOption
         examples: problemExamples(),
       },
     },
-    // By the prefix below: the plugin would take the path of `baseUrl` off, which another prefix can begin with.
+    // The transform below takes the prefix off: the plugin would take off the path of `baseUrl`, with which another
+    // prefix can begin.
     stripBasePath: false,
     transform: ({ schema, url }) => {
       const path = url.startsWith(`${basePath}/`) ? url.slice(basePath.length) : url

@@ -191,10 +191,12 @@ export function problemExamples() {
 
 const EXAMPLE_BASE_URL = 'https://shop.example'
 const EXAMPLE_REQUEST_ID = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d44'
-// That of the examples of W3C Trace Context.
+// The trace id in the examples of W3C Trace Context.
 const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
 
-/** For the log and the metrics, when the client disconnects while its body is read; nobody receives the answer. */
+/**
+ * The error for the log and the metrics when the client disconnects while its body is read; nobody receives the answer.
+ */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
 /** Whether an error is that of the request's own connection, whose codes a broken connection to the database has too. */

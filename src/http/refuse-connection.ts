@@ -23,7 +23,7 @@ const LONG_TOKEN = /\r\nauthorization:[^\r\n]{8192}/i
 
 /** Answers bytes that Node's parser could not read as a request, for which no reply object exists, and logs it. */
 export function refuseConnection(error: ParserError, socket: Connection, { baseUrl, logger }: { baseUrl: string; logger: Logger }): void {
-  // In the middle of another answer these bytes would be a part of it.
+  // These bytes would become a part of an answer that has begun.
   const hasBegun = socket._httpMessage?.headersSent === true
   if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable || hasBegun) {
     socket.destroy()

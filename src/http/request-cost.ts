@@ -42,10 +42,10 @@ export const REQUEST_COSTS = {
   order: { sheds: 'orders', processorMs: 200, rows: 3_000, connections: 1, places: null, waitMs: 0 },
   password: { sheds: 'orders', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
   token: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: half, waitMs: 5_000 },
-  // Waits for the provider without a connection.
+  // A sign-in waits for the provider without a connection.
   provider: { sheds: 'orders', processorMs: 50, rows: 20, connections: 1, places: () => 16, waitMs: 5_000 },
   console_sign_in: { sheds: 'essential', processorMs: 2_000, rows: 20, connections: 1, places: hashes, waitMs: 20_000 },
-  // Behind a scope: the shop's own people and programs.
+  // These routes need a scope: their callers are the shop's own people and programs.
   operator: { sheds: 'essential', processorMs: 30_000, rows: 1_000_000, connections: 1, places: null, waitMs: 0 },
 } as const satisfies Record<string, RequestCost>
 export type CostClass = keyof typeof REQUEST_COSTS

@@ -7,7 +7,7 @@ import type { StepUp } from './session-guard.ts'
 /** A route as it was added; GET has a HEAD beside it. */
 export interface ListedRoute {
   method: string
-  /** With the prefix and `:parameters`. */
+  /** The URL with the prefix and `:parameters`. */
   url: string
   access: Access | undefined
   stepUp: StepUp | undefined

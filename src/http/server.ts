@@ -68,7 +68,7 @@ const HEADERS_TIMEOUT_MS = 20_000
 const TIMEOUT_CHECKS_MS = 2_000
 /** Longer than proxies keep connections that they do not use (60 s), so that they end them and send nothing into a closed one. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
-/** A connection ends when no byte has moved for so long, such as that of a client who reads nothing. */
+/** A connection ends when no byte has moved for this time, such as that of a client that reads nothing. */
 const IDLE_TIMEOUT_MS = 120_000
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
@@ -128,7 +128,7 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     cors.allow(request, identify(request, reply))
     clientAddresses.watch(request.raw)
     if (cors.answerPreflight(request, reply)) return
-    // In this hook: a handler runs only after the body was read and validated.
+    // This hook decides, because a handler runs only after the body was read and validated.
     if (request.is404) done(findHostFault(request.raw) ?? refuseAddress(allowedMethods(request.url)))
     else done(findHostFault(request.raw) ?? refuseEncodedBody(request) ?? options.shedder?.refusalOf(request))
   })

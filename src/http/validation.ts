@@ -12,7 +12,7 @@ import { countCodePoints } from './text-length.ts'
 const MAX_ERRORS = 100
 /** Longest name in an error's detail. */
 const MAX_NAME_LENGTH = 100
-/** More than any route has, with repetitions. */
+/** More parameters than any route has, with repetitions. */
 const MAX_PARAMETERS = 100
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])
 const UNKNOWN_PROPERTY = 'is not a known property'

@@ -71,7 +71,7 @@ export class Metrics {
 
   /** Adds Node's metrics of the process: memory, CPU, event loop, garbage collection. */
   collectProcess(): void {
-    // By default 100 times a second, which is half of what wakes an idle process.
+    // The default is 100 times a second, which is half of what wakes an idle process.
     collectDefaultMetrics({ register: this.#registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS })
   }
 
@@ -79,7 +79,7 @@ export class Metrics {
     return this.#registry.contentType
   }
 
-  /** In Prometheus's text format. */
+  /** All metrics in Prometheus's text format. */
   async text(): Promise<string> {
     await this.#readings.refresh()
     return this.#registry.metrics()

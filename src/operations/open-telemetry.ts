@@ -205,7 +205,7 @@ function samplerOf({ sampler, ratio }: TracesConfig): Sampler {
   return name === sampler ? root : new ParentBasedSampler({ root })
 }
 
-/** Such as spans that are dropped because the queue is full: while that lasts, one line a minute. */
+/** Logs warnings, such as spans dropped because of a full queue, at most once a minute. */
 function warnSparsely(logger: Logger): (...parts: unknown[]) => void {
   let next = 0
   return (...parts) => {

@@ -68,7 +68,7 @@ export class RequestTimes {
     return { name: this.name, help: this.help, type: 'histogram', aggregator: this.aggregator, values }
   }
 
-  /** For prom-client's registry, which calls `get` only. */
+  /** The metric as prom-client's registry needs it, which calls `get` only. */
   get asMetric(): Metric {
     return this as unknown as Metric
   }

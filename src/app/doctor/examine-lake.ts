@@ -46,7 +46,7 @@ async function examineFiles(store: S3LakeStore): Promise<Finding> {
   const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
   const place = store.locate('')
   if (file === undefined) await store.assertSuitable()
-  // Twice: a file that was deleted between its reading and the offer is accepted the first time.
+  // The offer is made twice: a file that was deleted after it was read is accepted the first time.
   else if (!(await store.refusesOverwriting(file.name)) && !(await store.refusesOverwriting(file.name)))
     throw new UnsuitableBucket(`${place} ignores If-None-Match and overwrites files`)
   return ok('lake', `${place} can be listed, read and written, and refuses to overwrite (If-None-Match)`)

@@ -10,7 +10,7 @@ import { check, type Finding, ok, warning } from './finding.ts'
 
 const NAME = 'lake tables'
 const REMEDY = 'run storefront lake tables'
-/** Beyond `LAKE_TABLE_SECONDS`: how long a commit may take. */
+/** How long a commit may take beyond `LAKE_TABLE_SECONDS`. */
 const SLACK_MS = 60_000
 
 /**

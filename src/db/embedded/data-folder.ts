@@ -219,7 +219,7 @@ export function readSecret(folder: DataFolder, name: string): string | null {
   throw new SecretUnusable(`${file} is empty or damaged: restore it from a backup; what it protects cannot be read without it`)
 }
 
-/** For an existing store whose secret is gone: a new secret would decrypt nothing of it. */
+/** The error of an existing store whose secret is missing: a new secret would decrypt nothing of it. */
 export function missingSecretError(folder: DataFolder, name: string): SecretUnusable {
   return new SecretUnusable(
     `${join(folder.path, name)} is missing beside the store in ${folder.cluster}: restore it from a backup; nothing was changed`,

@@ -32,7 +32,10 @@ export interface EmbeddedOptions extends ServerOptions {
 export interface EmbeddedPostgres {
   /** The superuser's address of the store's database. It contains the password: not for logs. */
   readonly url: string
-  /** For the store: by a Unix socket in the data folder, which costs half as much as TCP, where the folder supports sockets. */
+  /**
+   * The store's addresses: a Unix socket in the data folder, which costs half as much as TCP, where the folder supports
+   * sockets.
+   */
   readonly addresses: DatabaseAddresses
   /** Why a supervised server is not running now; null while it is. */
   readonly failure: string | null

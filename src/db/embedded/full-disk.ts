@@ -8,7 +8,7 @@ const MEGABYTE = 1_000_000
 // Result code of SQLite, which locks the data folder.
 const SQLITE_FULL = 13
 
-/** Which disk of the embedded store is full, as a sentence for operators; null when all have space. */
+/** Names the full disk of the embedded store in a sentence for operators; null when all have space. */
 export function findFullDisk({ path, cluster }: DataFolder): string | null {
   for (const folder of [path, cluster, join(cluster, 'pg_wal')]) {
     if (!existsSync(folder)) continue

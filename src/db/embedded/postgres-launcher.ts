@@ -11,11 +11,11 @@ export interface Launcher {
   program(name: 'initdb' | 'postgres'): string
   /** The command line that runs `command`, which may write to `folder`: the cluster, or a folder beside it. */
   wrap(command: readonly string[], folder: string): string[]
-  /** For child_process.spawn, when the programs run under another uid. */
+  /** Options for child_process.spawn when the programs run under another uid. */
   readonly identity: Partial<Identity>
   /** The user that must own the cluster's files; null for the user of this process. */
   readonly owner: Identity | null
-  /** For the operator; null when there is nothing to warn about. */
+  /** A warning for the operator, or null. */
   readonly warning: string | null
   /** Whether it was tried on this machine now. If not, the cluster was run this way before. */
   readonly isVerified: boolean

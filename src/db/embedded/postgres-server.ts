@@ -35,7 +35,7 @@ const LOG_MAX_BYTES = 10_000_000
 // What fits into a socket's address on every system, without the socket's name, `/.s.PGSQL.65535`.
 const MAX_SOCKET_FOLDER_LENGTH = 85
 
-/** For a laptop: about 150 MB of memory, durable, with logical replication. */
+/** Settings for a laptop: about 150 MB of memory, durable, with logical replication. */
 const SETTINGS: Record<string, string> = {
   listen_addresses: '127.0.0.1',
   shared_buffers: '128MB',
@@ -212,7 +212,8 @@ function spawnLogged([program = '', ...args]: string[], launcher: Launcher, logF
   const size = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   const log = openSync(logFile, size > LOG_MAX_BYTES ? 'w' : 'a', 0o600)
   try {
-    // In a session of its own, so that Ctrl-C in a terminal reaches only the store, which then stops the server in order.
+    // The server has a session of its own, so that Ctrl-C in a terminal reaches only the store, which then stops it in
+    // order.
     return spawn(program, args, { stdio: ['pipe', log, log], detached: true, env: SERVER_ENVIRONMENT, ...launcher.identity })
   } finally {
     closeSync(log)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type DataFolder, syncFolder } from './data-folder.ts'
 import { PostgresUnavailable } from './postgres-launcher.ts'
 
-// In the cluster's folder: one rename puts both in place, so no crash leaves one without the other.
+// The mark is in the cluster's folder: one rename puts both in place, so no crash leaves one without the other.
 const MARK = 'storefront-restored'
 
 // PostgreSQL's src/include/catalog/pg_control.h, ControlFileData.state: the recovery from a backup was stopped or killed.
