@@ -50,7 +50,7 @@ const Position = Type.Tuple([
   Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
 ])
 
-/** What operators, keys and commands have changed. */
+/** Changes by operators, keys and commands. */
 export function activityRoutes(server: HttpServer, pool: Pool): void {
   defineList(
     server,

@@ -4,13 +4,13 @@ import { sql } from '../db/sql.ts'
 import { actorOf } from '../http/caller.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 
-/** Who does what: all that is known of a change before it is made. */
+/** The author and the context of a change, known before it is made. */
 export interface AuditContext {
   actor: { type: 'admin' | 'key' | 'system'; id: string | null }
   /** The operationId of the API's call, or the command. */
   action: string
   requestId: string | null
-  /** The trace context of the request, for what is recorded to be published. */
+  /** The request's trace context, for published records. */
   traceparent?: string
 }
 
@@ -28,7 +28,7 @@ export interface ActivityChange {
 /** Longer texts are cut: a log of changes is no second copy of the catalogue. */
 const MAX_TEXT = 500
 
-/** What a request to a route with a scope does. */
+/** The context of a request to a route with a scope. */
 export function auditContextOf(request: FastifyRequest): AuditContext {
   const { schema } = request.routeOptions
   const action = (schema as { operationId?: string } | undefined)?.operationId
@@ -36,7 +36,7 @@ export function auditContextOf(request: FastifyRequest): AuditContext {
   return { actor: actorOf(request), action, requestId: request.id, traceparent: traceparentOf(request) }
 }
 
-/** What a command of `storefront` does, by its name. */
+/** The context of a `storefront` command, by its name. */
 export function auditContextOfCommand(command: string): AuditContext {
   return { actor: { type: 'system', id: null }, action: command, requestId: null }
 }

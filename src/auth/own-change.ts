@@ -4,7 +4,10 @@ import { type AccountCaller, callerOf } from '../http/caller.ts'
 import { isOperatorRole } from '../http/scopes.ts'
 import { type Client, clientOf } from './client.ts'
 
-/** Who changes how their own account is entered. `auditContext` is null for customers, whose changes are no activities of operators. */
+/**
+ * The caller of a change to its own credentials. `auditContext` is null for customers, whose changes are no activities
+ * of operators.
+ */
 export interface OwnChange {
   caller: AccountCaller
   client: Client

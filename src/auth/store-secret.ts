@@ -3,7 +3,7 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { encrypt, fingerprintOf, tryDecrypt } from './encryption.ts'
 
-/** What is encrypted under the store's secret; each purpose has its own derived key. */
+/** The kinds of data that are encrypted under the store's secret; each has its own derived key. */
 export type Purpose = 'signing key' | 'webhook secret' | 'account mail' | 'totp secret'
 
 /** The fingerprint of the store's secret, null before anything was encrypted. */

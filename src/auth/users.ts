@@ -93,7 +93,7 @@ export async function lockPassword(tx: Transaction, { id, email, password_hash }
   return rowCount === 1
 }
 
-/** Sets a password. Returns false, and changes nothing, when the stored one is no longer the one that was checked. */
+/** Sets a password. Returns false, and changes nothing, when the stored one differs from the checked one. */
 export async function replacePassword(db: Queryable, checked: UserWithPassword, passwordHash: string): Promise<boolean> {
   const { rowCount } = await db.query(sql`update users set password_hash = ${passwordHash}
     where id = ${checked.id} and password_hash = ${checked.password_hash}`)

@@ -6,8 +6,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const VERSION = /^[1-9][0-9]{0,9}$/
 
 /**
- * Why no event can be made of a row that something other than the store has written, null when one can. Names the place without saying what
- * is there. Pure.
+ * The reason why no event can be made of a row that something other than the store has written, or null. It names the
+ * place and not its content. Pure.
  */
 export function findRecordDefect({ product_id, stream, version, type, occurred_at, data }: ProductEventRecord): string | null {
   if (!(RECORDED_TYPES[stream] as readonly string[] | undefined)?.includes(type)) return 'type is no type of its stream'

@@ -100,8 +100,8 @@ function isFromAnotherHistory(later: Version, earlier: Version): boolean {
 }
 
 /**
- * What `read` finds in a snapshot of the catalogue, and the version of that snapshot. A statement that takes longer than READ_TIMEOUT_MS
- * throws SQLSTATE 57014.
+ * The result of `read` in a snapshot of the catalogue, and the version of that snapshot. A statement that takes longer
+ * than READ_TIMEOUT_MS throws SQLSTATE 57014.
  */
 export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()

@@ -36,7 +36,7 @@ export async function createProduct(pool: Pool, product: ProductInput, auditCont
     const category = await resolveProductCategories(tx, product)
     const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
     try {
-      // One statement: its end gives a slug to products without one.
+      // It must be one statement: its end gives a slug to products without one.
       await tx.query(
         sql`with created as (
            insert into products

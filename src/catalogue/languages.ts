@@ -39,7 +39,7 @@ export class CatalogueLanguages {
     return language
   }
 
-  /** The language of an answer: that of the parameter `lang` where it is given, else as `negotiate`. */
+  /** The language of an answer, from the parameter `lang` where it is given, otherwise as `negotiate` returns it. */
   choose(
     version: Version,
     { lang, acceptLanguage }: { lang: string | undefined; acceptLanguage: string | undefined },
@@ -60,7 +60,7 @@ export class CatalogueLanguages {
   }
 }
 
-/** The translations that an answer in `language` shows, each before those that it takes precedence over: none for the products' own texts. */
+/** The translations of an answer in `language`, by precedence; none for the products' own texts. */
 export function translationsFor({ languages }: Version, { tag }: AnswerLanguage): string[] {
   const chain = languages.filter((language) => tag === language || tag.startsWith(`${language}-`))
   return chain.sort((a, b) => b.length - a.length)

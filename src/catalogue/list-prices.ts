@@ -44,7 +44,7 @@ interface PriceRow {
   compare_at_price: Money | null
 }
 
-/** The prices of all currencies with which a product begins, and those that changed, came and went. */
+/** The initial prices of a product in all currencies, and every later change, addition and removal. */
 const RECORDED = sql`product_events as event
     cross join lateral (
       select currency, price, compare_at from event_prices(event.data -> 'product')
@@ -55,7 +55,7 @@ const RECORDED = sql`product_events as event
     ) as recorded`
 
 /**
- * A page of the prices of a product in a currency, by default that of its own price, newest first, also of an archived product. Throws
+ * A page of a product's prices in a currency, by default its own, newest first. The product may be archived. Throws
  * `not_found` or `invalid_cursor`.
  */
 export async function listPrices(

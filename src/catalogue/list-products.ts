@@ -40,7 +40,7 @@ const RelevancePosition = Type.Union([
   Type.Tuple([...mode, Type.Literal('rest'), VALUES.timestamptz, Uuid, ...window]),
 ])
 
-/** Where a page starts, and in which direction it is read. */
+/** The place where a page starts, and the direction in which it is read. */
 interface Start {
   isBackward: boolean
   isSimilar: boolean
@@ -133,7 +133,7 @@ async function walkByKey(db: Queryable, listing: LocatedListing, sort: KeySort, 
   return rows.map((row) => ({ row, cursor: (direction) => encodeCursor(scope, [direction, isSimilar, of(row), row.id]) }))
 }
 
-/** First the ranked candidates, then the other matches, newest first; backwards in the opposite order. */
+/** Ranked candidates come first, then the other matches, newest first; backwards in the opposite order. */
 async function walkByRelevance(db: Queryable, listing: LocatedListing, start: Start, textQuery: string): Promise<Entry[]> {
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)

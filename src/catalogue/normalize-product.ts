@@ -34,7 +34,7 @@ export function isReduced(price: Money, before: Money): boolean {
   return before.currency === price.currency && before.amount > price.amount
 }
 
-/** What one property of a product says against another one, null for nothing. */
+/** The contradiction between two properties of a product, or null. */
 export function findContradiction({ price, compare_at_price: before, prices = [], image_url, images }: ProductInput): FieldError | null {
   if (before !== null && !isReduced(price, before)) {
     return { pointer: '#/compare_at_price', detail: 'compare_at_price must be above the price, in its currency' }
@@ -95,7 +95,7 @@ function normalizeSeo(seo: NonNullable<NewProduct['seo']>): ProductInput['seo'] 
   return { ...seo, title: trim(seo.title ?? null), description: trim(seo.description ?? null) }
 }
 
-/** What a product names its categories by, without blanks around texts, and without what is missing. */
+/** The names of a product's categories, with trimmed texts and without missing properties. */
 export function normalizeNamed({
   category = null,
   categories = null,

@@ -8,7 +8,7 @@ export interface Cached<T> {
 }
 
 export interface Loader<T> {
-  /** Who waits for a turn: the network, or else the account. */
+  /** The owner of the turn: the network, or else the account. */
   owner: string
   /** Runs the work in a turn of the owner. Throws `overloaded`. */
   admit: (work: () => Promise<void>) => Promise<void>
@@ -80,7 +80,7 @@ export class PageCache<T extends { sizeBytes: number }> {
     return loading
   }
 
-  /** Drops every value, also those that are being loaded: for versions that restart from an earlier one. */
+  /** Drops every value, even those that are being loaded, because versions restart from an earlier one. */
   clear(): void {
     this.#generation++
     this.#loading.clear()

@@ -218,14 +218,14 @@ export function toImage(url: string): Image {
   return { url, alt: '', width: null, height: null }
 }
 
-/** What `product_pages` stores: null for what `image_url` has already. */
+/** The value that `product_pages` stores: null when `image_url` already has it. */
 export function storedImages(images: readonly Image[]): readonly Image[] | null {
   const [first, ...others] = images
   const isPlain = first === undefined || (others.length === 0 && first.alt === '' && first.width === null && first.height === null)
   return isPlain ? null : images
 }
 
-/** What an operator can change of a product: a sale of its last unit changes none of it. */
+/** The part of a product that operators edit, which the sale of its last unit does not change. */
 export function editable({
   created_at: _created,
   updated_at: _updated,
@@ -237,18 +237,21 @@ export function editable({
   return product
 }
 
-/** The entity tag of what is edited of a product, without quotes. It differs after every change by an operator, also of a translation. */
+/**
+ * The entity tag of the edited part of a product, without quotes. It differs after every change by an operator, also of
+ * a translation.
+ */
 export function productETag(product: StoredProduct): string {
   return entityTag(JSON.stringify(editable(product)))
 }
 
-/** The entity tag of the product's page: that of what is edited, and a second one of all that the page shows. */
+/** The entity tag of the product's page: one of the edited part, and one of everything on the page. */
 export function pageETag(product: StoredProduct, parts: readonly string[]): string {
   const { updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts } = product
   return `${productETag(product)}_${entityTag(JSON.stringify([updated_at, in_stock, lowest_price_30_days, lowestPriorAmounts]), ...parts)}`
 }
 
-/** Whether `ifMatch` names the product as it is, by its own tag or by that of its page in any language and currency. */
+/** Whether `ifMatch` names the current product, by its own tag or that of its page in any language and currency. */
 export function isNamedBy(product: StoredProduct, ifMatch: IfMatch): boolean {
   const etag = productETag(product)
   return ifMatch === null || [...ifMatch].some((tag) => tag.slice(0, etag.length) === etag)

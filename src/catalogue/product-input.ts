@@ -47,10 +47,10 @@ const MAX_LEVELS = 10
 const MAX_PIXELS = 100_000
 const MAX_PRICES = 50
 
-/** What images must be, for the author of a file. */
+/** The rule for images, for the author of a file. */
 export const IMAGES_RULE = `a list of at most ${MAX_IMAGES} objects with url and, if known, alt, width and height in pixels`
 
-/** What categories must be, for the author of a file. */
+/** The rule for categories, for the author of a file. */
 export const CATEGORIES_RULE = `a list of 1 to ${MAX_PRODUCT_CATEGORIES} categories, each the slug of one or a path of 1 to ${MAX_LEVELS} names such as ["Men", "Shoes"]`
 
 /** The refusal of a text that is too long or blank. */

@@ -65,7 +65,7 @@ const OWN_PRICE = sql`product.price_amount, product.price_currency, product.comp
   (product.lowest_prior_amounts ->> product.price_currency)::bigint as lowest_prior_amount`
 const PRODUCT = sql`product`
 
-/** What a list or a page shows of products besides what they have. */
+/** The view in which a list or a page shows products. */
 export interface ProductView {
   /** The languages of its texts, the preferred one first; none: the products' own texts. */
   languages: readonly string[]

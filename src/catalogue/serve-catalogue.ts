@@ -19,7 +19,7 @@ export interface ReadyPage {
   sizeBytes: number
 }
 
-/** What the routes of the catalogue need. */
+/** The context of the catalogue routes. */
 export interface CatalogueContext {
   pool: Pool
   /** The address of the API, for links. */
@@ -65,7 +65,7 @@ export function catalogueShortcut({ version, languages, pages }: CatalogueContex
 /** A query in canonical form. */
 export interface CatalogueQuery {
   key: string
-  /** What it depends on: the size of a page or the number of matches. */
+  /** The cost, which depends on the size of a page or the number of matches. */
   cost: 'page' | 'search'
   /** The language that the query names; undefined for that of `Accept-Language`; null when the answer has no texts of products. */
   lang: string | undefined | null
@@ -152,7 +152,10 @@ async function serve(
   return reply
 }
 
-/** What the page of an address depends on: `language` is what the request's `Accept-Language` means, and not its text, so few addresses are one page. */
+/**
+ * The key of an address's page. `language` is the meaning of the request's `Accept-Language`, not its text, so that few
+ * addresses belong to one page.
+ */
 function addressOf({ url = '' }: { url?: string }, language: string | null): string {
   const address = withoutAdvertisingParameters(url)
   return language === null ? address : `${language} ${address}`

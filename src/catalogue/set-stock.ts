@@ -17,7 +17,7 @@ export interface StockCount {
   auditContext: AuditContext
 }
 
-/** Sets the stock of one product. Throws `not_found`, and `precondition_failed` with the stock as it is. */
+/** Sets the stock of one product. Throws `not_found`, and `precondition_failed` with the current stock. */
 export async function setStock(pool: Pool, productId: string, count: StockCount): Promise<StockLevel> {
   return inTransaction(pool, async (tx) => {
     const before = await lockStockLevel(tx, productId)

@@ -1,7 +1,10 @@
 /** Callers of further networks share these turns: each turn takes room in a queue. */
 const MAX_TURNS = 4
 
-/** One load for several callers, which begins with the first of their turns: nobody waits for the turn of a network that has asked for much. */
+/**
+ * One load for several callers, which begins with the first of their turns, so that no caller waits for the turn of a
+ * network with many requests.
+ */
 export class SharedLoad<T> {
   readonly #result = Promise.withResolvers<T>()
   readonly #owners = new Set<string>()

@@ -25,8 +25,8 @@ export async function readSlug(db: Queryable, text: string): Promise<string> {
 }
 
 /**
- * Gives each product another slug than it has, and keeps the one before as a former one. A product may take back a slug of its own; that of
- * another product violates `product_slugs_slug_unique`. The products must be locked.
+ * Gives each product a new slug, and keeps the previous one as a former slug. A product may take back its own former
+ * slug; another product's violates `product_slugs_slug_unique`. The products must be locked.
  */
 export async function changeSlugs(tx: Transaction, changes: readonly { productId: string; slug: string }[]): Promise<void> {
   const productIds = changes.map(({ productId }) => productId)

@@ -6,7 +6,7 @@ import type { Page, Paging } from '../http/pagination.ts'
 import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 import { stockEventColumns } from './product-events.ts'
 
-/** Who changes stock outside orders: an operator, or the system (a command or the store itself). */
+/** The author of a stock change outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
   type: 'admin' | 'key' | 'system'
   id: string | null
@@ -14,7 +14,7 @@ export interface StockActor {
 
 export const SYSTEM: StockActor = { type: 'system', id: null }
 
-/** One product's stock at one version of it. */
+/** The stock of one product at one version. */
 export interface StockLevel {
   /** Is null when stock is not tracked. */
   available: number | null

@@ -27,14 +27,16 @@ export const MAX_SHOWN_AVAILABLE = 20
  */
 export type StockPrecision = 'exact' | 'rounded'
 
-/** 20 units at most as they are, and more up to the next of 50, 100, 200, 500 … */
+/** Up to 20 units exactly, more rounded up to the next of 50, 100, 200, 500 … */
 function atPrecision(units: number, precision: StockPrecision): number {
   if (precision === 'exact' || units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units))
   return power * ([1, 2, 5].find((step) => step * power >= units) ?? 10)
 }
 
-/** What there is of all levels with the same rounded one: 20 units at most as they are, and more down to 20, 50, 100, 200 … */
+/**
+ * The lowest of all levels with the same rounded one: up to 20 units exactly, more rounded down to 20, 50, 100, 200 …
+ */
 export function atLeast(units: number): number {
   if (units <= MAX_SHOWN_AVAILABLE) return units
   const power = 10 ** Math.floor(Math.log10(units - 1))
@@ -42,8 +44,8 @@ export function atLeast(units: number): number {
 }
 
 /**
- * The lines to refuse of those that ask for more than `unitsOf` at this precision; null: any number. Where a line is short by the exact stock alone,
- * each that could be is named: beside one that always is, the others would tell theirs.
+ * The lines that ask for more than `unitsOf` at this precision; null: any number. At `exact`, once one line is short,
+ * every line that could be is named, because the remaining ones would reveal their stock.
  */
 export function linesToRefuse<T extends StockLine>(
   lines: readonly T[],

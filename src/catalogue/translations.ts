@@ -21,12 +21,12 @@ export type Translations = Record<string, TranslatedTexts>
 export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const
 
 const MAX_LANGUAGES = 30
-/** What translations must be, for the author of a file. */
+/** The rule for translations, for the author of a file. */
 export const TRANSLATIONS_RULE = `an object with at most ${MAX_LANGUAGES} languages (BCP 47), each an object with some of ${TRANSLATED_TEXTS.join(', ')}`
 /** Limit of all translations of a product together, so that the search index has all their words. */
 const MAX_CHARACTERS = 100_000
 
-/** What is wrong with the languages and the size of translations, whose texts are checked one by one. Null for nothing. */
+/** The fault in the languages and the size of translations, or null. Their texts are checked one by one. */
 export function findFaultInTranslations(translations: Translations): string | null {
   const tags = Object.keys(translations)
   const unknown = tags.find((tag) => !isLanguageTag(tag))

@@ -3,7 +3,7 @@ import type { Queryable } from '../db/pool.ts'
 import { noSql, sql } from '../db/sql.ts'
 import { amountIn, isSoldIn } from './offered-prices.ts'
 
-/** A summary of a group: of all its sold variants, not only of those that match a query. */
+/** A summary of all sold variants of a group, whether or not they match a query. */
 export const VariantsSchema = Type.Object(
   {
     count: Type.Integer(),

@@ -7,7 +7,7 @@ import { type ProductRow, type ProductView, productColumns } from './products.ts
 import { estimateProducts } from './search/count-products.ts'
 import { filterConditions, matchConditions, type TextQuery } from './search/filter-sql.ts'
 
-/** What a product has of its place in every sort. */
+/** The columns of a product's place in every sort. */
 type PlacedRow = Pick<ProductRow, 'id' | 'variant_group' | 'name' | 'price_amount' | 'created_at'>
 
 // Followed by the id, each key is a total order with an index.

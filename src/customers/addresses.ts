@@ -62,7 +62,10 @@ export async function addAddress(
   })
 }
 
-/** Changes what is given. Throws `not_found`, and `invalid_body` for an address that lacks what its country needs. */
+/**
+ * Changes the given properties. Throws `not_found`, and `invalid_body` for an address that lacks what its country
+ * needs.
+ */
 export async function changeAddress(
   pool: Pool,
   userId: string,

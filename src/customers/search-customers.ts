@@ -49,7 +49,7 @@ export async function getCustomer(pool: Pool, id: string): Promise<Customer> {
   return customer
 }
 
-/** The account that has the order: of a guest's the one that has taken it over. */
+/** The account that has the order; for a guest's order the account that has taken it over. */
 function buyerOfOrder(number: string): Sql {
   return sql`select coalesce(buyer.owner_id, buyer.id)
     from orders

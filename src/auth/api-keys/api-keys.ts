@@ -43,7 +43,7 @@ export async function insertApiKey(
   return { ...toApiKey(rows[0] as ApiKeyRow, now), key: formatKey({ id: key.id, secret }) }
 }
 
-/** Replaces the secret; the present one stays valid until `previousExpiresAt`, and one that an earlier rotation left does not. */
+/** Replaces the secret. The current one stays valid until `previousExpiresAt`; one left by an earlier rotation ends. */
 export async function replaceSecret(tx: Transaction, id: string, previousExpiresAt: Date, now: Date): Promise<NewKey> {
   const secret = newSecret()
   const { rows } = await tx.query<ApiKeyRow>(
@@ -94,7 +94,7 @@ export async function countActiveKeys(db: Queryable, now: Date): Promise<number>
   return rows[0]?.count ?? 0
 }
 
-/** Keys that come after `after`, the newest first, also those that have ended. */
+/** Lists the keys after `after`, newest first, including ended ones. */
 export async function listApiKeys(
   db: Queryable,
   { after = null, limit }: { after?: string | null | undefined; limit: number },

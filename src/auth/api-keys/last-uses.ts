@@ -39,7 +39,7 @@ export class LastUses {
     return this.#writing.start()
   }
 
-  /** Idempotent, safe before start. Writes what is left; while the database is unavailable that is lost. */
+  /** Writes the rest, which is lost while the database is unavailable. Idempotent, safe before start. */
   async stop(): Promise<void> {
     await this.#writing.stop()
     await this.#write(true).catch(() => {})

@@ -9,7 +9,7 @@ const MAX_AGE_MS = 1_000
 /** Requests that wait with a key that is not known yet. More are refused at once: made-up keys must not fill the memory. */
 const MAX_WAITING = 200
 
-/** What is needed to check a request. */
+/** The data that the check of a request needs. */
 export interface LiveKey {
   id: string
   secretHash: Buffer

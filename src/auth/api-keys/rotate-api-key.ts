@@ -9,9 +9,9 @@ export const DEFAULT_OVERLAP_SECONDS = 86_400
 export const MAX_OVERLAP_SECONDS = 604_800
 
 /**
- * Gives a key another secret. The present one stays valid for `overlapSeconds`, so that machines can change one after the other; one that an
- * earlier rotation left ends now. An operator rotates own keys only: a key ends with the account of its maker, so nobody else may know it. Throws
- * `not_found`, `api_key_ended` and `forbidden`.
+ * Gives a key another secret. The current one stays valid for `overlapSeconds`, so that machines can change one by one;
+ * one left by an earlier rotation ends. A key ends with its maker's account, so operators rotate, and know, only their
+ * own. Throws `not_found`, `api_key_ended` and `forbidden`.
  */
 export async function rotateApiKey(
   pool: Pool,

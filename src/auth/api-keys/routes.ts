@@ -67,7 +67,7 @@ const Rotation = Type.Object(
   },
   { title: 'ApiKeyRotation', examples: [{ overlap_seconds: 3_600 }], default: {}, ...strict },
 )
-/** Nothing may be said of a revocation yet: what is sent is refused, not dropped. */
+/** A revocation has no properties yet, and refuses what is sent instead of dropping it. */
 const Revocation = Type.Object({}, { title: 'ApiKeyRevocation', examples: [{}], default: {}, ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 

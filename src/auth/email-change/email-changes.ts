@@ -4,7 +4,7 @@ import type { Language } from '../../language.ts'
 import type { AuthContext } from '../context.ts'
 import { hashToken } from '../tokens/opaque-token.ts'
 
-/** How long a token mailed to the new address counts. */
+/** The lifetime of a token mailed to the new address. */
 export const REQUEST_MS = 24 * 3_600_000
 
 /** Counts a mail to the account's own address, which may be a stranger's. Returns false past the limit. */
@@ -22,7 +22,7 @@ interface NewChange {
   expiresAt: Date
 }
 
-/** Adds a change of the account's present address, which replaces an earlier one that is not made yet. */
+/** Adds a change of the account's current address, which replaces an earlier, unconfirmed one. */
 export async function insertChange(tx: Transaction, change: NewChange): Promise<void> {
   await withdrawChanges(tx, change.userId)
   await tx.query(sql`insert into email_changes
@@ -38,7 +38,7 @@ export async function withdrawChanges(tx: Transaction, userId: string): Promise<
   await tx.query(sql`update email_changes set confirm_token_hash = null where user_id = ${userId} and confirm_token_hash is not null`)
 }
 
-/** Whether the account's address is proven, and the one that waits for its confirmation; null for none. */
+/** Whether the account's address is proven, and the address that waits for its confirmation; null for none. */
 export async function findAddressState(
   db: Queryable,
   { id, email }: { id: string; email: string },
@@ -79,7 +79,7 @@ export async function findHolder(
   return rows[0] ?? null
 }
 
-/** A change that is confirmed now. Old and new address are the same where the account proves the one that it has. */
+/** A confirmed change. Old and new address are equal when the account proves its own address. */
 export interface ConfirmedChange {
   id: number
   old_email: string

@@ -8,8 +8,8 @@ import { newToken } from '../tokens/opaque-token.ts'
 import { insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
- * Mails a token to the account's own address, with which `confirmEmailChange` proves it: a change to the same address. Also for one that is
- * proven, because orders of guests come with the next proof. Throws `rate_limited`, `forbidden` for guests.
+ * Mails a token to the account's own address, with which `confirmEmailChange` proves it. A proven address may be proven
+ * again, because guest orders come with the next proof. Throws `rate_limited`, `forbidden` for guests.
  */
 export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'auditContext'>): Promise<void> {
   const { pool, throttle, sendAccountMail, now } = context

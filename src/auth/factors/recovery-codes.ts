@@ -5,7 +5,7 @@ import { hashToken } from '../tokens/opaque-token.ts'
 import { toBase32 } from './totp.ts'
 
 const COUNT = 10
-// 80 bits: nobody can guess one, so a plain hash is enough.
+// 80 bits are unguessable, so a plain hash is enough.
 const BYTES = 10
 
 /** Replaces the codes of the account. They are shown once; only their hashes are stored. */

@@ -12,8 +12,9 @@ import { lockAccount } from './second-factors.ts'
 const NOTICE_MS = 24 * 3_600_000
 
 /**
- * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions, whose ids are `ended`.
- * `isLastOfAdmins`: it was the only admin with a second factor, so none needs one now. Throws `invalid_token` without such an account.
+ * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions (`ended`).
+ * `isLastOfAdmins`: it was the only admin with a second factor, so none needs one now. Throws `invalid_token` without
+ * such an account.
  */
 export async function resetFactors(
   tx: Transaction,

@@ -6,7 +6,7 @@ import { isSessionAlive } from '../sessions.ts'
 import { invalidToken } from '../tokens/access-token.ts'
 import type { User } from '../users.ts'
 
-/** What a sign-in begins with when the account may need a second factor too. */
+/** The first factor of a sign-in, which may need a second one. */
 export type FirstFactor = 'password' | 'oidc'
 
 /** A way of proving who one is. Sessions remember which they were proven by. */
@@ -16,7 +16,7 @@ export type ProofMethod = FirstFactor | SecondFactorMethod
 export const SECOND_FACTOR_METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type SecondFactorMethod = (typeof SECOND_FACTOR_METHODS)[number]
 
-/** What an account can prove besides its password. */
+/** The second factors of an account. */
 export interface SecondFactors {
   hasTotp: boolean
   passkeys: number
@@ -34,7 +34,7 @@ export async function findSecondFactors(db: Queryable, user: Pick<User, 'id' | '
   return { hasTotp, passkeys, recoveryCodesLeft, isRequired: hasTotp || (passkeys > 0 && isOperatorRole(user.role)) }
 }
 
-/** How the account can prove itself besides its password. */
+/** The account's methods to prove itself besides its password. */
 export function methodsOf({ hasTotp, passkeys, recoveryCodesLeft }: SecondFactors): SecondFactorMethod[] {
   const has = { passkey: passkeys > 0, totp: hasTotp, recovery_code: recoveryCodesLeft > 0 }
   return SECOND_FACTOR_METHODS.filter((method) => has[method])

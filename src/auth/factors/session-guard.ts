@@ -6,10 +6,10 @@ import type { AuthContext } from '../context.ts'
 import { getUser } from '../users.ts'
 import { findSecondFactors, isSecondFactorMethod } from './second-factors.ts'
 
-/** How long a proof counts as fresh. */
+/** The time for which a proof counts as fresh. */
 const FRESH_MS = 10 * 60_000
 
-/** What routes ask of a session besides its account and role. */
+/** The conditions of routes on a session besides its account and role. */
 export function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool' | 'adminFactors' | 'now'>): SessionGuard {
   return {
     async assertMayUseScopes({ userId, role }) {

@@ -12,7 +12,9 @@ import { proveSecondFactor, type SecondFactorProof } from './prove.ts'
 import { findSecondFactors, methodsOf, type ProofMethod, type SecondFactorMethod } from './second-factors.ts'
 import { challengeOf, requestOptions } from './webauthn.ts'
 
-/** How the caller can prove itself again, with a challenge for its passkeys. No way: by another sign-in. */
+/**
+ * The methods by which the caller can prove itself again, with a challenge for its passkeys. None: by another sign-in.
+ */
 export async function askForStepUp({ pool, relyingParty, now }: AuthContext, { userId, sessionId }: AccountCaller) {
   const { methods, credentials, challenge } = await inTransaction(pool, async (tx) => {
     const user = await getUser(tx, userId)

@@ -25,7 +25,10 @@ export function totpCode(secret: string, step: number): string {
   return String((mac.readUInt32BE(offset) & 0x7fffffff) % 10 ** DIGITS).padStart(DIGITS, '0')
 }
 
-/** The time step whose code this is, null for a wrong code and for one that is too old or too early. Compares in constant time. */
+/**
+ * The time step of this code; null for a wrong code and for one that is too old or too early. Compares in constant
+ * time.
+ */
 export function findTotpStep(secret: string, code: string, now: Date): number | null {
   const present = totpStepOf(now)
   let found: number | null = null
@@ -41,7 +44,7 @@ export function totpStepOf(now: Date): number {
   return Math.floor(now.getTime() / 1000 / STEP_SECONDS)
 }
 
-/** What authenticator apps read from a QR code (Key URI Format). */
+/** The text of the QR code for authenticator apps (Key URI Format). */
 export function totpUri(secret: string, issuer: string, account: string): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`
   return `otpauth://totp/${label}?secret=${secret}&issuer=${encodeURIComponent(issuer)}&algorithm=SHA1&digits=${DIGITS}&period=${STEP_SECONDS}`

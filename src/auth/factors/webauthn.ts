@@ -27,11 +27,11 @@ export interface NewCredential extends CredentialDescriptor {
   signCount: number
 }
 
-// EdDSA, ES256 and RS256: one of them is in every authenticator.
+// EdDSA, ES256 and RS256: every authenticator has one of them.
 const ALGORITHMS = [-8, -7, -257]
 const MAX_TRANSPORTS = 10
 
-// Loaded at the first use: it takes a third of a second and 30 MB, and many stores have no passkey.
+// The library is loaded at its first use: it takes a third of a second and 30 MB, and many stores have no passkey.
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 
@@ -79,7 +79,7 @@ function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
   return { id: credentialId, transports: [...transports] }
 }
 
-/** The challenge that the browser says it has signed, which is the token of a stored one; null for what is no client data. */
+/** The challenge in the browser's client data, which is the token of a stored one; null when it is no client data. */
 export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
   try {
     const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))

@@ -16,7 +16,10 @@ const CODE_MS = 60_000
 /** A link needs a fresh proof, for which the page may have to ask the customer. */
 const LINK_CODE_MS = 300_000
 
-/** What the page is told: `denied` by the person, `unavailable` provider, `failed` for everything that is wrong with its answer. */
+/**
+ * The failure that the page is told: `denied` by the person, `unavailable` provider, `failed` for any fault in its
+ * answer.
+ */
 type Failure = Refusal | 'denied' | 'unavailable' | 'failed'
 
 /**

@@ -9,7 +9,7 @@ const FRESH_MS = 3_600_000
 const RETRY_AFTER_MS = 5_000
 const SCOPE = 'openid email profile'
 
-/** What a provider says about the person who signed in; the ID token has been verified. */
+/** The provider's claims about the person who signed in, from a verified ID token. */
 export interface Claims extends Person {
   email: string | null
   /** True only for the value `true`, never for a text. */
@@ -17,7 +17,7 @@ export interface Claims extends Person {
   name: string | null
 }
 
-/** What binds an answer of the provider to the browser that was sent there. */
+/** The values that bind a provider's answer to the browser that was sent there. */
 export interface Bindings {
   state: string
   nonce: string
@@ -39,13 +39,13 @@ export class Provider {
     { baseUrl, now, bounds = BOUNDS }: { baseUrl: string; now: () => Date; bounds?: typeof BOUNDS },
   ) {
     this.settings = settings
-    // One for each provider: an answer that another one causes arrives at its own address (RFC 9700 §4.4).
+    // Each provider has its own address: an answer that another one causes arrives at that one's (RFC 9700 §4.4).
     this.#redirectUri = `${baseUrl}/auth/oidc/${settings.id}/callback`
     this.#now = now
     this.#bounds = bounds
   }
 
-  /** Where the browser is sent. Throws ProviderUnavailable. */
+  /** The address that the browser is sent to. Throws ProviderUnavailable. */
   async authorizationUrl({ state, nonce, codeVerifier }: Bindings, language: string | null): Promise<string> {
     const url = oidc.buildAuthorizationUrl(await this.#configuration(), {
       redirect_uri: this.#redirectUri,
@@ -73,7 +73,7 @@ export class Provider {
     })
     const claims = tokens.claims()
     if (claims === undefined) throw new Error('openid-client has checked that there is an ID token')
-    // Many providers have the address only there; the subject must be that of the ID token.
+    // Many providers return the address only there; the subject must be the ID token's.
     const hasEmail = claims.email !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined
     const { email, email_verified, name } = hasEmail ? claims : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub)
     return {
@@ -136,7 +136,7 @@ async function discover({ issuer, clientId, clientSecret }: OidcProviderSettings
   return configuration
 }
 
-/** The name of what is wrong, such as `OAUTH_JWT_CLAIM_COMPARISON_FAILED`. Messages may contain what a stranger sent. */
+/** The name of an error, such as `OAUTH_JWT_CLAIM_COMPARISON_FAILED`. Messages may contain what a stranger sent. */
 export function reasonOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : typeof name === 'string' ? name : 'unknown'

@@ -63,7 +63,7 @@ async function findAuthorizationUrl(provider: Provider, bindings: Bindings, { la
   }
 }
 
-/** The address as a URL parser reads it: what is checked is what the browser is sent to. */
+/** The address as a URL parser reads it, so that the check sees what the browser will open. */
 function parseReturnTo(text: string, allowed: ReadonlySet<string>): string {
   const url = URL.canParse(text) ? new URL(text) : null
   const isPlain = url !== null && url.username === '' && url.password === '' && url.hash === ''

@@ -10,7 +10,7 @@ import { insertResetToken } from '../passwords/reset-password.ts'
 import { getUser, insertUser } from '../users.ts'
 import { getOperator, lockOperators, lockRoleHolder, type Operator, setRole } from './operators.ts'
 
-/** Colleagues read their mail later than somebody who waits for a new password. */
+/** Colleagues read their mail later than a person who waits for a new password. */
 const INVITATION_MS = 3 * 86_400_000
 
 /**

@@ -59,8 +59,8 @@ interface RoleHolder {
 }
 
 /**
- * Changes of operators are made one at a time, and by those who may make them now: a process accepts tokens for up to a second longer. Throws
- * `forbidden`.
+ * Serializes changes of operators and checks that the caller may make them now: a process accepts tokens for up to a
+ * second longer. Throws `forbidden`.
  */
 export async function lockOperators(tx: Transaction, { actor }: AuditContext): Promise<void> {
   await tx.query(`select pg_advisory_xact_lock(hashtextextended('storefront operators', 0))`)

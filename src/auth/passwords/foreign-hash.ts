@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** What a hashing thread needs to derive the tag of a password in another system's scheme. */
+/** The input from which a hashing thread derives the tag of a password in another system's scheme. */
 export type ForeignDerivation = { password: string } & (
   | { scheme: 'bcrypt' | 'wordpress-bcrypt'; salt: string }
   | { scheme: 'phpass'; salt: string; logCount: number }

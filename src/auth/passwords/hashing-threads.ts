@@ -23,7 +23,9 @@ interface Job {
 const RETRY_LATER = { headers: { 'retry-after': '5' } }
 const THREAD = new URL('hashing-thread.mjs', import.meta.url)
 
-/** Hashes in threads of low priority: libuv's have that of the event loop, and file and DNS operations wait for them. */
+/**
+ * Hashes in threads of low priority: libuv's have the event loop's priority, and file and DNS operations wait for them.
+ */
 export class HashingThreads {
   readonly #options: HashingOptions
   readonly #idle: Worker[] = []

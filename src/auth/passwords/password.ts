@@ -110,7 +110,7 @@ export class Passwords {
   }
 }
 
-/** Loaded for the first password that is set: it is decompressed while it is imported. */
+/** The list is loaded for the first password that is set: it is decompressed while it is imported. */
 async function readCommonPasswords(): Promise<ReadonlySet<string>> {
   const { dictionary } = await import('@zxcvbn-ts/language-common')
   return new Set(dictionary['passwords-common'])

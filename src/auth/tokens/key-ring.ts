@@ -75,7 +75,7 @@ export class KeyRing {
   async #learn(states: readonly KeyState[]): Promise<void> {
     this.#state = keyState(states)
     this.#deleted = new Set(this.#keys.verifying.keys()).difference(new Set(this.#state.ids))
-    // One after the other: a load in progress may have begun before the change.
+    // Loads follow one another: a load in progress may have begun before the change.
     this.#loading = this.#loading.then(() => (this.#isCurrent ? undefined : this.#load()))
     await this.#loading
   }

@@ -11,11 +11,14 @@ export const ALGORITHM = 'EdDSA'
 /** Lifetime of an access token, and so the time for which a retired key still verifies. */
 export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
-/** How far ahead of the clock a token may have been issued: tokens stay valid when a clock moves back by minutes. See decision 0150. */
+/**
+ * The time that a token may have been issued ahead of the clock, so that it stays valid when a clock moves back by
+ * minutes. See decision 0150.
+ */
 export const ISSUED_AHEAD_SECONDS = 300
 /** The longest time for which a token that is accepted now stays accepted. */
 export const LONGEST_ACCEPTED_SECONDS = ISSUED_AHEAD_SECONDS + ACCESS_TOKEN_SECONDS + CLOCK_TOLERANCE_SECONDS
-/** How long a client may cache the JWKS. */
+/** The time for which a client may cache the JWKS. */
 export const JWKS_MAX_AGE_SECONDS = 300
 // Running processes load a change of the keys within a second; a process that hangs signs with the old key for longer.
 const RELOAD_SECONDS = 60
@@ -51,10 +54,10 @@ export async function loadSigningKeys(pool: Pool, secret: string): Promise<Signi
   }
 }
 
-/** What a running process needs of a key to notice a change. */
+/** The state of a key by which a running process notices a change. */
 export type KeyState = Pick<KeyRow, 'id' | 'is_published_only' | 'is_retired'> & { is_erased: boolean }
 
-/** The ids of the keys, newest first, and of the one that signs. */
+/** The key ids, newest first, and the id of the signing key. */
 export function keyState(states: readonly KeyState[]): { ids: string[]; currentId: string | undefined } {
   return { ids: states.map(({ id }) => id), currentId: findCurrent(states)?.id }
 }

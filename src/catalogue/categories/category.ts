@@ -59,7 +59,7 @@ export async function readNames(db: Queryable): Promise<Map<string, string[]>> {
   return new Map(rows.map(({ id, names }) => [id, names]))
 }
 
-/** How many categories may be added. The tree must be locked. */
+/** The number of categories that may be added. The tree must be locked. */
 export async function countRoom(tx: Transaction): Promise<number> {
   const { rows } = await tx.query<{ count: number }>('select count(*) as count from categories')
   return Math.max(0, MAX_CATEGORIES - (rows[0]?.count ?? 0))

@@ -11,8 +11,8 @@ import { type Category, categoryETag, countRoom, getCategory, lockTree, MAX_CATE
 import type { CategoryPatch, NewCategory } from './category-input.ts'
 
 /**
- * Adds a category: without `slug` with one that is free, without `position` after those that have one. Throws `invalid_body`, `slug_taken`,
- * `category_name_taken`, `category_misplaced` or `too_many_categories`.
+ * Adds a category. Without `slug` it gets a free one, without `position` it follows those with one. Throws
+ * `invalid_body`, `slug_taken`, `category_name_taken`, `category_misplaced` or `too_many_categories`.
  */
 export async function createCategory(pool: Pool, input: NewCategory, auditContext: AuditContext): Promise<Category> {
   const { name, slug, parent_id = null, position } = input
@@ -66,7 +66,7 @@ export async function changeCategory(
 export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
   await changeTree(pool, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
-    // First the category: a transaction that has locked it may change these rows of its products.
+    // The category is locked first: a transaction that has locked it may change these rows of its products.
     await tx.query(sql`select from categories where id = ${id} for update`)
     // Archived products only: nothing shows where they were. When one is sold again, its text gives it a category.
     // A category with products is refused below, and its many rows are not read here.

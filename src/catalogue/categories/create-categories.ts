@@ -18,7 +18,7 @@ interface Reached {
   depth: number
 }
 
-/** What there is of what products name: how far each path leads, and the texts that are a name. */
+/** The existing part of what products name: how far each path leads, and the texts that are a name. */
 interface Present {
   paths: ReadonlyMap<string, Reached>
   texts: ReadonlySet<string>

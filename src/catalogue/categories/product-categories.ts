@@ -66,7 +66,7 @@ async function findSlugs(tx: Transaction, slugs: readonly string[]): Promise<Map
   return new Map(rows.map(({ text, id }) => [text, id]))
 }
 
-/** The names of the categories, by their ids. Also locks those that texts mean. */
+/** The category names by id. Locks the categories that texts mean, too. */
 async function lockCategories(tx: Transaction, ids: readonly string[], texts: readonly string[]): Promise<Map<string, string>> {
   if (ids.length + texts.length === 0) return new Map()
   const { rows } = await tx.query<{ id: string; name: string }>(

@@ -26,7 +26,7 @@ interface Place {
 interface Batch {
   /** Whether a product was locked by another transaction. */
   hasSkipped: boolean
-  /** Where the next batch begins; null after the last one. */
+  /** The place where the next batch begins; null after the last one. */
   last: Place | null
 }
 

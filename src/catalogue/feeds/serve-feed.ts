@@ -15,7 +15,7 @@ const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
 export interface Feed {
   contentType: string
-  /** What else than the catalogue the bytes depend on. */
+  /** Everything besides the catalogue that the bytes depend on. */
   key: string
   /** The language that the query names; undefined for the products' own texts. */
   lang: string | undefined
@@ -37,7 +37,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
   if (sendNotModified(request.headers, reply, { ...known, lifetimes })) return reply
   // A client that has gone meanwhile takes no place: its connection has told so already, and would not again.
   const isUnread = request.method === 'HEAD' || reply.raw.destroyed
-  // Resets the connection: to a client of HTTP/1.0 the end of it would be that of the feed.
+  // Resets the connection, because an HTTP/1.0 client would take its end for the end of the feed.
   const cutOff = () => reply.raw.socket?.resetAndDestroy()
   const place = isUnread ? null : openFeeds.open(siteOf(clientAddress(request)), cutOff)
   try {
@@ -52,7 +52,7 @@ export async function serveFeed(context: CatalogueContext, request: FastifyReque
       'accept-ranges': 'none',
       'content-type': feed.contentType,
     })
-    // An empty stream: without one Fastify adds a length of 0, which is not that of GET.
+    // An empty stream keeps Fastify from adding a length of 0, which GET does not have.
     if (place === null) return reply.send(Readable.from([]))
     const render = rendererOf(context, feed, first.version)
     const parts = feedParts(render(first, feed.head), async (id) => render(await readBatch(context, request, id, feed)))
@@ -87,7 +87,9 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   }
 }
 
-/** The next products after an id. One batch of all feeds at a time: who has that place waits for no other one. */
+/**
+ * The next products after an id. All feeds read one batch at a time: the one that has this place waits for no other.
+ */
 async function readBatch(
   { pool, version, admission }: CatalogueContext,
   request: FastifyRequest,

@@ -103,7 +103,7 @@ function textOf(record: readonly ByteLine[]): string {
   return parts.map((bytes) => bytes.toString('utf8')).join('\n')
 }
 
-/** The one that divides a header into most fields. */
+/** The delimiter that divides a header into most fields. */
 function findDelimiter(header: string): string {
   const counted = DELIMITERS.map((delimiter) => ({ delimiter, fields: countFields(header, delimiter) }))
   return counted.reduce((best, one) => (one.fields > best.fields ? one : best)).delimiter

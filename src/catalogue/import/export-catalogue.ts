@@ -25,7 +25,7 @@ interface ExportedRow
   prices: StoredPrices
 }
 
-/** What an export has besides what each has. */
+/** The optional content of an export. */
 export interface ExportContent {
   withStock: boolean
   /**

@@ -13,7 +13,7 @@ const EXPORTS: readonly { columns: readonly string[]; what: string; remedy: stri
   },
 ]
 
-/** What the file is, and what to do with it, if its columns are those of another shop's export; else null. */
+/** The kind of the file, and what to do with it, if its columns are those of another shop's export; otherwise null. */
 export function describeForeignExport(columns: readonly string[]): string | null {
   const found = EXPORTS.find((one) => one.columns.every((column) => columns.includes(column)))
   return found === undefined ? null : `the file is ${found.what}: ${found.remedy}`

@@ -30,7 +30,7 @@ export interface ImportSettings {
   batchSize?: (waiting: number) => number | Promise<number>
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void
-  /** Who imports; each batch that changes something is recorded, with counts. */
+  /** The author of the import. Each batch that changes something is recorded, with counts. */
   auditContext?: AuditContext | null
   /** Waits for some milliseconds; replaced in tests. */
   pause?: (ms: number) => Promise<unknown>
@@ -46,7 +46,7 @@ const BUSY_BATCH_SIZE = 100
 const MAX_BATCH_BYTES = 500_000
 /** A store whose last order is older is not busy. */
 const BUSY_SECONDS = 10
-/** What is known of orders is asked again before a larger batch: lines may come slowly. */
+/** The time after which recent orders are queried again before a larger batch: lines may come slowly. */
 const ASK_AGAIN_MS = 1_000
 // SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
@@ -179,7 +179,7 @@ async function upsertWithRetry(
   }
 }
 
-/** One row for a batch: an import that is aborted has recorded what it has stored. */
+/** Each batch has one row, so that an aborted import has recorded what it has stored. */
 async function recordBatch(tx: Transaction, auditContext: AuditContext, outcomes: readonly (Outcome | Refusal)[]): Promise<void> {
   const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
   const after = { created: count('created'), updated: count('updated') }

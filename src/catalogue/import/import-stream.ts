@@ -84,7 +84,7 @@ async function* untilDeadline(source: AsyncIterable<Uint8Array>, deadline: numbe
   try {
     for (;;) {
       const next = chunks.next()
-      // The connection may break after the deadline, when nobody waits for its chunks any more.
+      // The connection may break after the deadline, when its chunks are no longer awaited.
       next.catch(() => {})
       const { value, done } = await Promise.race([next, tooSlow])
       if (done) return

@@ -6,7 +6,9 @@ import type { ImportedProduct } from './imported-product.ts'
 /** The slug of a line, null for none, or the reason for the refusal of the line. */
 export type SlugDecision = { slug: string | null } | { refusal: string }
 
-/** Decides about the slugs that lines name: one that is or was another product's is refused, also that of a line before. */
+/**
+ * Decides on the slugs in lines: one that belongs or belonged to another product, or to an earlier line's, is refused.
+ */
 export async function decideSlugs(tx: Transaction, products: readonly ImportedProduct[]): Promise<Map<ImportedProduct, SlugDecision>> {
   const named = products.filter(({ slug }) => slug !== undefined)
   if (named.length === 0) return new Map()

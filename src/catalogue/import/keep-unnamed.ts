@@ -18,8 +18,8 @@ interface StoredRow
 }
 
 /**
- * Each product with what the columns of its file do not name as it is stored, or the reason for the refusal of its line. A product that is new, or
- * of a file without columns, stays as it is. The products must be locked.
+ * Completes each product from its stored row where the file has no column, or returns why its line is refused. A new
+ * product, or one of a file without columns, stays unchanged. The products must be locked.
  */
 export async function keepUnnamed(
   tx: Transaction,

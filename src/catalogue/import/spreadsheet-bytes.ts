@@ -7,7 +7,7 @@ const CARRIAGE_RETURN = 0x0d
 const QUOTE = 0x22
 const BRACE = 0x7b
 
-/** What to do with a file that is no text in UTF-8, for its author. */
+/** Advice for the author of a file that is no text in UTF-8. */
 export const SAVE_AS_UTF8 =
   ': save the file as "CSV UTF-8", or name its encoding, such as --encoding windows-1252 (over HTTP: charset=windows-1252)'
 

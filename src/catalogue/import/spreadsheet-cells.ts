@@ -1,6 +1,6 @@
 import { InvalidLine } from './imported-product.ts'
 
-/** What a spreadsheet shows in place of a value that it could not calculate or show. */
+/** The text that a spreadsheet shows for a value that it could not calculate or show. */
 const FAULT = /^(?:#(?:NAME\?|REF!|VALUE!|N\/A|DIV\/0!|NUM!|NULL!|SPILL!|CALC!)|#{4,}|Err:\d{3})$/
 /** A long number, such as a barcode, as Excel writes it in a narrow column: its last digits are lost. */
 const SHORTENED = /^\d(?:[.,]\d+)?E[+-]\d{2,}$/
@@ -20,7 +20,7 @@ export function assertNotShortened(column: string, text: string): void {
 
 const PLAIN = /^\d+(?:\.\d+)?$/
 const DECIMAL_COMMA = /^(\d+),(\d+)$/
-/** One separator with three digits behind it: thousands or thousandths. */
+/** A single separator with three digits behind it is ambiguous: thousands or thousandths. */
 const AMBIGUOUS = /^[1-9]\d{0,2}[.,]\d{3}$/
 const GROUPED = /^\d{1,3}(?:([.,'’ ])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 

@@ -7,7 +7,7 @@ import type { ImportedProduct } from './imported-product.ts'
 /** From this number of rows the planner needs statistics, which a new temporary table lacks. */
 const ANALYZE_FROM = 200
 
-/** A line of a file as it is stored. */
+/** A stored line of a file. */
 export interface StagedProduct
   extends Omit<ImportedProduct, 'slug' | 'category' | 'categories' | 'stock' | 'stock_delta' | 'reference' | 'columns'> {
   id: string

@@ -66,7 +66,7 @@ export function estimateProducts(
   return estimateRows(db, sql`select from ${from} where ${allOf(conditions)}`)
 }
 
-/** What the planner expects of a statement, in a few hundred microseconds. */
+/** The planner's estimate of a statement, which takes a few hundred microseconds. */
 export async function estimateRows(db: Queryable, statement: Sql): Promise<{ estimate: number; cost: number }> {
   const { rows } = await db.query<{ 'QUERY PLAN': [{ Plan: { 'Plan Rows': number; 'Total Cost': number } }] }>(
     sql`explain (format json) ${statement}`,

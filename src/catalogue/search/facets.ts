@@ -113,7 +113,7 @@ async function countAll(db: Queryable, matches: Matches): Promise<SharedCounts |
   return counts.total <= COUNTED ? { matches: { ...matches, estimate: counts.total }, share: 1, counts } : null
 }
 
-/** Where the matches are read: all of them, or those in a share of the table. */
+/** The source of the matches: the whole table, or a share of it. */
 function sampleSource({ filters, textQuery }: Matches, share: number): MatchSource {
   if (share === 1) return matchSource(filters, textQuery)
   return {
@@ -167,7 +167,7 @@ async function countMatches(db: Queryable, matches: Matches, share: number): Pro
   return rows[0] as MatchCounts
 }
 
-/** The share of the table to read for the attributes of the matches: at most that of the other counts. */
+/** The share of the table to read for the matches' attributes, at most that of the other counts. */
 async function shareWithAttributes(db: Queryable, matches: Matches, share: number): Promise<number> {
   const { rows } = await db.query<{ each: number }>(
     sql`select coalesce(avg((select count(*) from jsonb_object_keys(attributes))), 0)::float8 as each

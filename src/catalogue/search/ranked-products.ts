@@ -33,7 +33,7 @@ export interface RankedRow extends ProductRow {
 export interface RankedWindow {
   floor: Position
   ceiling: Position
-  /** The place of the oldest product by name; null for none that is older than `floor`. */
+  /** The place of the oldest product by name; null when none is older than `floor`. */
   named: Position | null
 }
 
@@ -48,7 +48,7 @@ export interface RankedWalk extends RankedSearch {
   isBackward: boolean
   /** `value` is a rank. Null: from the first, or backwards from the last. */
   from: Position | null
-  /** That of the first page, so that all pages rank the same products; undefined on the first page. */
+  /** The window of the first page, so that all pages rank the same products; undefined on the first page. */
   window: RankedWindow | undefined
   count: number
   view: ProductView

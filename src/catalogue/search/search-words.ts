@@ -26,7 +26,9 @@ const WITH_PLAIN = new RegExp(`[${[...PLAIN.keys()].join('')}]`, 'gu')
 /** Longer words are truncated, here and in the database. */
 const MAX_WORD_LENGTH = 500
 
-/** The words of a text, as the database divides that of a product: in lower case, without accents, each symbol a word. */
+/**
+ * The words of a text, divided as the database divides a product's: in lower case, without accents, each symbol a word.
+ */
 export function toWords(text: string): string[] {
   return text
     .replace(SIGNS, ' ')
@@ -108,7 +110,10 @@ function isPrefix(word: string, fromLast: number): boolean {
   return fromLast < MAX_PREFIXES && [...word].length >= (mayBeShort ? MIN_LAST_PREFIX_LENGTH : MIN_PREFIX_LENGTH)
 }
 
-/** What a text has that divides `word`: its pairs of characters without blanks, and of letters and digits. None for a word of one pair. */
+/**
+ * The pairs in a text that divides `word`, of characters without blanks, and of letters and digits. None for a word of
+ * one pair.
+ */
 function dividedWord(word: string): string[] {
   const parts = word.match(PARTS) ?? []
   const pairs = parts.slice(1).map((part, index) => {
