@@ -116,7 +116,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',
     /** Is null when the lake is files below `dataDir`. */
     lakeBucket: readLakeBucket(read),
-    /** What AWS's SDK reads itself. They may be secrets: not for logs. */
+    /** The variables that AWS's SDK reads itself. They may be secrets: not for logs. */
     objectStoreEnvironment: readObjectStoreEnvironment(read, env),
     lakeFlushSeconds: read.integer(
       'LAKE_FLUSH_SECONDS',
@@ -136,7 +136,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
     /** The page of the shop to which account mails link; null when they contain only the token. */
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'], '')?.replace(/#.*$/, '') ?? null,
-    /** Whether admins can only set up a second factor, once one of them has one. */
+    /** Whether an admin without a second factor can only set one up, once another admin has one. */
     isAdminFactorRequired: read.oneOf('ADMIN_SECOND_FACTOR', ['required', 'off'], 'required') === 'required',
     /** The domain that passkeys belong to (WebAuthn's RP id): the host of `baseUrl`, or one above it. */
     passkeyDomain: readPasskeyDomain(read, baseUrl),
@@ -162,7 +162,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     shopProductUrl: readProductUrl(read),
     /** Bound of the page cache of the catalogue in each process of the API. */
     pageCacheBytes: read.integer('PAGE_CACHE_MB', 64, 0, 16_384) * 1_048_576,
-    /** How long shared caches keep the catalogue's answers unless they are purged. */
+    /** The time that shared caches keep the catalogue's answers unless they are purged. */
     sharedCacheSeconds: read.integer('CDN_MAX_AGE_SECONDS', 60, 0, 31_536_000),
     /** Caches to purge after changes. They may contain a token: not for logs. */
     cdnPurgeUrls: readPurgeUrls(read),
@@ -195,7 +195,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     operations: readOperations(read),
     /** Processes of the API that share the port, this one included. */
     webConcurrency: read.integer('WEB_CONCURRENCY', 1, 1, 64),
-    /** Where traces go; null when they are off. Contains secrets: not for logs. */
+    /** The destination of traces; null when they are off. Contains secrets: not for logs. */
     traces: readTraces(read),
     roles: read.list('ROLES', ROLES),
     /** The roles of all processes of the store; an alert names one that no process has. */

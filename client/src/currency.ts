@@ -21,7 +21,7 @@ export function isCurrency(code: string): boolean {
   return CURRENCIES.has(code)
 }
 
-/** The currencies with this number of decimals, of those that do not have two. */
+/** The currencies that have this number of decimals, other than two. */
 export function currenciesWithDigits(digits: number): string[] {
   return Object.keys(MINOR_DIGITS).filter((currency) => MINOR_DIGITS[currency] === digits)
 }

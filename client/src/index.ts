@@ -32,7 +32,7 @@ export interface StorefrontOptions {
   /** Memory unless set: a reload of the page ends the session. */
   tokens?: TokenStore
   fetch?: (request: Request) => Promise<Response>
-  /** How often a request is sent at most, 4 unless set. 1 turns retries off. */
+  /** The most times that a request is sent; 4 by default. 1 turns retries off. */
   maxAttempts?: number
   /** The longest wait before one retry, in milliseconds, 30,000 unless set. */
   maxDelayMs?: number
@@ -176,7 +176,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/categories', { ...call, params: {} }))
     },
 
-    /** How many products there are by category, brand and price. */
+    /** The number of products by category, brand and price. */
     async facets(
       query: NonNullable<operations['listFacets']['parameters']['query']> = {},
       call: CallOptions = {},
@@ -184,7 +184,7 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
       return dataOf(await api.GET('/products/facets', { ...call, params: { query } }))
     },
 
-    /** What an order would cost, and whether there is enough stock. */
+    /** The cost of an order, and whether there is enough stock. */
     async quote(items: NewOrder['items'], { currency, ...call }: CallOptions & { currency?: string } = {}): Promise<Schemas['Quote']> {
       return dataOf(await api.POST('/orders/quote', { ...call, body: { items, ...present({ currency }) } }))
     },

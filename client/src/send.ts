@@ -5,7 +5,7 @@ export interface SendOptions {
   baseUrl: string
   tokens: TokenStore
   fetch: (request: Request) => Promise<Response>
-  /** How often a request is sent at most, the first time included. */
+  /** The most times that a request is sent, including the first. */
   maxAttempts: number
   /** The longest wait before one retry, in milliseconds. A `Retry-After` above it is not waited for. */
   maxDelayMs: number
@@ -50,7 +50,7 @@ export function createSend(options: SendOptions): (request: Request) => Promise<
         hasRefreshed = true
         const refusal = await refreshSession(session.refresh_token)
         if (refusal === null) continue
-        // The session has ended: that is the answer to the request. Any other refusal is that of the refresh, such as an overload.
+        // The session has ended, which answers the request. Any other refusal answers the refresh, such as an overload.
         return (await tokens.load()) === null ? response : refusal
       }
       const delayMs = response === null ? backoff(attempt) : await retryDelay(request, response, attempt)

@@ -4,7 +4,7 @@ export interface Tokens {
   refresh_token: string
 }
 
-/** Where the tokens of a session are between calls. Both methods may be asynchronous. */
+/** The place of a session's tokens between calls. Both methods may be asynchronous. */
 export interface TokenStore {
   /** Returns null when nobody is logged in. */
   load(): Tokens | null | Promise<Tokens | null>

@@ -13,7 +13,7 @@ import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 import type { Service } from './service.ts'
 import type { StoreParts } from './store-parts.ts'
 
-/** The change streams of a process: that of orders, and that of the catalogue, which neither waits for the other. */
+/** The change streams of a process, for orders and for the catalogue. Neither waits for the other. */
 export interface Streams {
   orders: WatchedStream
   catalogue: WatchedStream

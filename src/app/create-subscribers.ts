@@ -25,7 +25,7 @@ import { openSuitableLake } from './open-lake.ts'
 import type { Service } from './service.ts'
 import type { StoreParts } from './store-parts.ts'
 
-/** How the subscribers of each role are made, in the order of their start. */
+/** The maker of each role's subscribers, in the order of their start. */
 const MAKERS: Record<SubscriberRole, (parts: SubscriberParts) => Promise<Service[]>> = {
   lake: createLake,
   email: createEmail,

@@ -39,7 +39,7 @@ export interface HousekeepingTask {
   run: () => Promise<Record<string, number>>
 }
 
-/** What is erased of the orders of deleted accounts, and when. */
+/** What is erased from orders of deleted accounts, and when. */
 export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
   return { eraseCopies, retainDays: retainOrderAddressDays }
 }

@@ -17,7 +17,7 @@ import { assertUnused, MOVER, type MoveSource } from './move-source.ts'
 import { orderSlotOf, prepareDatabase } from './prepare-database.ts'
 
 const JOB_QUEUE_SCHEMA = 'pgboss'
-// What describes the target's own schema and slots.
+// Tables that describe the target's own schema and slots.
 const KEPT = ['migrations', 'slot_refills', 'slot_positions', `${JOB_QUEUE_SCHEMA}.version`]
 const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'api_keys', 'webhook_endpoints']
 

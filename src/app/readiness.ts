@@ -47,7 +47,9 @@ function causeOf(error: unknown): string {
   return dependency + reasonOf(error)
 }
 
-/** How long requests share a result: `/readyz` is public, and a check asks the database up to four times. */
+/**
+ * The time for which requests share a result: `/readyz` is public, and a check queries the database up to four times.
+ */
 const SHARED_MS = 200
 
 /** Begins `check` at most once in SHARED_MS. */

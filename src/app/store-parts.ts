@@ -26,7 +26,7 @@ export interface PartsOptions {
   requestPool: Pool
 }
 
-/** What the roles of a process share. */
+/** The parts that the roles of a process share. */
 export type StoreParts = Awaited<ReturnType<typeof createParts>>
 
 /** `services`: those parts that are started before the roles. */

@@ -34,7 +34,10 @@ export function findUnsuitableSettings(config: Config, descriptors = readDescrip
   return messages
 }
 
-/** Open files of a process besides connections of clients and the database: an idle one has about 30, one that merges the lake more. */
+/**
+ * Open files of a process besides client and database connections: an idle one has about 30, one that merges the lake
+ * more.
+ */
 const FILES = 250
 const GRPC_PORT = '4317'
 

@@ -3,7 +3,7 @@ import { type Command, type Options, UsageError, type Values } from './command.t
 import { COMMANDS } from './commands.ts'
 import { commandHelp, commandList, overview, usageOf } from './help.ts'
 
-/** What the command line requests: a text to print, or a command with its arguments and the values of its options. */
+/** The request of a command line: a text to print, or a command with its arguments and option values. */
 export type Request = { kind: 'print'; text: string } | { kind: 'run'; command: Command; args: readonly string[]; values: Values<Options> }
 
 interface GivenOption {

@@ -17,7 +17,9 @@ export interface Terminal {
   exit: (status: number) => never
 }
 
-/** What each kind of command gets: an existing, migrated `database`; `jobs` that only sends; an existing `lake`. */
+/**
+ * The context of each kind of command: an existing, migrated `database`; `jobs` that only sends; an existing `lake`.
+ */
 export interface Contexts {
   nothing: { terminal: Terminal }
   settings: Contexts['nothing'] & { config: Config; logger: Logger }
@@ -44,7 +46,7 @@ export interface Flag {
 }
 
 export type Options = Record<string, Option<unknown> | Flag>
-/** The values of options: undefined for an absent one, a list for one that may be repeated. */
+/** The values of options: undefined for an absent one, a list for a repeatable one. */
 export type Values<O extends Options> = {
   readonly [K in keyof O]: O[K] extends { isRepeatable: true; read: (text: string) => infer T }
     ? Exclude<T, undefined>[] | undefined

@@ -77,7 +77,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   }
 }
 
-/** Moves the embedded store, or that of another server, into the database of the settings, and fills its replication slot. */
+/** Moves the embedded store, or another server's, into the database of the settings, and fills its replication slot. */
 export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
   const { config, terminal, logger } = settings
   const target = config.databaseAddresses

@@ -20,7 +20,7 @@ const NATS_HEADERS = {
   },
 }
 
-/** Files for those who read the events, by name: a JSON Schema for each event, and an AsyncAPI document of all. Pure. */
+/** Files for readers of the events, by name: a JSON Schema for each event, and an AsyncAPI document of all. Pure. */
 export function eventFiles(): Record<string, object> {
   const schemas = Object.entries({ ...orderEventSchemas(), ...catalogueEventSchemas() }).map(([type, schema]) => [
     `schemas/${shortName(type)}.schema.json`,
@@ -120,8 +120,8 @@ function titleOf(type: string): string {
 type Schema = Record<string, unknown>
 
 /**
- * These schemas and, each once, the objects and enumerations within them, by a name that generators give their types: the title, or that of
- * the property and its parent, or the whole path when schemas that differ have that one.
+ * These schemas and, once each, the objects and enumerations in them, by a name for generated types: the title, or the
+ * property and its parent, or the whole path when different schemas share that name.
  */
 function namedSchemas(roots: readonly (readonly [string, Schema])[]): Record<string, Schema> {
   const contents = new Map<string, Set<string>>()

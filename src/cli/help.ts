@@ -11,7 +11,7 @@ export function usageOf({ name, arguments: args, options }: Command): string {
   return ['storefront', name, ...words, ...optional.map(([option, kind]) => usageOfOption(option, kind))].join(' ')
 }
 
-/** What `storefront help` prints, or `storefront help mail` for those commands. */
+/** The text of `storefront help`, or of `storefront help mail` for those commands. */
 export function overview(commands: readonly Command[]): string {
   return `usage: storefront COMMAND
 
@@ -28,7 +28,7 @@ export function commandList(commands: readonly Command[]): string {
     .join('\n')
 }
 
-/** What `storefront help COMMAND` prints. */
+/** The text of `storefront help COMMAND`. */
 export function commandHelp(command: Command): string {
   const options = Object.entries(command.options).map(([name, option]) => entry(optionText(name, option), option.help))
   const help = plain(command.help)

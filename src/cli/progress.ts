@@ -3,7 +3,7 @@ import { every } from '../loop.ts'
 
 /** One line that is rewritten while long work is in progress. */
 export interface Progress {
-  /** Shows what is in progress, and the seconds it has taken. */
+  /** Shows the work in progress, and its duration in seconds. */
   show(text: string): void
   /** Removes the line until the next second or `show`. */
   clear(): void

@@ -24,7 +24,7 @@ export interface Audit {
   id: string | undefined
 }
 
-/** What an audit reports to. `terminal` prints, and what it prints is recorded. */
+/** The receiver of an audit's reports. `terminal` prints, and what it prints is recorded. */
 export interface AuditRecord {
   terminal: Terminal
   /** Does work with progress on the terminal and in the record. */
@@ -85,7 +85,7 @@ class Recording implements AuditRecord {
     )
     if (known === '') throw new OperatorError(`the run ${id} is over, or was never recorded`)
     recording.#id = known
-    // It must not keep a process alive whose work has ended.
+    // The timer must not keep a process alive whose work has ended.
     if (known !== null) recording.#endBeats = every(EVERY_MS, () => void recording.#beat(), { ref: false })
     return recording
   }
@@ -121,7 +121,7 @@ class Recording implements AuditRecord {
     if (this.#isWriting || !isDue || this.#id === null) return
     this.#isWriting = true
     const [id, step] = [this.#id, this.#step]
-    // One that fails is retried in a second, and the end reports it.
+    // A write that fails is retried in a second, and the end reports it.
     const isWritten = await reportRun(this.#context.pool, id, step).catch(() => null)
     if (isWritten !== null) {
       this.#writtenStep = step

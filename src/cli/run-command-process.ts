@@ -18,7 +18,7 @@ export const runCommandProcess: RunCommand = async (args, { signal }) => {
   try {
     return await runIn(folder, args, signal)
   } finally {
-    // What a command leaves that was killed.
+    // The remains of a killed command.
     await rm(folder, { recursive: true, force: true })
   }
 }

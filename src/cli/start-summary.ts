@@ -7,7 +7,10 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 const CHECKOUT_COMMAND = fileURLToPath(new URL('../../storefront', import.meta.url))
 const EXAMPLE_SHOP = new URL('../../examples/shop/serve.ts', import.meta.url)
 
-/** What `storefront serve` prints on a terminal when the store has started: where things are, and what to do next. Contains no secret. */
+/**
+ * The text that `storefront serve` prints on a terminal when the store has started: its addresses, and what to do next.
+ * Contains no secret.
+ */
 export function startSummary(config: Config): string {
   const { baseUrl, roles, smtpUrl, lakeBucket, databaseAddresses } = config
   const command = `${databaseAddresses === null ? dataDirPrefix(config) : ''}${commandName()}`
@@ -35,7 +38,10 @@ export function startSummary(config: Config): string {
   return ['', hasApi ? `Storefront answers at ${baseUrl}` : 'Storefront runs', '', ...lines, '', 'Ctrl-C stops it.', '', ''].join('\n')
 }
 
-/** What a second terminal in this folder needs to find the store, before a command; empty where it needs nothing. */
+/**
+ * The variables that a second terminal in this folder needs before a command to find the store; empty where it needs
+ * none.
+ */
 function dataDirPrefix({ dataDir }: Config): string {
   const path = shortPath(dataFolder(dataDir).path)
   return path === 'data' ? '' : `DATA_DIR=${/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`} `

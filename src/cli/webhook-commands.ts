@@ -68,7 +68,7 @@ export async function deliveries(
   return 0
 }
 
-/** Queues deliveries again: that of one event, or for null all that failed. */
+/** Queues deliveries again: those of one event, or for null all failed ones. */
 export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs'], id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
   const queued = await redeliver(pool, jobs, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })

@@ -9,7 +9,7 @@ const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'
 export function readLakeBucket({ setting, isSet, problems }: Settings) {
   const place = setting(
     'LAKE_URL',
-    // It is not shown when it is refused: it may contain a key.
+    // A refused address is not shown: it may contain a key.
     {
       mustBe: 'an address such as s3://bucket/prefix, with letters, digits and - _ . = in the prefix',
       parse: parseLakeUrl,

@@ -20,7 +20,7 @@ export function readMailFrom({ setting }: Settings): string {
   return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
-/** Where customers' answers go; null: to the sender. */
+/** The address for customers' answers; null for the sender. */
 export function readMailReplyTo({ setting }: Settings): string | null {
   const mustBe = 'an e-mail address, such as Store <help@store.example>'
   return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })

@@ -1,6 +1,6 @@
 import type { Settings } from './settings.ts'
 
-/** How to reach the broker; paths are null when not set. Null without `NATS_URL`. */
+/** The way to the broker; paths are null when not set. Null without `NATS_URL`. */
 export function readNats({ optional, oneOf, setting, isSet, problems }: Settings) {
   const servers = setting(
     'NATS_URL',

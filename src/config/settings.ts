@@ -1,13 +1,15 @@
 import { OperatorError } from '../errors.ts'
 import { maskUrl } from './mask-url.ts'
 
-/** Settings that cannot be used. The message names each with what is expected; the process ends with exit status 2. */
+/** The settings cannot be used. The message names each with the expected value; the process ends with exit status 2. */
 export class ConfigError extends OperatorError {
   override readonly name = 'ConfigError'
   override readonly exitStatus = 2
 }
 
-/** What may be shown of a value: all of it, an address without its login, or nothing. A refused address is not shown at all. */
+/**
+ * The part of a value that may be shown: all, an address without its login, or nothing. A refused address is not shown.
+ */
 type Secrecy = 'none' | 'url' | 'secret'
 
 /** The values that a setting takes. */
@@ -19,7 +21,7 @@ export interface Kind<T> {
   secrecy?: Secrecy
 }
 
-/** What holds while a setting is not set. */
+/** The value of an unset setting. */
 export interface Unset<T> {
   value: T
   /** The column of docs/operations.md; also shown where `value` is null. */
@@ -33,7 +35,7 @@ export interface ReadSetting {
   name: string
   mustBe: string
   documented: string
-  /** What is in effect, masked. Null when there is no value, or it was refused. */
+  /** The value in effect, masked. Null when there is none, or it was refused. */
   value: string | null
   origin: 'environment' | 'default' | 'derived' | 'refused'
   /** The settings that it is derived from; null for any other origin. */
@@ -87,7 +89,7 @@ export function settingsOf(env: NodeJS.ProcessEnv) {
     read,
     setting,
     integer,
-    /** Whether the environment has a value, also one that was refused. */
+    /** Whether the environment has a value, even a refused one. */
     isSet: (name: string) => given(name) !== null,
     text: (name: string, unset: string | Unset<string>, mustBe: string) => setting(name, { mustBe, parse: (text) => text }, asUnset(unset)),
     optional: (name: string, mustBe: string, documented = '', secrecy: Secrecy = 'none') =>

@@ -8,7 +8,7 @@ const SAMPLERS = [
 ] as const
 const DEFAULT_ENDPOINT = 'http://localhost:4318'
 
-/** Where traces go, and which. */
+/** The destination and the choice of traces. */
 export type TracesConfig = NonNullable<ReturnType<typeof readTraces>>
 
 /**

@@ -104,7 +104,7 @@ export async function assertSession(session: pg.Client, setting: string, open: (
       )
 }
 
-/** Whether other sessions get the connection of `session`, or it gets another one than that of `pid`. */
+/** Whether other sessions get the connection of `session`, or it gets another one than `pid`. */
 async function isLent(session: pg.Client, pid: number | undefined, open: () => Promise<pg.Client & AsyncDisposable>): Promise<boolean> {
   await using held = new AsyncDisposableStack()
   for (let round = 1; round <= ROUNDS; round++) {
@@ -181,7 +181,7 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
   )
 }
 
-/** Explains why a replication slot could not be created with this role; any other error stays as it is. */
+/** Explains why this role could not create a replication slot; any other error is returned unchanged. */
 export function explainMissingSlot(role: string, slotName: string, cause: unknown): unknown {
   const messages: Record<string, string> = {
     [CONFIGURATION_LIMIT_EXCEEDED]:

@@ -8,7 +8,7 @@ export interface CopyOptions {
   source: Queryable
   /** A transaction in the target, which stays unchanged until its commit. */
   target: Transaction
-  /** Schemas besides the one that each connection works in. */
+  /** Schemas besides the current one of each connection. */
   otherSchemas: readonly string[]
   /** Tables whose rows in the target stay, as `schema.table`; without a schema, those of the connection's own. */
   kept: readonly string[]
@@ -117,7 +117,7 @@ export async function assertEmpty(db: Queryable, tables: readonly string[]): Pro
   }
 }
 
-/** The target has rows that nobody may replace. */
+/** The target has rows, which must not be replaced. */
 export class TargetNotEmpty extends Error {
   override readonly name = 'TargetNotEmpty'
   readonly table: string

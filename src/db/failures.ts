@@ -33,7 +33,7 @@ const LOST_CONNECTION =
 /** Whether the database is unavailable for now, as opposed to a fault in the statement. */
 export function isDatabaseOutage(error: unknown): boolean {
   const { code, message, severity, syscall } = (error ?? {}) as { code?: string; message?: string; severity?: string; syscall?: string }
-  // The server ends the session, such as one that may not connect to this database.
+  // The server ends the session, for example when it may not connect to this database.
   if (severity === 'FATAL') return true
   // A socket of the server's machine; any other file that is missing is a fault of this process.
   if (code === 'ENOENT') return syscall === 'connect'

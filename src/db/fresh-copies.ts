@@ -6,7 +6,7 @@ import type { Queryable } from './pool.ts'
 import { commaList, identifier, literal, type Sql, sql } from './sql.ts'
 import { type Connect, withReconnect } from './with-reconnect.ts'
 
-/** Polls in the time for which a copy is relied on: one that is late or lost leaves copies fresh that are used. */
+/** Polls in the time that a copy is relied on. A used copy stays fresh when one of its polls is late or lost. */
 const POLLS_IN_AGE = { used: 2, unused: 1.1 }
 const QUERY_TIMEOUT_MS = 2_000
 const RETRY_MS = 250
@@ -55,9 +55,9 @@ interface CopiesOptions {
 }
 
 /**
- * What this process keeps of the database in memory, so that no request asks for it. One statement on one connection reads all copies at once,
- * twice in the age to which they are relied on, and earlier after a notification. While polls fail no copy is fresh after its age: its owner
- * then asks the database. See docs/decisions/0010-sessions-that-end-everywhere.md.
+ * Copies of database state in memory, so that no request queries it. One statement on one connection reads all, twice
+ * in the age to which they are relied on, and earlier after a notification. While polls fail no copy stays fresh: its
+ * owner then queries the database. See docs/decisions/0010-sessions-that-end-everywhere.md.
  */
 export class FreshCopies {
   readonly #options: CopiesOptions
@@ -124,7 +124,8 @@ export class FreshCopies {
   }
 
   async #listen(client: pg.Client): Promise<void> {
-    // The server ends a poll that nobody waits for any more: each would keep its session, as long as a table is locked.
+    // The server ends a poll that is no longer awaited: otherwise each would keep its session, as long as a table is
+    // locked.
     await client.query(sql`set statement_timeout = ${literal(QUERY_TIMEOUT_MS)}`)
     client.on('notification', this.#wakeSignal.notify)
     for (const { channel } of this.#copies) if (channel !== undefined) await client.query(sql`listen ${identifier(channel)}`)
@@ -142,7 +143,7 @@ export class FreshCopies {
   }
 }
 
-/** What the polling needs of a copy. */
+/** The part of a copy that the polling needs. */
 interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeMs' | 'channel'> {
   readonly columns: readonly string[]
   /** Call it before a reading, and the returned function with its row. */
@@ -210,7 +211,7 @@ export class FreshCopy<Row extends object> implements Polled {
     const shared = this.#reading
     try {
       await (shared ?? this.#read())
-      // It may have begun longer before this call than a copy is relied on.
+      // The poll may have begun longer before this call than a copy is relied on.
       if (shared !== null && !this.isFresh) await this.#read()
     } catch (error) {
       if (!this.isFresh) throw error

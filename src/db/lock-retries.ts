@@ -7,13 +7,13 @@ import { DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, sqlState } from './sql-state.ts'
 export interface LockRetryOptions {
   /** Address of the database, for the role whose sessions wait. */
   url: string
-  /** How long everything together is retried. */
+  /** The total time of all retries. */
   waitMs?: number
   /** Called for each try that got no lock, and while one waits for long, with a sentence that names the sessions in the way. */
   onWaiting?: (line: string) => void
   /** The pause between two tries, in which statements that queued behind the lock run. */
   pauseMs?: number
-  /** How long a try waits before it is reported, if it does not end first. */
+  /** The time that a try waits before it is reported. */
   reportMs?: number
 }
 
@@ -30,7 +30,7 @@ const MAX_NAMED = 5
 export class LockRetries {
   readonly #options: Required<LockRetryOptions>
   readonly #startedAt = performance.now()
-  /** What the newest look found. */
+  /** The sessions that the newest check found in the way. */
   #blockers: string[] = []
 
   constructor(options: LockRetryOptions) {

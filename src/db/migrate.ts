@@ -11,12 +11,15 @@ import { identifier, sql } from './sql.ts'
 import { createFunctions, listFunctions } from './sql-functions.ts'
 import { INSUFFICIENT_PRIVILEGE, INVALID_PARAMETER_VALUE, SUCCESSFUL_COMPLETION, sqlState, UNDEFINED_TABLE } from './sql-state.ts'
 
-/** The one that node-pg-migrate takes for earlier releases, so that no two versions migrate at once. */
+/** The lock id that node-pg-migrate takes in earlier releases, so that no two versions migrate at once. */
 const LOCK_ID = 7_241_865_325_823_964
 const CREATED_INDEX = /^create (?:unique )?index concurrently if not exists (\w+)/m
 const CONCURRENT = /^(?:create (?:unique )?|drop )index concurrently\b/m
 const BATCH = /^do\b/m
-/** How long a batch waits for a row that a customer changes: less than `deadlock_timeout`, so an order never has to give way to a batch. */
+/**
+ * The time that a batch waits for a row that a customer changes: less than `deadlock_timeout`, so an order never has to
+ * give way to a batch.
+ */
 const BATCH_LOCK_MS = 300
 
 const DIRECTORY = fileURLToPath(new URL('../../migrations', import.meta.url))

@@ -26,11 +26,11 @@ export interface PoolOptions {
   onError: (error: Error) => void
   /** Default: `SERVING_BOUNDS`. */
   bounds?: SessionBounds
-  /** What this process knows about the database; by default nothing. */
+  /** The process's knowledge of the database; by default none. */
   witness?: DatabaseWitness | undefined
 }
 
-/** What a process knows about its database, whichever server a connection leads to. */
+/** A process's knowledge of its database, whichever server a connection leads to. */
 export interface DatabaseWitness {
   /** The greatest order number that the process has given to a customer, 0 for none. */
   readonly orderNumber: number

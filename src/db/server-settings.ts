@@ -1,6 +1,6 @@
 import type { Queryable } from './pool.ts'
 
-/** What this process needs of a server that it did not start. */
+/** The conditions of this process on a server that it did not start. */
 export interface Needs {
   /** The maximum of connections that this process opens. */
   connections: number
@@ -15,9 +15,7 @@ export interface MisconfiguredSetting {
   remedy: string
 }
 
-/**
- * Reads the settings of a session of the store and returns those that cause trouble, and that the session cannot have another way.
- */
+/** Reads the settings of a store session and returns the harmful ones, which the session cannot set itself. */
 export async function findMisconfiguredSettings(db: Queryable, needs: Needs): Promise<MisconfiguredSetting[]> {
   const { rows } = await db.query<{ name: string; value: string; shown: string }>(
     `select name, setting as value, current_setting(name) as shown

@@ -53,9 +53,9 @@ export const SESSION_SETTINGS: SessionSettings = {
   lc_time: 'C',
   // `off` would lose orders that customers saw confirmed.
   synchronous_commit: 'on',
-  // Connections that listen or hold a lock are meant to be idle.
+  // Connections that listen or hold a lock are idle on purpose.
   idle_session_timeout: '0',
-  // How similar words are that a search tries instead.
+  // The similarity of words that a search tries instead.
   'pg_trgm.similarity_threshold': '0.3',
   // Compiling a plan costs more than running any statement of the store: decision 0147.
   jit: 'off',
@@ -73,10 +73,10 @@ export const SESSION_SETTINGS: SessionSettings = {
 /** Further ones, which have PostgreSQL's built-in value in every session of the store; also the planner's switches, `enable_…`. */
 export const BUILT_IN_SETTINGS: readonly string[] = [
   ...['default_transaction_isolation', 'default_transaction_read_only', 'default_transaction_deferrable', 'exit_on_error'],
-  // What a statement means, and which rows it sees.
+  // The meaning of a statement, and the rows that it sees.
   ...['standard_conforming_strings', 'backslash_quote', 'array_nulls', 'transform_null_equals', 'quote_all_identifiers', 'row_security'],
   ...['gin_fuzzy_search_limit', 'default_text_search_config', 'restrict_nonsystem_relation_kind'],
-  // What a migration creates, and how it is checked.
+  // The objects that a migration creates, and their checks.
   ...['default_table_access_method', 'check_function_bodies'],
   // Few roles may set these: `findMisconfiguredSettings` reports them where ours may not.
   ...['session_replication_role', 'zero_damaged_pages', 'ignore_checksum_failure'],

@@ -35,7 +35,10 @@ export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>>
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Creates or replaces the functions whose names are wanted; `grantRights` says who may call those with the owner's rights. For use within a transaction. */
+/**
+ * Creates or replaces the functions whose names are wanted; `grantRights` says who may call those with the owner's
+ * rights. Call it in a transaction.
+ */
 export async function createFunctions(db: Queryable, isWanted: (name: string) => boolean): Promise<void> {
   // Bodies may use tables that later migrations create. `pg_temp` last, or a table in the caller's temporary schema would replace one of the store in
   // a function with the owner's rights.

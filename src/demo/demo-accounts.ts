@@ -7,7 +7,7 @@ import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 import type { ShippingAddress } from '../orders/postal-address.ts'
 
-// RFC 2606: nobody has an address below `.example`, so no mail of a demo reaches anybody.
+// RFC 2606: addresses below `.example` do not exist, so no mail of a demo reaches anybody.
 const DOMAIN = 'demo-customers.example'
 // https://www.rfc-editor.org/rfc/rfc2606: the addresses of documents, which no customer has.
 const EXAMPLE_ADDRESS = '[@.](example|example[.](com|net|org)|test|invalid|localhost)$'

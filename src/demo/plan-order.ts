@@ -1,6 +1,6 @@
 import type { OrderStatus } from '../orders/order-status.ts'
 
-/** How an invented order ends. `shop_cancelled`: after its confirmation, by the operator. */
+/** The end of an invented order. `shop_cancelled`: by the operator, after its confirmation. */
 export type Ending = 'delivered' | 'returned' | 'cancelled' | 'shop_cancelled'
 
 export interface PlannedMove {

@@ -2,7 +2,7 @@ import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 
-/** How long figures are kept: the week that is shown, and a day more. */
+/** The time that figures are kept: the week that is shown, and a day more. */
 export const KEPT_DAYS = 8
 
 export interface RollUpOptions {

@@ -66,7 +66,7 @@ function withStepUp(schema: FastifySchema | undefined, stepUp: StepUp) {
   }
 }
 
-/** What the session must have proven besides its account and role. */
+/** The proofs that the session needs besides its account and role. */
 async function assertProven(
   guard: SessionGuard,
   caller: AccountCaller,

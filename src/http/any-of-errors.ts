@@ -11,8 +11,8 @@ export interface SchemaError {
 const BRANCH = /\/anyOf\/\d+$/
 
 /**
- * The errors without those that follow from others: a value that may be null and is a wrong object is not told to be null. A value that has
- * none of the types is told all of them at once. Pure.
+ * Drops errors that follow from others: a wrong object in a nullable value is not reported as "must be null". A value
+ * of no allowed type gets one error for all types. Pure.
  */
 export function withoutAnyOfNoise(errors: readonly SchemaError[]): SchemaError[] {
   return errors.flatMap((error): SchemaError[] => {

@@ -4,14 +4,14 @@ import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyReply } from 'fastify'
 
-/** How long caches may keep an answer, in seconds. */
+/** The times in seconds that caches may keep an answer. */
 export interface CacheLifetimes {
   browserSeconds: number
   /** Lifetime in caches that serve many, such as a CDN. They are purged when something changes. */
   sharedSeconds: number
 }
 
-/** How a cache reads the tags of an answer: Varnish and Fastly from `Surrogate-Key`, Cloudflare from `Cache-Tag`. */
+/** The header from which a cache reads the tags: Varnish and Fastly use `Surrogate-Key`, Cloudflare `Cache-Tag`. */
 export type TagHeader = 'surrogate-key' | 'cache-tag'
 
 /** The tags as `writeHead` takes them. */

@@ -17,7 +17,10 @@ export interface KeyCaller {
   scopes: ReadonlySet<Scope>
 }
 
-/** Who makes a change that only a scope permits. `admin` is an operator of any role: events have had this name since the first release. */
+/**
+ * The author of a change that needs a scope. `admin` is an operator of any role: events have had this name since the
+ * first release.
+ */
 export interface ScopedActor {
   type: 'admin' | 'key'
   id: string
@@ -41,7 +44,7 @@ export function callerOf(request: FastifyRequest): AccountCaller {
   return caller
 }
 
-/** Who calls a route that needs a scope. */
+/** The caller of a route that needs a scope. */
 export function actorOf(request: FastifyRequest): ScopedActor {
   const caller = anyCallerOf(request)
   return caller.kind === 'key' ? { type: 'key', id: caller.keyId } : { type: 'admin', id: caller.userId }

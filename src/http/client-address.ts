@@ -114,8 +114,8 @@ function plain(address: string): string {
 }
 
 /**
- * Who counts as one client: an IPv4 address, or the /48 of an IPv6 address, of which a customer of a data centre chooses all other bits.
- * Everything that is shared or bounded by network uses it.
+ * The unit that counts as one client: an IPv4 address, or the /48 of an IPv6 address, of which a data centre customer
+ * chooses all other bits. Everything that is shared or limited by network uses it.
  */
 export function siteOf(address: string): string {
   return isIP(address) === 6 ? prefixOf(address, 3) : address

@@ -9,7 +9,7 @@ import { problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
 import { sendPolled, sendPolledText } from './send-polled.ts'
 
-/** A route as a row: what is particular to it. The document's refusals, tag and security follow from it. */
+/** A route as a row with its particulars. The document's refusals, tag and security follow from it. */
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
   /** A route without one is no part of the document. Activities are named by it. */
   operationId?: string
@@ -87,16 +87,19 @@ export function defineRoute<P = unknown, Q = unknown, H = unknown, B = unknown, 
   })
 }
 
-/** A list with a cursor as a row: its `limit` and `cursor`, its refusals, `Link`, and the `ETag` for those who poll follow from it. */
+/**
+ * A list with a cursor as a row: its `limit` and `cursor`, its refusals, `Link`, and the `ETag` for polling clients
+ * follow from it.
+ */
 export interface List<P, F extends TProperties, S extends TSchema, Position extends TSchema> extends Omit<Route<P>, 'query' | 'answers'> {
   filters?: TObject<F>
   /** `Limit` unless given. */
   limit?: TInteger
   /** A page: `PageOf` its items. */
   page: S
-  /** What the answer is. */
+  /** The content of the answer. */
   answer: string
-  /** What a cursor contains. Without it the handler reads the cursor itself. */
+  /** The content of a cursor. Without it the handler reads the cursor itself. */
   position?: Position
 }
 
@@ -152,7 +155,7 @@ const JSON_BODY = ['malformed_json', 'payload_too_large', 'unsupported_media_typ
 const CALLER = ['unauthenticated', 'invalid_token', 'forbidden', 'rate_limited'] as const
 const ANY_ROUTE = ['unavailable', 'overloaded', 'internal'] as const
 
-/** The refusals of a route: those that follow from what it takes, and those of its own rules. */
+/** The refusals of a route: of its input, and of its own rules. */
 function refusalsOf(method: string, url: string, route: Route) {
   const { access = '', stepUp, params, query, headers, consumes, cost, refuses = [] } = route
   const codes: ErrorCode[] = [...refuses]

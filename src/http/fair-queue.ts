@@ -1,6 +1,6 @@
 /**
- * Who something counts for: the account, then its network, as far as they are known and count. Networks take turns, and within one its accounts;
- * an account without a network takes turns with networks.
+ * The owners that something counts for: the account, then its network, as far as they are known and count. Networks
+ * take turns, and within one its accounts; an account without a network takes turns with networks.
  */
 export type CountedFor = readonly string[]
 
@@ -110,7 +110,7 @@ export class FairQueue<Item> {
     return count
   }
 
-  /** How long the next network that is ready has waited for its turn, in milliseconds. */
+  /** The time in milliseconds that the next ready network has waited for its turn. */
   turnWaitMs(isReady: (item: Item) => boolean): number {
     const hasReady = ({ items }: Account<Item>) => items.some(({ item }) => isReady(item))
     for (const { accounts, since } of this.#networks.values()) if (accounts.values().some(hasReady)) return performance.now() - since

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 
-/** What is not ready, with a reason for operators; empty when everything is healthy. */
+/** The parts that are not ready, with a reason for operators; empty when everything is healthy. */
 export type ReadinessCheck = () => Promise<{ name: string; reason: string }[]>
 
 const Health = Type.Object(

@@ -14,7 +14,7 @@ export interface OwnHosts {
   allowedHosts: readonly string[]
 }
 
-/** Whether the value of `Host` is that of BASE_URL, a loopback name, an address or an allowed name; the port does not matter. */
+/** Whether a `Host` value is BASE_URL's, a loopback name, an address or an allowed name; the port does not matter. */
 export function isOwnHost(host: string | undefined, { baseUrl, allowedHosts }: OwnHosts): boolean {
   // HTTP/1.0, which no browser speaks.
   if (host === undefined) return true

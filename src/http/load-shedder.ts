@@ -20,7 +20,10 @@ export interface LoadShedderOptions {
 export const TICK_MS = 25
 /** A pause of the whole process is one late tick, not an overload. */
 const MAX_STEP_MS = 250
-/** How late a timer may be: a request waits for as long before it is read, and again after each answer of the database. */
+/**
+ * The lateness that a timer may have: a request waits for as long before it is read, and again after each answer of the
+ * database.
+ */
 const MAX_LATE_MS = 25
 /** A late timer after fewer requests is a busy machine, or one long request. */
 export const FEW_REQUESTS = 64
@@ -98,7 +101,7 @@ export function overloaded(loadClass: ShedClass, message: string): AppError {
   return new AppError('overloaded', message, { headers: { 'retry-after': String(seconds) } })
 }
 
-/** What kind of load a request is. */
+/** The load class of a request. */
 export function loadClassOf(request: FastifyRequest): LoadClass {
   return REQUEST_COSTS[costOf(request)].sheds
 }

@@ -7,10 +7,10 @@ import type { TSchema } from 'typebox'
  */
 type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'email_filter'
 
-/** What schemas say about a value; undefined: nothing that changes one. */
+/** The normalization of a value by its schema; undefined when there is none. */
 interface Rule {
   kind?: Kind
-  /** What replaces an empty text in a member of this kind: nothing, where the schema allows such a text or wants a list or an object. */
+  /** The replacement of an empty text: none where the schema allows such a text or wants a list or an object. */
   empty: 'kept' | 'null' | 'absent'
   members?: ReadonlyMap<string, { rule: Rule; isOptional: boolean }>
   items?: Rule

@@ -119,7 +119,7 @@ export function toPage<Row, T>(rows: Row[], limit: number, toItem: (row: Row) =>
   return { data: shown.map(toItem), has_more: hasMore, next_cursor: hasMore && last !== undefined ? cursorAfter(last) : null }
 }
 
-/** One request for a page: where it begins, how many items it has, and how it is made of rows. */
+/** One request for a page: its start, its number of items, and the way from rows to a page. */
 export interface Paging<Position> {
   limit: number
   /** The position after which the page begins; undefined for the first page. */

@@ -137,7 +137,7 @@ export const PROBLEM_SCHEMAS = [
 
 const PROBLEM_NAMES = ['PlainProblem', ...Object.keys(PROBLEM_MEMBERS).map(schemaNameOf)]
 
-/** What a refusal answers: clients narrow it by `code`. */
+/** The answer of a refusal: clients narrow it by `code`. */
 export const Problem = {
   $id: 'Problem',
   description: 'RFC 9457 problem details. `code` tells which members follow.',
@@ -199,12 +199,12 @@ const EXAMPLE_TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736'
  */
 const BROKEN_OFF = new AppError('malformed_request', 'The connection ended before the body did.')
 
-/** Whether an error is that of the request's own connection, whose codes a broken connection to the database has too. */
+/** Whether an error is the request's own connection error, whose codes a broken database connection has too. */
 export function isBrokenOff(error: unknown, { raw }: Pick<FastifyRequest, 'raw'>): boolean {
   return error instanceof Error && error === raw.errored
 }
 
-/** What problems are made with. `baseUrl` is where their pages are. */
+/** The context of problems. `baseUrl` is the address of their pages. */
 export interface ProblemContext {
   baseUrl: string
   basePath: string

@@ -4,7 +4,7 @@ import type { HttpServer } from './http-server.ts'
 import type { LoadClass } from './load-class.ts'
 import { isScope } from './scopes.ts'
 
-/** What one request of a class costs at most, and how many run at once. */
+/** The most that one request of a class costs, and the number that run at once. */
 export interface RequestCost {
   /** The class of its load: what an overloaded process refuses first. */
   sheds: LoadClass
@@ -16,7 +16,7 @@ export interface RequestCost {
   connections: 0 | 1
   /** Requests that run at once, of `connections` for all of them; null: no bound of its own. */
   places: ((connections: number) => number) | null
-  /** How long one waits for its place. */
+  /** The time that a request waits for its place. */
   waitMs: number
 }
 
@@ -52,7 +52,10 @@ export type CostClass = keyof typeof REQUEST_COSTS
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** What the route costs. There is no default: a route without it stops the start. One that needs a scope is `operator`. */
+    /**
+     * The cost of the route. There is no default: a route without it stops the start. A route that needs a scope is
+     * `operator`.
+     */
     cost?: CostClass | ((query: Record<string, unknown>) => CostClass)
   }
 }

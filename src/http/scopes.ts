@@ -1,4 +1,7 @@
-/** What a route may ask for, with what it permits. API keys have scopes; roles of operators are made of them. See docs/decisions/0204. */
+/**
+ * The scopes that a route may ask for, with what they permit. API keys have scopes; operator roles are made of them.
+ * See docs/decisions/0204.
+ */
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
   'orders:move': 'Move orders: confirm, ship, deliver, cancel, return, in whole or in part, and write internal notes.',

@@ -42,14 +42,14 @@ export interface HttpServerOptions {
   corsOrigins?: CorsOrigins | null
   /** Authenticates the caller of a route that is not public. */
   authenticate: Authenticate
-  /** What sessions must have proven besides; none by default. */
+  /** The proofs that sessions need besides; none by default. */
   sessionGuard?: SessionGuard
   onAnswered?: OnAnswered
   /** Gives requests their spans. */
   tracing?: RequestTracing
-  /** Where requests wait for a place of their class; nowhere by default. */
+  /** The queue in which requests wait for a place of their class; none by default. */
   admission?: Admission
-  /** What an overloaded process refuses; nothing by default. */
+  /** Refuses requests when the process is overloaded; none by default. */
   shedder?: LoadShedder
   /** Called for each answer with the code `overloaded`. */
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined

@@ -13,7 +13,10 @@ interface Traced {
   [SPAN]?: RequestSpan
 }
 
-/** The W3C trace context of a request: that of its span, else the caller's if it sent a valid one, else a new trace. */
+/**
+ * The W3C trace context of a request: of its span, otherwise the caller's if it sent a valid one, otherwise a new
+ * trace.
+ */
 export function traceparentOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
   return contextOf(raw)
 }
@@ -28,7 +31,7 @@ function contextOf(raw: Traced): string {
   return raw[CONTEXT]
 }
 
-/** What the HTTP server needs of tracing. */
+/** The part of tracing that the HTTP server needs. */
 export type RequestTracing = Pick<Tracing, 'startRequest'>
 
 /** Records a span for each request that reaches a hook. */
@@ -44,7 +47,7 @@ export function addTracing(server: HttpServer, tracing: RequestTracing): void {
   })
 }
 
-/** Begins the span of a request, whose trace context is that of the request from now on. */
+/** Begins the span of a request, which now has the span's trace context. */
 export function startSpan(raw: Traced, tracing: RequestTracing, startTime?: number): RequestSpan {
   const span = tracing.startRequest(readTraceparent(raw.headers.traceparent), startTime)
   raw[SPAN] = span

@@ -143,7 +143,9 @@ const FORMATS: Record<string, string> = {
   uuid: 'must be an id such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90',
 }
 
-/** What a text must be, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best. */
+/**
+ * The rule of a text, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best.
+ */
 function describePattern({ 'x-must': must, examples = [] }: { 'x-must'?: string; examples?: readonly unknown[] }): string {
   if (must !== undefined) return `must ${must}`
   return examples.length === 0 ? 'is not written as it must be' : `must be written like ${examples.join(' or ')}`

@@ -199,7 +199,7 @@ export class Metrics {
     })
   }
 
-  /** The roles of this process, and those that the processes of the store should have together. */
+  /** The roles of this process, and the expected roles of the whole store. */
   setRoles(roles: readonly string[], expected: readonly string[]): void {
     const own = this.#gauge('roles', '1 for each role that this process has.', ['role'])
     const wanted = this.#gauge('expected_roles', '1 for each role that some process of the store should have.', ['role'])

@@ -12,7 +12,7 @@ export interface OperationsServerOptions {
   metrics: Metrics
   /** The id of the store's database, by which `doctor` recognises the process of another store. */
   database: string
-  /** What is not ready, with a reason; empty when everything is healthy. */
+  /** The parts that are not ready, with a reason; empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string }[]>
   logger: Logger
   /** Whether the port answers at this value of `Host`. */

@@ -71,7 +71,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
         endDeadline()
         const reason = isLate ? new Error(`no complete answer within ${config.timeoutMs} ms`) : (error ?? new Error('unknown'))
         if (!isAborted) report(code === 0 ? undefined : reason, spans.length)
-        // It is logged already; the SDK would log every failure.
+        // The failure is logged already; the SDK would log every one.
         done({ code: 0 })
       })
     },
@@ -83,7 +83,7 @@ export function createSpanExporter(config: TracesConfig, logger: Logger): SpanEx
   }
 }
 
-/** One line, without the body of the answer. */
+/** A failure in one line, without the body of the answer. */
 function reasonOf(error: Error): string {
   const { code } = error as { code?: string | number }
   const text = [code, error.message].filter((part) => part !== undefined && part !== '').join(': ')

@@ -95,6 +95,6 @@ export interface Tracing {
    * they have one to it. `startTime` is by `performance.now`. Call the result when the work has ended.
    */
   startBatch(type: SpanType, parts: readonly TracedPart[], attributes?: SpanAttributes, startTime?: number): (error?: unknown) => void
-  /** Exports what is left, for two seconds at most. Idempotent. */
+  /** Exports the remaining spans, for two seconds at most. Idempotent. */
   stop(): Promise<void>
 }

@@ -79,7 +79,7 @@ async function examineServer(client: pg.Client, { databasePoolSize, roles }: Con
   return warnings.length > 0 ? warnings : [ok('database server', 'wal_level is logical, and its settings suit the store')]
 }
 
-/** What is set against the store without an effect on it. */
+/** Settings that differ without an effect on the store. */
 async function examineOverridden(client: pg.Client): Promise<Finding[]> {
   const settings = await findOverriddenSettings(client)
   if (settings.length === 0) return []

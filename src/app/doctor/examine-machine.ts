@@ -13,7 +13,7 @@ import { check, type Finding, judgeClock, ok, problem, warning } from './finding
 // The threshold of the alert DiskFillsUp.
 const LITTLE_FREE = 0.1
 
-/** What a dead disk needs. */
+/** The remedy for a dead disk. */
 export const DEAD_DISK_REMEDY = 'check the disk, or the server that it is mounted from, and run this again'
 
 /** The folders that this store uses, which may be on disks of their own. */
@@ -64,10 +64,12 @@ function examineDisk(path: string, disk: { freeBytes: number; sizeBytes: number 
   return freeBytes < LITTLE_FREE * sizeBytes ? warning('disk', found, remedy) : ok('disk', found)
 }
 
-/** Where a process answers that listens at several addresses. */
+/** The address at which a process with several addresses answers. */
 const ONE_OF_SEVERAL: Record<string, string> = { '0.0.0.0': '127.0.0.1', '::': '::1', localhost: '127.0.0.1' }
 
-/** What each process at the operations ports of these settings says about itself. When the first does not run, no other does. */
+/**
+ * The reports of the processes at the operations ports of these settings. When the first does not run, no other does.
+ */
 export async function examineProcesses(
   { operations, webConcurrency, roles }: Config,
   database: Promise<FoundDatabase>,

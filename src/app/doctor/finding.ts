@@ -1,6 +1,6 @@
 import { OperatorError } from '../../errors.ts'
 
-/** What one check has found. `remedy` is null where there is nothing to do. */
+/** The result of one check. `remedy` is null where there is nothing to do. */
 export interface Finding {
   check: string
   status: 'ok' | 'warning' | 'problem'
@@ -23,7 +23,7 @@ export function judgeClock(who: string, seconds: number): Finding {
   return Math.abs(seconds) > UNEASY_SECONDS ? warning('clock', found, remedy) : ok('clock', found)
 }
 
-/** A message of the store, `what is wrong; what to do`, in its two parts. */
+/** Splits a message of the store, `what is wrong; what to do`, into its two parts. */
 export function splitRemedy(message: string, otherwise: string): { found: string; remedy: string } {
   const [found = '', ...remedy] = message.split(/; |: (?=set |run |raise |restore |mount )/)
   return { found, remedy: remedy.join('; ') || otherwise }

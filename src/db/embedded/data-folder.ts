@@ -32,14 +32,17 @@ export function dataFolder(path: string): DataFolder {
   return { path, cluster: join(path, 'postgres'), mail: join(path, 'mail'), lake: join(path, 'lake') }
 }
 
-/** Where a restore collects the files of the cluster. While there is no cluster beside it, the restore is unfinished. */
+/**
+ * The folder in which a restore collects the cluster's files. While there is no cluster beside it, the restore is
+ * unfinished.
+ */
 export function restoredFolder({ cluster }: DataFolder): string {
   return `${cluster}.restored`
 }
 
 /**
- * Where a cluster is created before it is renamed. Created before the password, so that a password without one of these two folders belongs
- * to a cluster that was lost.
+ * The folder in which a cluster is created before it is renamed. It precedes the password, so a password without one of
+ * these two folders belongs to a lost cluster.
  */
 export function newClusterFolder({ cluster }: DataFolder): string {
   return `${cluster}.new`
@@ -83,7 +86,7 @@ export class SecretUnusable extends OperatorError {
   override readonly name = 'SecretUnusable'
 }
 
-// What a store creates there, and what a file system contains by itself.
+// The names that a store creates there, or a file system contains by itself.
 const OWN_ENTRIES =
   /^(lock(-journal)?|owner|first-start|postgres(\.new|\.log|\.probe|\.restored|\.(replaced|moved)-\d+)?|(postgres-password|secret(\.next)?)(\.new|\.replaced-\d+)?|mail|lake(-cache)?|server-root|lost\+found)$/
 

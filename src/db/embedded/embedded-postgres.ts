@@ -92,7 +92,10 @@ export async function startEmbeddedPostgres(folder: DataFolder, options: Embedde
   }
 }
 
-/** A new password or a new, empty cluster would only hide what is missing. Throws SecretUnusable or PostgresUnavailable. Changes nothing. */
+/**
+ * Asserts that nothing is missing, because a new password or an empty cluster would hide it. Throws SecretUnusable or
+ * PostgresUnavailable. Changes nothing.
+ */
 export function assertComplete(folder: DataFolder): void {
   if (hasCluster(folder)) {
     if (readSecret(folder, PASSWORD_FILE) === null) throw missingSecretError(folder, PASSWORD_FILE)

@@ -12,7 +12,7 @@ export interface Credentials {
   password: string
 }
 
-/** The roles of an embedded store. Their passwords are derived from the owner's, the only one that is stored. */
+/** The roles of an embedded store. Their passwords are derived from the owner's, which alone is stored. */
 export function embeddedRoles(ownerPassword: string): { api: Credentials; stream: Credentials; owner: Credentials } {
   const derive = (role: string) => createHmac('sha256', ownerPassword).update(`storefront role ${role}`).digest('base64url')
   return {

@@ -12,7 +12,7 @@ export interface Identity {
 /** Runs the server that root starts. Needs no name: neither Debian (policy 9.2.2) nor systemd (UIDS-GIDS) assigns this number. */
 export const SERVER_USER: Identity = { uid: 65_525, gid: 65_525 }
 
-// What programs need of the system. On some machines a path is a link or missing.
+// The system paths that programs need. On some machines a path is a link or missing.
 const SYSTEM = ['/bin', '/lib', '/lib32', '/lib64', '/usr/bin', '/usr/lib', '/usr/lib32', '/usr/lib64', '/usr/share/zoneinfo']
 const DEVICES = ['/dev/null', '/dev/zero', '/dev/random', '/dev/urandom']
 
@@ -39,7 +39,7 @@ exec chroot . setpriv --reuid "$uid" --regid "$gid" --clear-groups --no-new-priv
 
 /** The command line that runs `command` as `user` with only the system's programs, those in `programs`, and `folder` to write to. */
 export function isolate(command: readonly string[], programs: string, folder: string, { uid, gid }: Identity): string[] {
-  // Stays empty: what is mounted there is visible in the namespace only.
+  // The folder stays empty: its mounts are visible in the namespace only.
   const root = join(dirname(folder), 'server-root')
   mkdirSync(root, { recursive: true, mode: 0o700 })
   const found = SYSTEM.filter((path) => existsSync(path))

@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { canIsolate, type Identity, isolate, SERVER_USER } from './mount-namespace.ts'
 
-/** How to run PostgreSQL's programs on this machine. They refuse to run as root, so root runs them as another user. */
+/**
+ * The way to run PostgreSQL's programs on this machine. They refuse to run as root, so root runs them as another user.
+ */
 export interface Launcher {
   program(name: 'initdb' | 'postgres'): string
   /** The command line that runs `command`, which may write to `folder`: the cluster, or a folder beside it. */
@@ -86,7 +88,7 @@ function hasUserName(): boolean {
   }
 }
 
-/** A user namespace with one user, who is not root and has a name here. */
+/** A user namespace with one user, which is not root and has a name here. */
 function userNamespace(): string[] {
   const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
   const [, uid = '1000'] = /^[^:\n]+:[^:]*:([1-9]\d*):/m.exec(passwd) ?? []

@@ -32,7 +32,7 @@ const POLL_MS = 20
 const START_ATTEMPTS = 3
 const READY_TIMEOUT_MS = 120_000
 const LOG_MAX_BYTES = 10_000_000
-// What fits into a socket's address on every system, without the socket's name, `/.s.PGSQL.65535`.
+// The longest folder that fits into a socket's address on every system, without the socket's name, `/.s.PGSQL.65535`.
 const MAX_SOCKET_FOLDER_LENGTH = 85
 
 /** Settings for a laptop: about 150 MB of memory, durable, with logical replication. */
