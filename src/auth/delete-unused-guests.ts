@@ -4,8 +4,9 @@ import { sql } from '../db/sql.ts'
 const GUESTS_AT_ONCE = 1_000
 
 /**
- * Deletes guests that have ordered nothing and whose sessions have been idle since their day of expiry. Those with orders are kept and not
- * looked at again; those whose session is used get another day. Several processes may run it at once. Returns the number of deleted guests.
+ * Deletes guests without orders whose sessions have been idle since their day of expiry. Guests with orders are kept
+ * permanently; a used session gives another day. Several processes may run it at once. Returns the number of deleted
+ * guests.
  */
 export async function deleteUnusedGuests(pool: Pool): Promise<number> {
   for (let deleted = 0; ; ) {

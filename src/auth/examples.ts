@@ -73,7 +73,7 @@ export const EXAMPLE_API_KEY = {
   revoked_reason: null,
 }
 
-/** No key of any store: its checksum is wrong, so that no scanner reports it. */
+/** A key of no store: its checksum is wrong, so that no scanner reports it. */
 export const EXAMPLE_NEW_API_KEY = {
   ...EXAMPLE_API_KEY,
   last_used_at: null,

@@ -50,11 +50,14 @@ export async function assertStoreSecret(tx: Transaction, secret: string): Promis
 }
 
 /**
- * Returns base64 for a row that `tx` writes. Throws `unavailable` when the store's secret is no longer that of this
- * process.
+ * Encrypts and decrypts text for one purpose: the database, its backups and its WAL contain no token, address or secret
+ * in plain text.
  */
 export interface Encryption {
-  /** For a row that `tx` writes, as base64. Throws `unavailable` when the store's secret is no longer that of this process. */
+  /**
+   * Returns base64 for a row that `tx` writes. Throws `unavailable` when the store's secret is no longer that of this
+   * process.
+   */
   encrypt(tx: Transaction, text: string): Promise<string>
   /** Returns null when the text was encrypted with another secret, or changed. */
   decrypt(text: string): string | null

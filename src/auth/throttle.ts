@@ -189,13 +189,13 @@ export class Throttle {
     return this.#countMailBy(userId, email, 'new address')
   }
 
-  /** Counts a mail to `email` that a stranger can cause, apart from those of other kinds. Returns false past the limit. */
+  /** Counts a mail to `email` that a stranger can cause, separately for each kind. Returns false past the limit. */
   async countMail(email: string, kind: 'registration' | 'password reset' | 'new address' | 'own address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     return this.#countBelow(MAILS, this.#hash(email, kind))
   }
 
-  /** Past its own limit, `who` uses up none of the address's. */
+  /** A requester past its own limit uses up none of the address's. */
   async #countMailBy(who: string, email: string, kind: 'registration' | 'new address'): Promise<boolean> {
     if (!this.#isEnabled) return true
     return (await this.#countBelow(MAILS_BY_ONE, this.#hash(email, kind, who))) && (await this.countMail(email, kind))

@@ -35,7 +35,7 @@ export async function insertUser(db: Queryable, user: User, passwordHash: string
   }
 }
 
-/** `email` is canonical. Never a guest: anybody may have typed its address. */
+/** Finds an account by its canonical address, never a guest, whose address is unproven. */
 export async function findUserByEmail(db: Queryable, email: string): Promise<UserWithPassword | null> {
   const { rows } = await db.query<UserWithPassword>(
     sql`select ${COLUMNS}, password_hash from users where email = ${email} and role <> 'guest'`,
@@ -110,8 +110,8 @@ export async function deleteUser(tx: Transaction, id: string): Promise<void> {
 }
 
 /**
- * What is undefined stays. Throws `invalid_token` as `getUser` does, and `invalid_body` for a name with a link while the address is unproven:
- * it may be somebody else's, whose mails will begin with the name.
+ * Leaves undefined properties unchanged. Throws `invalid_token` like `getUser`, and `invalid_body` for a name with a
+ * link while the address is unproven: it may be somebody else's, whose mails will begin with the name.
  */
 export async function updateUser(
   db: Queryable,

@@ -11,8 +11,8 @@ const PAUSE_MS = 20
 const RETRY_MS = 5_000
 
 /**
- * Records the products that were there before their events: those of a release that recorded none. It is at work once after such an update,
- * in batches, in every process, each in its turn; after a crash the next start continues. It must not start before the replication slot exists.
+ * Records existing products of a release that recorded no events. It runs once after such an update, in batches, in
+ * every process in turn; after a crash the next start continues. It must not start before the replication slot exists.
  */
 export function createEventBackfill({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
   let batchSize = BATCH_SIZE

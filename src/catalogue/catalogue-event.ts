@@ -22,7 +22,7 @@ export const PRODUCT_EVENT_COLUMNS = Object.keys({
   data: true,
 } satisfies Record<keyof ProductEventRecord, true>) as (keyof ProductEventRecord)[]
 
-/** The types as they are recorded, by the stream of versions that they belong to. */
+/** The recorded types, by the version stream that they belong to. */
 export const RECORDED_TYPES = {
   product: ['product.created', 'product.updated', 'product.archived', 'product.restored', 'price.changed'],
   stock: ['stock.depleted', 'stock.replenished', 'stock.level_changed'],

@@ -17,7 +17,7 @@ export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof 
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
-    // Missing only beside categories, whose first one it is.
+    // It is missing only beside categories, of which it is the first.
     ...(category === null && categories === null ? { category } : normalizeNamed({ category, categories })),
     brand: trim(input.brand ?? null),
     group: trim(input.group ?? null),

@@ -127,7 +127,7 @@ export async function getProduct(db: Queryable, id: string): Promise<StoredProdu
 
 /** Like `getProduct`, and locks the product. */
 export async function getProductForUpdate(tx: Transaction, id: string): Promise<StoredProduct> {
-  // A statement of its own: the next one sees what was committed while it waited, also of the other tables.
+  // The lock is a statement of its own: the next one sees what was committed during the wait, in the other tables too.
   await tx.query(sql`select from products where id = ${id} for update`)
   return getProduct(tx, id)
 }

@@ -16,8 +16,8 @@ export async function recordProductEvents(tx: Transaction, productIds: readonly 
 }
 
 /**
- * Records products as they are, before they are changed, while products without events still wait for their first event: else the price that ends
- * would be in no record. Their rows must be locked.
+ * Records products before they are changed, while some still wait for their first event: otherwise no record would have
+ * the price that ends. Their rows must be locked.
  */
 export async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

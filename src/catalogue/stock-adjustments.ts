@@ -83,7 +83,7 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
   return rows[0]
 }
 
-/** The levels of those products among `productIds` that are sold. */
+/** The levels of the sold products among `productIds`. */
 export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
   const { rows } = await db.query<StockLevel & { product_id: string }>(
     sql`select inventory.product_id, inventory.available, ${STOCK_VERSION} as version
@@ -95,7 +95,7 @@ export async function listStockLevels(db: Queryable, productIds: readonly string
   return rows
 }
 
-/** Writes a change of the level that `lockStockLevel` returned, in its transaction, and records who made it and why. */
+/** Writes a change of the level that `lockStockLevel` returned, in its transaction, with author and reason. */
 export async function changeStockLevel(
   tx: Transaction,
   productId: string,

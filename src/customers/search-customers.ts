@@ -18,7 +18,7 @@ const EmailPosition = Type.Tuple([Type.String({ maxLength: 400 }), Type.String({
 /** Sorts behind every text that begins with what precedes it. */
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** A page of customers and guests: by address where it is searched, else the newest first. Throws `invalid_cursor`. */
+/** A page of customers and guests, by address when it is searched, otherwise newest first. Throws `invalid_cursor`. */
 export async function searchCustomers(pool: Pool, search: Static<typeof CustomerSearch> & PageQuery): Promise<Page<Customer>> {
   const { limit = DEFAULT_LIMIT, cursor, ...filters } = search
   const prefix = filters.email === undefined ? null : canonicalEmail(filters.email)

@@ -27,8 +27,8 @@ interface Maker {
 }
 
 /**
- * Makes a key, whose text is in the answer and nowhere else. Throws `forbidden` for a scope that the maker lacks, `invalid_body` for an expiry
- * in the past or in more than two years, and `too_many_api_keys`.
+ * Makes a key, whose text only the answer contains. Throws `forbidden` for a scope that the maker lacks, `invalid_body`
+ * for an expiry in the past or in more than two years, and `too_many_api_keys`.
  */
 export async function createApiKey(pool: Pool, { name, scopes, expiresAt }: KeyInput, { auditContext, now }: Maker): Promise<NewKey> {
   assertExpiry(expiresAt, now)

@@ -48,7 +48,7 @@ export function isMeantAsKey(token: string): boolean {
   return token.slice(0, KEY_PREFIX.length).toLowerCase() === KEY_PREFIX
 }
 
-/** Whether an address contains a key, or what is left of one. */
+/** Whether an address contains a key, or a part of one. */
 export function containsKey(url: string): boolean {
   return PREFIX_IN_URL.test(url)
 }

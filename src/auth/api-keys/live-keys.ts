@@ -57,7 +57,7 @@ export class LiveKeys {
     if (!this.#copy.isFresh) return this.#readOne(id)
     const known = this.#keys.get(id)
     if (known !== undefined || this.#waiting >= MAX_WAITING) return known
-    // Another process may just have made it: all who ask wait for the same poll.
+    // Another process may just have made it: all callers wait for the same poll.
     this.#waiting++
     const hasPolled = await withinMs(
       MAX_AGE_MS,

@@ -19,8 +19,9 @@ import { setProvenAddress } from './set-proven-address.ts'
 const REVERTIBLE_MS = 7 * 24 * 3_600_000
 
 /**
- * Gives the caller's account the address that the token was mailed to, and ends its other sessions; or proves the address that it has. Throws
- * `invalid_one_time_token`, also for the token of another account, and `email_taken` when somebody else has got the address meanwhile.
+ * Gives the caller's account the address that the token was mailed to, and ends its other sessions. A token for the
+ * current address only proves it. Throws `invalid_one_time_token`, also for another account's token, and `email_taken`
+ * when somebody else has got the address meanwhile.
  */
 export async function confirmEmailChange(context: AuthContext, token: string, { caller, client, auditContext }: OwnChange): Promise<User> {
   const { pool, revocations, now } = context
@@ -51,7 +52,10 @@ export async function confirmEmailChange(context: AuthContext, token: string, { 
   }
 }
 
-/** Ends what was mailed to the old address and what others have begun with the new one, and mails the old one a token that reverts the change. */
+/**
+ * Ends the tokens mailed to the old address and what others have begun with the new one. Mails the old one a token that
+ * reverts the change.
+ */
 async function leaveOldAddress(
   tx: Transaction,
   { sendAccountMail, now }: AuthContext,

@@ -33,7 +33,10 @@ export async function insertChange(tx: Transaction, change: NewChange): Promise<
     where id = ${change.userId}`)
 }
 
-/** No change that was asked for until now can be made any more. Their notices stay usable: who did not ask can still say it. */
+/**
+ * Withdraws every unconfirmed change. Their notices stay usable, so that the owner can still report that they did not
+ * ask.
+ */
 export async function withdrawChanges(tx: Transaction, userId: string): Promise<void> {
   await tx.query(sql`update email_changes set confirm_token_hash = null where user_id = ${userId} and confirm_token_hash is not null`)
 }
@@ -111,7 +114,7 @@ export async function markMade(
     where user_id = ${userId} and changed_at is null and (id = ${id} or expires_at > ${now})`)
 }
 
-/** A change, made or only asked for, of whose old address somebody has a token. */
+/** A confirmed or requested change whose old address has received a token. */
 export interface RevertibleChange {
   id: number
   user_id: string

@@ -10,8 +10,9 @@ import { newToken } from '../tokens/opaque-token.ts'
 import { findHolder, insertChange, mayMailOwner, REQUEST_MS } from './email-changes.ts'
 
 /**
- * Mails a token to the new address, which confirms it, and one to the present address, which says that nobody asked. Does the same work for an
- * address that is taken, and mails there that it is. Throws `invalid_body`, also for the account's own address, and `rate_limited`.
+ * Mails a token to the new address, which confirms it, and a notice with a token to the current one. Does the same work
+ * for a taken address, and mails there that it is taken. Throws `invalid_body`, also for the account's own address, and
+ * `rate_limited`.
  */
 export async function requestEmailChange(
   context: AuthContext,

@@ -20,8 +20,9 @@ const NOTICE_MS = 24 * 3_600_000
 const DISTRUST_MS = 7 * 24 * 3_600_000
 
 /**
- * Gives an account back the address to which the token was mailed, or keeps it there. Somebody else was in the account: every session ends, the
- * password and what was added lately go, and a token for a new password is mailed. Throws `invalid_one_time_token`.
+ * Restores or keeps the address to which the token was mailed. Somebody else was in the account: every session ends,
+ * the password and recent additions are removed, and a token for a new password is mailed. Throws
+ * `invalid_one_time_token`.
  */
 export async function revertEmailChange(context: AuthContext, token: string, client: Client, auditContext: AuditContext): Promise<void> {
   const { pool, revocations, adminFactors, now } = context

@@ -10,7 +10,7 @@ const MAX_ATTEMPTS = 5
 
 type Purpose = 'second_factor' | 'passkey_sign_in' | 'passkey_registration' | 'step_up'
 
-/** Who must answer. The session of a challenge that a session has asked for, else null. */
+/** The account that must answer, and the session that asked for the challenge, or null. */
 interface Bound {
   purpose: Purpose
   userId: string | null

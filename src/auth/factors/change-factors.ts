@@ -167,7 +167,7 @@ async function afterRemoving(
   { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
-  // The device that had it may be in the hands of somebody else.
+  // Somebody else may have the device.
   const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, now())
   await sendAccountMail(tx, {
     kind: 'second_factor_removed',

@@ -18,7 +18,7 @@ export interface SecondFactorProof {
   passkey?: AuthenticationResponseJSON
 }
 
-/** Checks a proof of the account and uses it up. Null for a wrong one, whose reason only the log has. */
+/** Checks a proof of the account and uses it up. Returns null for a wrong one; the reason is only in the log. */
 export async function proveSecondFactor(
   tx: Transaction,
   context: AuthContext,

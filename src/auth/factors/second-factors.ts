@@ -9,7 +9,7 @@ import type { User } from '../users.ts'
 /** The first factor of a sign-in, which may need a second one. */
 export type FirstFactor = 'password' | 'oidc'
 
-/** A way of proving who one is. Sessions remember which they were proven by. */
+/** A method of proof. Sessions record the methods they were proven by. */
 export type ProofMethod = FirstFactor | SecondFactorMethod
 
 /** The proofs that complete a sign-in with a password. */

@@ -8,7 +8,7 @@ import { asAssertion, asProof, PasskeyRequest, PasskeySignIn, SecondFactorSchema
 import { askForPasskey, completeSignIn, signInWithPasskey } from './sign-in.ts'
 import { askForStepUp, stepUp } from './step-up.ts'
 
-/** Signing in with a second factor or a passkey, and proving again who one is. */
+/** Routes to sign in with a second factor or a passkey, and to prove one's identity again. */
 export function signInRoutes(server: HttpServer, context: AuthContext): void {
   defineRoute(
     server,

@@ -93,7 +93,7 @@ async function warnOwner({ pool, sendAccountMail, now }: AuthContext, userId: st
   })
 }
 
-/** Begins a sign-in without a password: whose it is, the passkey says. Throws `rate_limited`. */
+/** Begins a sign-in without a password: the passkey names the account. Throws `rate_limited`. */
 export async function askForPasskey(context: AuthContext, client: Client) {
   const { pool, throttle, relyingParty, now } = context
   await throttle.countPasskeyChallenge(client)

@@ -47,7 +47,10 @@ export async function deleteTotp(tx: Transaction, userId: string): Promise<boole
   return rowCount === 1
 }
 
-/** Encrypts the secrets of all apps with another secret of the store. Returns their number, and the accounts whose secret cannot be decrypted and stays. */
+/**
+ * Encrypts the secrets of all apps with another store secret. Returns their number, and the accounts whose secret
+ * cannot be decrypted and stays.
+ */
 export async function reencryptTotpSecrets(
   tx: Transaction,
   reencrypt: Reencrypt,

@@ -5,7 +5,10 @@ const DIGITS = 6
 const STEP_SECONDS = 30
 // The length of SHA-1's result (RFC 4226 §4).
 const SECRET_BYTES = 20
-/** Steps before and after the present one whose codes count: clocks differ, and people take time to type (RFC 6238 §5.2). */
+/**
+ * Steps before and after the current one whose codes count: clocks differ, and people take time to type (RFC 6238
+ * §5.2).
+ */
 const WINDOW = 1
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 

@@ -10,7 +10,7 @@ import { CHALLENGE_SECONDS } from './challenges.ts'
 export interface RelyingParty {
   /** The domain that passkeys belong to: every origin is on it or below. */
   id: string
-  /** Shown by browsers and authenticator apps. */
+  /** The name in browsers and authenticator apps. */
   name: string
   /** The origins whose pages may use them. */
   origins: readonly string[]
@@ -83,7 +83,7 @@ function toDescriptor({ credentialId, transports }: CredentialDescriptor) {
 export function challengeOf({ clientDataJSON }: { clientDataJSON: string }): string | null {
   try {
     const { challenge, crossOrigin } = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString('utf8'))
-    // A frame in a page of somebody else.
+    // This is a frame in a page of another origin.
     return typeof challenge === 'string' && crossOrigin !== true ? challenge : null
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return null

@@ -11,8 +11,9 @@ import { getUser } from '../users.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
 
 /**
- * Opens the session of a sign-in. `code_verifier` is the secret of the page that began it, so that a code which a stranger puts into a page of
- * somebody else signs nobody in. Throws `invalid_one_time_token`, `rate_limited`, and `second_factor_required` as a login does; a code is used up by the first attempt.
+ * Opens the session of a sign-in. `code_verifier` is the secret of the page that began it, so that a stranger's code in
+ * another person's page signs nobody in. Throws `invalid_one_time_token`, `rate_limited`, and `second_factor_required`
+ * like a login. The first attempt uses up a code.
  */
 export async function exchangeCode(
   context: AuthContext,
@@ -47,7 +48,7 @@ export async function exchangeCode(
   return { user, ...session.tokenSet }
 }
 
-/** Whether the secret is that of the page that began (RFC 7636 §4.6). */
+/** Whether the secret belongs to the page that began (RFC 7636 §4.6). */
 export function isOfPage(challenge: string, verifier: string): boolean {
   const [expected, presented] = [Buffer.from(challenge), Buffer.from(createHash('sha256').update(verifier).digest('base64url'))]
   return expected.length === presented.length && timingSafeEqual(expected, presented)

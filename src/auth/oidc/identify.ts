@@ -22,8 +22,8 @@ export type Refusal = 'email_unproven' | 'account_unproven' | 'refused'
 export type Identified = { userId: string; isNew: boolean; endedSessions: string[] } | { refusal: Refusal }
 
 /**
- * The account of a person at a provider: the linked one; else the one that has proven the address which the provider has proven too; else a
- * new one. An operator is refused: a provider must not stand in for the second factor.
+ * The account of a person at a provider: the linked one, or the one with the same address, which both sides have
+ * proven, or a new one. An operator is refused: a provider must not replace the second factor.
  */
 export async function identify(tx: Transaction, context: AuthContext, claims: Claims, client: Client): Promise<Identified> {
   await lockPerson(tx, claims)
@@ -51,7 +51,7 @@ interface Owner {
   email_verified_at: Date | null
 }
 
-/** Guests have an address that anybody may have typed. */
+/** Guests are no owners: their address is unproven. */
 async function lockOwner(tx: Transaction, email: string): Promise<Owner | null> {
   const { rows } = await tx.query<Owner>(
     sql`select id, role, language, email_verified_at from users where email = ${email} and role <> 'guest' for update`,

@@ -109,7 +109,7 @@ export class Provider {
         new ProviderUnavailable(`the metadata of ${this.settings.issuer} cannot be used: ${reasonOf(cause)}`, { cause })
       this.#failed = { error, at: this.#now().getTime() }
       if (this.#found === null) throw error
-      // Endpoints seldom change: those of an hour ago are better than none.
+      // Endpoints seldom change: an hour-old configuration is better than none.
       return this.#found.configuration
     }
   }

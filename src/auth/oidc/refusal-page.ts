@@ -23,7 +23,7 @@ const WORDS: Readonly<Record<Language, { title: string; text: string; back: stri
 }
 
 /**
- * Answers browsers, which a person was led here with, with a page in plain words; anything else gets the problem as JSON. `home`: the page of the
+ * Answers browsers with a page in plain words, and any other client with the problem as JSON. `home`: the page of the
  * shop, null when there are several.
  */
 export function refusalPages(home: string | null) {

@@ -7,8 +7,8 @@ import { mailInvitation } from './invite-operator.ts'
 import { lockOperators, lockRoleHolder, setRole } from './operators.ts'
 
 /**
- * Changes the role of an operator; null makes it a customer's account again. An invitation that nobody has accepted yet is mailed again, with the
- * new role. Throws `not_found`, and as `setRole`.
+ * Changes the role of an operator; null makes it a customer's account again. A pending invitation is mailed again, with
+ * the new role. Throws `not_found`, and like `setRole`.
  */
 export async function changeOperatorRole(
   context: AuthContext,

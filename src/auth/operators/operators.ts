@@ -16,7 +16,8 @@ export interface Operator {
   created_at: Date
 }
 
-// Accepting an invitation proves the address. Operators of a command have proven none either, but nobody has invited them.
+// Accepting an invitation proves the address. Operators made by a command have proven none either, but have no
+// invitation.
 const IS_INVITED = sql`email_verified_at is null and exists (
     select from activities where subject_id = users.id::text and action = 'createOperator'
   )`
@@ -96,7 +97,7 @@ export async function setRole(
 ): Promise<string[]> {
   if (auditContext.actor.type === 'admin' && auditContext.actor.id === id) throw new AppError('forbidden', 'Nobody changes their own role.')
   if (before === role) return []
-  // The person who registered an address need not own it, and would be the operator.
+  // The person who registered an unproven address need not own it, and would become the operator.
   if (isOperatorRole(role) && !isOperatorRole(before) && !isProven)
     throw new AppError('address_unproven', 'Nobody has proven that this account belongs to the holder of its address.')
   if (isOperatorRole(role) && isBlocked) throw new AppError('forbidden', 'This account is blocked: unblock it first.')

@@ -36,7 +36,7 @@ const PHPASS = /^\$[PH]\$([./A-Za-z0-9])([./A-Za-z0-9]{8})([./A-Za-z0-9]{22})$/
 const PBKDF2 = /^\$pbkdf2-(sha1|sha256|sha512)\$i=(\d{1,10})(?:,l=(\d{1,3}))?\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,86})$/
 const SCRYPT_KDF = /^c2NyeXB0[A-Za-z0-9+/]{120}$/
 
-/** A hash that is no one this store can check. The message contains nothing of it. */
+/** The store cannot check this hash. The message contains nothing of it. */
 export class UnusableHash extends Error {
   override readonly name = 'UnusableHash'
 }

@@ -78,7 +78,7 @@ class PlannedCategories {
     return [...this.#planned.values()].flatMap(({ path, isText }) => (isText ? [] : [path]))
   }
 
-  /** Adds those of a product, or none where they would be more than `room`. */
+  /** Adds the categories of a product, or none where they would exceed `room`. */
   add(product: Named, room: number): CategoryFault | null {
     const { category, categories } = product
     const missing = new Map(pathsOf(product).flatMap((path) => this.#missingOf(path).map((each) => [JSON.stringify(each), each])))

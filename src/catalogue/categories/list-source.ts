@@ -12,7 +12,10 @@ export interface ListOrder {
   limit: Sql
 }
 
-/** What follows `from` and `where`, with products as `product`, and the sort key and the id of each row, in whose order an index has them. */
+/**
+ * The text after `from` and `where`, with products as `product`, and each row's sort key and id, by which an index is
+ * ordered.
+ */
 export interface ListSource {
   from: Sql
   conditions: readonly Sql[]

@@ -60,7 +60,7 @@ export async function renameProducts(pool: Pool, signal: AbortSignal): Promise<b
       after = batch.last
       hasSkipped ||= batch.hasSkipped
     } while (after !== null)
-    // Another walk finds what was locked, and those of a category that was renamed again.
+    // Another walk finds the locked products, and those of a category that was renamed again.
     if (hasSkipped || !(await finish(pool, category))) isDone = false
   }
   return isDone
@@ -72,7 +72,8 @@ function nextSize(size: number, tookMs: number): number {
 }
 
 async function renameBatch(tx: Transaction, categoryId: string, after: Place | null, size: number): Promise<Batch> {
-  // Walks of several processes would else hold the category without a pause, and who corrects its name would wait for the last batch.
+  // Otherwise the walks of several processes would hold the category without a pause, and a correction of its name
+  // would wait for the last batch.
   await shareTree(tx)
   await keepNames(tx, sql`id = ${categoryId}`)
   const { rows: members } = await tx.query<Place>(
@@ -123,8 +124,8 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
 }
 
 /**
- * None of these categories gets another name until the transaction ends: products that are given a name that is not that of their category any more would be
- * moved to the one that has it. Who renames a category waits for no product, so this deadlocks with nobody.
+ * Keeps these category names until the transaction ends: a product with an outdated category name would move to the
+ * category that has it now. A rename waits for no product, so this cannot deadlock.
  */
 async function keepNames(tx: Transaction, ofThese: Sql): Promise<void> {
   await tx.query(sql`select from categories where ${ofThese} order by id for key share`)

@@ -10,18 +10,21 @@ export interface FeedLimits {
   patienceMs: number
 }
 
-/** A client whose feed gives its place to another one only if it waits at least as long as this. */
+/** The least time that a client has waited when its feed gives its place to another one. */
 const SLOW_MS = 1_000
 const RETRY_AFTER_SECONDS = 30
 
 interface OpenFeed {
   network: string
   cutOff: () => void
-  /** Since when the client has not taken what was sent, by performance.now(); null while the store works for it. */
+  /**
+   * The time, by performance.now(), since when the client has not taken what was sent; null while the store works for
+   * it.
+   */
   waitingSince: number | null
 }
 
-/** Bounds the feeds that are sent at once, so that clients who read slowly, or not at all, cost little memory. */
+/** Bounds the feeds that are sent at once, so that clients that read slowly, or not at all, cost little memory. */
 export class OpenFeeds {
   readonly #limits: FeedLimits
   readonly #open = new Set<OpenFeed>()
@@ -35,8 +38,9 @@ export class OpenFeeds {
   }
 
   /**
-   * Takes a place, if need be that of the slowest client, whose `cutOff` is called. `network`: that of the client. The feed must be closed with
-   * `close`. Throws `rate_limited` when the network has its number of feeds, and `overloaded` when all places are taken by clients that read.
+   * Takes a place, if need be from the slowest client, whose `cutOff` is called. Close the feed with `close`. Throws
+   * `rate_limited` when the client's `network` has its number of feeds, and `overloaded` when reading clients have all
+   * places.
    */
   open(network: string, cutOff: () => void): OpenFeed {
     const ofNetwork = this.#open.values().filter((feed) => feed.network === network)

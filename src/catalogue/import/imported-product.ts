@@ -68,8 +68,8 @@ const LineSchema = withRule(
 const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
- * `value`, parsed JSON, as a product: what `POST /admin/products` takes, or `stock_delta` and `reference` in place of `stock`.
- * A null of `stock` means not tracked; that of another property means that it is absent. Throws InvalidLine.
+ * Parsed JSON as a product: the body of `POST /admin/products`, or `stock_delta` and `reference` in place of `stock`. A
+ * null `stock` means not tracked; any other null means absent. Throws InvalidLine.
  */
 export function readProduct(value: unknown): ImportedProduct {
   if (!isObject(value)) throw new InvalidLine('a product must be an object')

@@ -14,7 +14,7 @@ export class SeenSkus {
   #slots = new Uint32Array(FIRST_SIZE * WIDTH)
   #count = 0
 
-  /** The earlier line of `sku`; undefined for a new sku, whose line is `line` from now on. */
+  /** The earlier line of `sku`; undefined for a new sku, which is now recorded with `line`. */
   add(sku: string, line: number): number | undefined {
     const digest = hash('sha256', sku, 'buffer')
     const [a, b] = [digest.readUInt32LE(0), digest.readUInt32LE(4)]

@@ -191,7 +191,7 @@ async function writeProducts(tx: Transaction): Promise<WrittenProduct[]> {
   return rows
 }
 
-/** Writes the stock that changes, and records who changed it. */
+/** Writes the changed stock, and records the author. */
 async function writeStock(tx: Transaction, rows: readonly StagedProduct[], by: StockActor): Promise<void> {
   if (!rows.some(changesStock)) return
   const [added, changed] = [stockEventColumns(sql`stock`), stockEventColumns(sql`change.stock`, sql`inventory.event_level`)]

@@ -27,7 +27,10 @@ interface Node {
   name: string
 }
 
-/** The number of products of each category and of those above it; each product counts once for each. `within`: only these; null: all. */
+/**
+ * The number of products of each category and of its ancestors; each product counts once for each. `within`: only
+ * these; null: all.
+ */
 export async function countCategories(
   db: Queryable,
   sets: readonly CategorySet[],

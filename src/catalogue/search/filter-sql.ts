@@ -106,7 +106,10 @@ function withPlainNumber(term: string): string[] {
   return [...new Set([term, `${term.slice(0, equals)}${number === '0' ? '' : sign}${number}`])]
 }
 
-/** Whether the words of a product, also those of its translations, match: `translated_search` has both, where there are translations. */
+/**
+ * Whether the words of a product match, including its translations: `translated_search` has both, where there are
+ * translations.
+ */
 export function matchesText(row: Sql, textQuery: Sql): Sql {
   return sql`((${row}.translated_search is null and ${row}.search @@ ${textQuery}) or ${row}.translated_search @@ ${textQuery})`
 }

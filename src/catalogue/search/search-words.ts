@@ -1,4 +1,7 @@
-/** A search: for products that have all words of `required` and none of `excluded`. Required words are in the order of the search and may repeat. */
+/**
+ * A search for products that have all words of `required` and none of `excluded`. Required words are in the order of
+ * the search and may repeat.
+ */
 export interface SearchWords {
   required: string[]
   excluded: string[]
@@ -169,7 +172,7 @@ export function toTextQuery({ required, excluded }: SearchWords, similar?: Reado
   return [...clauses, ...excluded.map((word) => `!'${word}'`)].join(' & ')
 }
 
-/** The word that a product has whose whole name is the search: see the database's function `search_name`. */
+/** The word of products whose whole name is the search: see the database's function `search_name`. */
 export function toNameQuery({ required }: SearchWords): string {
   return `'=${[...required.join('').replace(SIGN_IN_WORD, '')].slice(0, MAX_WORD_LENGTH).join('')}'`
 }
