@@ -40,7 +40,7 @@ export function accountCalls(api: Client<paths>) {
       await api.POST('/auth/email/revert', { ...call, body: { token } })
     },
 
-    /** How the customer can prove again who they are, after `step_up_required`. */
+    /** The ways in which the customer can prove their identity again, after `step_up_required`. */
     async stepUpOptions(call: CallOptions = {}): Promise<Schemas['StepUpRequest']> {
       return dataOf(await api.POST('/auth/step-up/options', { ...call }))
     },

@@ -8,7 +8,8 @@ interface Money {
 }
 
 const DEFAULT_MINOR_DIGITS = 2
-// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases of Node.
+// ISO 4217, list one. Intl is no source: CLDR has what is customary in shops (HUF 0), and that changes between releases
+// of Node.
 const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
@@ -87,7 +88,7 @@ export function amountFormatter(currency: string, locale: string | undefined): (
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 
-/** An amount as a person reads it in `locale`, by default that of the browser or the process. Exact. */
+/** An exact amount for a reader in `locale`, by default the browser's or the process's. */
 export function formatMoney({ amount, currency }: Money, locale?: string): string {
   return amountFormatter(currency, locale)(amount)
 }

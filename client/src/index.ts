@@ -43,7 +43,10 @@ export interface CallOptions {
   signal?: AbortSignal
 }
 
-/** In which language and currency a page shows products. Without `lang`, a cache may have the language of somebody else's browser. */
+/**
+ * The language and currency in which a page shows products. Without `lang`, a cache may have the language of somebody
+ * else's browser.
+ */
 export interface ShownIn {
   lang?: NonNullable<NonNullable<operations['getProduct']['parameters']['query']>['lang']>
   currency?: string

@@ -139,7 +139,7 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
   }
 }
 
-/** The passkeys of the store: its own pages may use them, and those of the shop that CORS_ORIGINS lists by name. */
+/** The passkeys of the store: its own pages and the shop's pages that CORS_ORIGINS lists by name may use them. */
 function relyingPartyOf({ baseUrl, passkeyDomain, corsOrigins }: Config): RelyingParty {
   const origins = [new URL(baseUrl).origin, ...(corsOrigins === '*' ? [] : (corsOrigins ?? []))]
   return { id: passkeyDomain, name: passkeyDomain, origins }

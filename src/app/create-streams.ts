@@ -19,7 +19,7 @@ export interface Streams {
   catalogue: WatchedStream
 }
 
-/** The role `stream`: the change streams, and what else follows a change of the catalogue. */
+/** The role `stream`: the change streams, and the other work that follows a change of the catalogue. */
 export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
   const { config, pool, addresses, topic, catalogueTopic, jobs, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })

@@ -43,7 +43,7 @@ interface Options {
   signal?: AbortSignal
 }
 
-/** Compares the database with topic and lake, and finishes a restore, whose errors are RestoreUnfinished. */
+/** Compares the database with topic and lake, and finishes a restore. Throws RestoreUnfinished. */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)
@@ -103,8 +103,9 @@ export async function ensureIncarnationAtStart(config: Config, options: Options)
 const RECHECK_MS = 5_000
 
 /**
- * The comparison of a process that publishes. While the lake is unavailable, a database with the known identity is compared with the topic alone, so that
- * mails and webhooks continue; the lake is compared when it is back. What it shows then renumbers what was published meanwhile.
+ * The comparison of a publishing process. While the lake is unavailable, a database with the known identity is compared
+ * with the topic alone, so that mails and webhooks continue. The later comparison with the lake renumbers what was
+ * published meanwhile.
  */
 export class PublishingCheck {
   readonly #config: Config

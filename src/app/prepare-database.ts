@@ -14,7 +14,7 @@ import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
 import { SUBSCRIBER_QUEUES } from './create-subscribers.ts'
 import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
 
-/** The queues whose length metrics and console show. */
+/** The queues in metrics and console. */
 export const WATCHED_QUEUES: readonly QueueDefinition[] = [...SUBSCRIBER_QUEUES, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE]
 export const JOB_QUEUES = [...WATCHED_QUEUES, HOUSEKEEPING_QUEUE]
 

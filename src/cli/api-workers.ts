@@ -89,7 +89,7 @@ function describeEnd([code, signal]: unknown[]): string {
   return signal === null ? `exit status ${code}` : String(signal)
 }
 
-/** Counts questions rather than time: a pause of this process is one question, and kills nobody. */
+/** Counts questions rather than time: a pause of this process is one question, and kills no worker. */
 function killWhenSilent(child: ChildProcess) {
   let unanswered = MAX_UNANSWERED - MAX_UNANSWERED_AT_START
   let wasSilent = false

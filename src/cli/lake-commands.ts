@@ -63,7 +63,7 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
 const KEEP_HOURS = 120
 const HOUR_MS = 3_600_000
 
-/** Status 1 when a file of the lake is damaged or gone, whose events the tables then lack. */
+/** Status 1 when a lake file is damaged or missing, whose events the tables then lack. */
 export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'lake' | 'terminal'>): Promise<number> {
   const lost: string[] = []
   const { snapshots, damaged } = await commitEvents(lake, { checksFiles: true, onLost: (name) => lost.push(name) })

@@ -144,7 +144,7 @@ async function replayWith(
   })
 }
 
-/** Repairs the lake's files. Status 1 when a file that was quarantined has events that exist nowhere else. */
+/** Repairs the lake's files. Status 1 when a quarantined file has events that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
   await recordActivity(context.pool, auditContextOfCommand('lake repair'), {
     subjectType: 'lake',

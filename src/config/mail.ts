@@ -42,7 +42,7 @@ export function readLocale({ setting }: Settings): string | null {
   return setting('MAIL_LOCALE', { mustBe: 'a language tag such as en, de-AT or fr', parse }, unset)
 }
 
-/** MAIL_LOCALE is older: a shop whose amounts are those of Austria has German mails. */
+/** MAIL_LOCALE is older and gives the default: a shop with Austrian amounts has German mails. */
 export function readDefaultLanguage({ setting }: Settings, mailLocale: string | null): Language {
   const derived = mailLocale === null ? null : languageOf(mailLocale)
   const parse = (value: string) => (isLanguage(value) ? value : undefined)

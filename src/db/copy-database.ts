@@ -28,9 +28,9 @@ interface Table {
 const BATCH_SIZE = 200
 
 /**
- * Replaces the rows of every table, and the values of every sequence, by those of another database with the same schema, also of another
- * major version of PostgreSQL. No trigger runs. Unlogged tables are left out: a crash empties them anyway. Nobody can write to either
- * database meanwhile. Throws OperatorError when the schemas differ, or the target has rows.
+ * Replaces all table rows and sequence values by those of another database with the same schema, perhaps of another
+ * major PostgreSQL version. No trigger runs. Unlogged tables are left out: a crash empties them anyway. Neither
+ * database can be written meanwhile. Throws OperatorError when the schemas differ, or the target has rows.
  */
 export async function copyDatabase({ source, target, otherSchemas, kept, emptyInNewStore, onStep }: CopyOptions): Promise<{
   tables: number

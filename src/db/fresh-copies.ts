@@ -305,7 +305,7 @@ export class FreshCopy<Row extends object> implements Polled {
     }
   }
 
-  /** Returns when what was learned is taken up. */
+  /** Returns when everything learned is in effect. */
   async settled(): Promise<void> {
     await this.#reading?.catch(() => {})
     await this.#learning

@@ -15,7 +15,7 @@ export function loggableError(error: unknown): unknown {
 
 const MAX_CAUSES = 5
 
-/** Why something failed, on one line and without personal data: message and code, and those of its causes. */
+/** The cause of a failure, on one line and without personal data: message and code, and those of its causes. */
 export function reasonOf(error: unknown, depth = 0): string {
   const { message = '', code, name, errors, cause } = (loggableError(error) ?? {}) as Partial<AggregateError> & { code?: unknown }
   const parts = [message.replaceAll(/\s*\n\s*/g, ' ')]

@@ -8,7 +8,7 @@ export interface DatabaseOptions {
   /** Is null for the embedded server in `dataDir`. */
   databaseAddresses: DatabaseAddresses | null
   dataDir: string
-  /** Connections that an embedded server allows besides those of one process with every role and of commands. */
+  /** Connections that an embedded server allows besides those of commands and of one process with every role. */
   extraConnections?: number
   /** Called when the embedded server exits, and each time a restart fails. */
   onUnexpectedExit?: (message: string) => void

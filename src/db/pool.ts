@@ -21,7 +21,7 @@ const types: pg.CustomTypesConfig = {
 export interface PoolOptions {
   url: string
   size: number
-  /** Shown in `pg_stat_activity`. */
+  /** The name in `pg_stat_activity`. */
   applicationName: string
   onError: (error: Error) => void
   /** Default: `SERVING_BOUNDS`. */

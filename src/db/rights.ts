@@ -67,7 +67,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   webhook_events: ['select', 'insert', 'delete'],
   webhook_deliveries: ['select', 'insert', 'update'],
   customer_addresses: ['select', 'insert', 'update', 'delete'],
-  // No right to change what was recorded.
+  // Activities cannot be changed.
   activities: ['select', 'insert'],
   api_keys: ['select', 'insert', 'update'],
   audit_runs: ['select', 'insert', 'update', 'delete'],

@@ -9,7 +9,7 @@ const ROOMS = fileURLToPath(new URL('..', import.meta.url))
 const BEGINNING = /^(?=create or replace function )/m
 const NAME = /^create or replace function (\w+)/
 
-/** The functions of the schema in their present form, from `src/<room>/sql/*.sql`. `text`: the statement that creates it. */
+/** The current functions of the schema, from `src/<room>/sql/*.sql`. `text`: the statement that creates it. */
 export async function readFunctions(): Promise<{ name: string; text: string }[]> {
   const files = await Array.fromAsync(glob('*/sql/*.sql', { cwd: ROOMS }))
   const texts = await Promise.all(files.toSorted().map((file) => readFile(join(ROOMS, file), 'utf8')))
@@ -21,13 +21,13 @@ export async function readFunctions(): Promise<{ name: string; text: string }[]>
     })
 }
 
-/** Identifies the present form of all functions: 16 hexadecimal digits. */
+/** Identifies the current form of all functions: 16 hexadecimal digits. */
 export async function hashFunctions(): Promise<string> {
   const texts = (await readFunctions()).map(({ text }) => text)
   return createHash('sha256').update(texts.join('')).digest('hex').slice(0, 16)
 }
 
-/** The names of the functions that the database has, also those of extensions. */
+/** The names of the existing functions, including those of extensions. */
 export async function listFunctions(db: Queryable): Promise<ReadonlySet<string>> {
   const { rows } = await db.query<{ name: string }>(
     sql`select proname::text as name from pg_proc where pronamespace = current_schema()::regnamespace`,

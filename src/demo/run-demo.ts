@@ -83,7 +83,7 @@ function byTime(a: Step, b: Step): number {
   return a.at.getTime() - b.at.getTime()
 }
 
-/** The gaps of customers who do not know each other: exponential, and longer at quiet hours. */
+/** The gaps between independent customers: exponential, and longer at quiet hours. */
 function nextPlacing(): Date {
   const now = new Date()
   return new Date(now.getTime() - (Math.log(1 - Math.random()) * LIVE_GAP_MS) / Math.max(QUIETEST_LIVE, busynessAt(now)))

@@ -23,7 +23,7 @@ export function isOwnHost(host: string | undefined, { baseUrl, allowedHosts }: O
   return name === 'localhost' || name.endsWith('.localhost') || name === new URL(baseUrl).hostname || allowedHosts.includes(name)
 }
 
-/** The refusal of a request to another host than those of the store. */
+/** The refusal of a request to another host than the store's. */
 export function findForeignHost({ headers: { host } }: Pick<IncomingMessage, 'headers'>, own: OwnHosts): AppError | null {
   if (isOwnHost(host, own)) return null
   return new AppError(

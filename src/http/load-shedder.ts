@@ -84,7 +84,7 @@ export class LoadShedder {
     this.#level = Math.min(Math.max(level + change, 0), SHED_CLASSES.length)
   }
 
-  /** The refusal of a request whose class is refused now. */
+  /** The refusal of a request whose class is currently refused. */
   refusalOf(request: FastifyRequest): AppError | undefined {
     this.#requests += 1
     if (this.#level === 0) return undefined

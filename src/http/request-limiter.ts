@@ -33,8 +33,9 @@ export class RequestLimiter {
   }
 
   /**
-   * How near it is to refusing those who have just come: the share of `maxWaiting` that waits when each network counts once, but no more than the
-   * share of `waitMs` that a turn takes. Others notice neither one who fills the queue nor many whose turns come soon.
+   * How near it is to refusing newcomers: the share of `maxWaiting` that waits when each network counts once, at most
+   * the share of `waitMs` that a turn takes. Neither one network that fills the queue nor many quick turns make it
+   * rise.
    */
   get fullness(): number {
     const { maxWaiting, waitMs } = this.#limits

@@ -30,7 +30,7 @@ export const SCOPE_NAMES = Object.keys(SCOPES) as Scope[]
 /** The scopes that an API key can have. None makes keys: a stolen one could make others that outlive it. */
 export const KEY_SCOPES = SCOPE_NAMES.filter((scope) => scope !== 'access:write')
 
-/** The role of an account: who buys has no scope, each role of operators has some. */
+/** The role of an account: customers have no scope, each role of operators has some. */
 export const ROLE_SCOPES = {
   customer: [],
   guest: [],

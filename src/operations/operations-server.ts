@@ -10,7 +10,7 @@ export interface OperationsServerOptions {
   /** Whether a port in use fails the start; otherwise a warning is logged and the store runs without the port. */
   isRequired: boolean
   metrics: Metrics
-  /** The id of the store's database, by which `doctor` recognises the process of another store. */
+  /** The id of the store's database, by which `doctor` recognises another store's process. */
   database: string
   /** The parts that are not ready, with a reason; empty when everything is healthy. */
   check: () => Promise<{ name: string; reason: string }[]>
@@ -43,7 +43,7 @@ export class OperationsServer {
     return address === null || typeof address === 'string' ? null : address.port
   }
 
-  /** Shown by `/readyz`. */
+  /** The phase in `/readyz`. */
   set phase(phase: 'started' | 'stopping') {
     this.#phase = phase
   }

@@ -9,8 +9,8 @@ const PROBE = `
   }`
 
 /**
- * The first of these folders whose disk does not answer in time, such as a network disk whose server is unavailable; null when all answer or are
- * missing. In a process of its own, because Node.js cannot exit while one of its threads hangs in such a call.
+ * The first folder whose disk does not answer in time, such as an unavailable network disk; null when all answer or are
+ * missing. It asks in a process of its own, because Node.js cannot exit while one of its threads hangs in such a call.
  */
 export async function findHangingFolder(folders: readonly string[], timeoutMs: number): Promise<string | null> {
   const { promise, resolve } = Promise.withResolvers<string | null>()

@@ -15,7 +15,7 @@ export const problem = (check: string, found: string, remedy: string): Finding =
 // Access tokens are accepted up to the latter, at which API processes warn.
 const [UNEASY_SECONDS, LARGEST_SECONDS] = [5, 300]
 
-/** `who`, such as a machine or a process, and by how many seconds its clock is ahead of the database's. */
+/** `who`, such as a machine or a process, and the seconds by which its clock is ahead of the database's. */
 export function judgeClock(who: string, seconds: number): Finding {
   const found = `${who} and the database differ by ${Math.abs(seconds).toFixed(1)} s`
   const remedy = "set both machines' clocks by NTP"
