@@ -33,8 +33,8 @@ export function minorDigits(currency: string): number {
 }
 
 /**
- * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
- * Null when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
+ * `text`, a decimal number of major units such as `12.50`, in minor units, without a float. Returns null for any other
+ * text, for more decimals than `currency` has, and above 2^53 − 1 minor units.
  */
 export function parseMajorUnits(text: string, currency: string): number | null {
   const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)

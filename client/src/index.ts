@@ -120,9 +120,9 @@ export function createStorefront({ baseUrl: address, tokens = memoryTokens(), ..
     },
 
     /**
-     * Where to send the browser (`location.href`) to sign in with a provider. Keep `codeVerifier`, such as in `sessionStorage`, for `exchangeSignIn`.
-     * The browser comes back to `returnTo` with `#oidc-code=…` or `#oidc-error=…`. With the purpose `link` it comes back with `#oidc-link-code=…`, for
-     * `linkSignIn`.
+     * The address for the browser (`location.href`) to sign in with a provider. Keep `codeVerifier`, such as in
+     * `sessionStorage`, for `exchangeSignIn`. The browser comes back to `returnTo` with `#oidc-code=…` or
+     * `#oidc-error=…`. With the purpose `link` it comes back with `#oidc-link-code=…`, for `linkSignIn`.
      */
     async startSignIn(
       provider: string,

@@ -43,7 +43,7 @@ interface Options {
   signal?: AbortSignal
 }
 
-/** Compares the database with topic and lake, and finishes a restore. Throws RestoreUnfinished. */
+/** Compares the database with topic and lake, and finishes a restore. Throws RestoreUnfinished when that fails. */
 export async function ensureIncarnationOf(config: Config, options: Options): Promise<void> {
   const folder = config.databaseAddresses === null ? dataFolder(config.dataDir) : null
   if (folder === null || !isRestoreUnfinished(folder)) return compare(config, options)

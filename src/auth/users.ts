@@ -62,8 +62,9 @@ export async function findUserIdsByEmail(db: Queryable, email: string): Promise<
 }
 
 /**
- * A hash of another system that some imported account still has, null for none: for `Passwords.verify`. The same one for an address, as long
- * as its account has it, so that an address with such a hash is no exception. The pattern is the cost of `Passwords`, and of an index.
+ * A hash of another system that some imported account has, or null, for `Passwords.verify`. An address gets the same
+ * one while that account keeps it, so that an address with such a hash is no exception. The pattern is the cost of
+ * `Passwords`, and of an index.
  */
 export async function findForeignHash(db: Queryable, email: string): Promise<string | null> {
   const from = hash('sha256', email).slice(0, 32)

@@ -58,7 +58,7 @@ export class CatalogueVersion {
     })
   }
 
-  /** The version if it is at most a second old, else null. */
+  /** The version if it is at most a second old, otherwise null. */
   get current(): Version | null {
     return this.#copy.isFresh ? this.#known : null
   }

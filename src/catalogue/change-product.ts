@@ -76,8 +76,9 @@ export async function changeProduct(
 }
 
 /**
- * `category` alone replaces the first category, and `categories` bring their own first one. `image_url` alone replaces the first image, and null removes all; `images` bring their own first one. A new price alone ends a reduction
- * that it is not below: a program that sends prices is not refused for what it does not know.
+ * `category` alone replaces the first category; `categories` bring their own. `image_url` alone replaces the first
+ * image, and null removes all; `images` bring their own. A price alone that is not below `compare_at_price` removes it,
+ * so that a program that only sends prices is not refused.
  */
 function merge(current: StoredProduct, patch: ProductPatch) {
   const { category, categories: _categories, ...stored } = current

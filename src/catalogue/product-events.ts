@@ -55,9 +55,9 @@ export interface RemovalCursor {
 const NONE: RemovalCursor = { product_id: null, stream: null, version: null }
 
 /**
- * Removes events of more than `days` days ago (31 at least) with their messages, except the newest of each product, of its stock and of its price
- * in each currency, and those that a subscriber has yet to read; none while a replay or a refill publishes them. Examines events after `cursor` for some
- * seconds, and leaves there where it has ended. Returns the number of removed ones.
+ * Removes events older than `days` days (at least 31) with their messages. It keeps the newest of each product, its
+ * stock and its price per currency, those that a subscriber has yet to read, and all while a replay or a refill runs.
+ * Examines events after `cursor` for some seconds, and stores its end there. Returns the number of removed events.
  */
 export async function removeOldProductEvents(pool: Pool, days: number, now: Date, cursor: RemovalCursor = { ...NONE }): Promise<number> {
   const before = new Date(now.getTime() - days * 86_400_000)

@@ -241,8 +241,8 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 export type NewProduct = Static<typeof NewProductBody>
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored; `sku` is its identity across imports.
- * Without `stock`, `slug`, `translations` or `prices` the stored ones stay, and without `categories` those after the
- * first. The stock of a new product is then not tracked, and its slug follows its name.
+ * If `stock`, `slug`, `translations` or `prices` are missing, the stored ones stay; if `categories` are, those after
+ * the first. The stock of a new product is then not tracked, and its slug follows its name.
  */
 export type ProductInput = Required<
   Omit<NewProduct, 'slug' | 'category' | 'categories' | 'stock' | 'images' | 'seo' | 'translations' | 'prices'>

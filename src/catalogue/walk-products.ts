@@ -338,8 +338,8 @@ async function walkPricesIn<Row extends PlacedRow>(db: Queryable, walk: Walk, cu
 }
 
 /**
- * The name of the prepared statement of a walk without filters, or with a category alone, whose plan suits all values; null for one with other
- * filters, which is planned each time.
+ * The name of the prepared statement of a walk without filters, or with a category alone, whose plan suits all values.
+ * With other filters it is null, and each walk is planned.
  */
 function planName({ filters, textQuery, sort, isBackward, from, floor, count, view }: Walk): string | null {
   const { categoryIds, brand, currency, minPrice, maxPrice, inStock, ids, group, attributes, isCollapsed } = filters

@@ -49,8 +49,9 @@ const MASK = '***'
 const LONGEST_SHOWN = 60
 
 /**
- * Readers of single settings by name. An empty value counts as not set. A value that is refused is added to `problems`, and its reader returns
- * what holds while it is not set: so all problems are found at once. `read` has each setting, in the order of reading.
+ * Readers of single settings by name. An empty value counts as not set. A refused value is added to `problems`, and its
+ * reader returns the value of the unset setting, so that all problems are found at once. `read` has each setting, in
+ * the order of reading.
  */
 export function settingsOf(env: NodeJS.ProcessEnv) {
   const problems: string[] = []

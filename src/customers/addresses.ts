@@ -62,10 +62,7 @@ export async function addAddress(
   })
 }
 
-/**
- * Changes the given properties. Throws `not_found`, and `invalid_body` for an address that lacks what its country
- * needs.
- */
+/** Changes the given properties. Throws `not_found`, and `invalid_body` when its country needs more. */
 export async function changeAddress(
   pool: Pool,
   userId: string,
@@ -93,8 +90,7 @@ export async function deleteAddress(db: Queryable, userId: string, id: string): 
   if (rowCount === 0) throw notFound('address')
 }
 
-// Serializes changes of an account's addresses, because the limit and the default depend on the existing ones. Throws
-// `not_found` for a deleted account.
+// Serializes an account's address changes: limit and default depend on the existing ones. Throws `not_found`.
 async function lockAddresses(tx: Transaction, userId: string): Promise<void> {
   const { rowCount } = await tx.query(sql`select from users where id = ${userId} for no key update`)
   if (rowCount === 0) throw notFound('account')

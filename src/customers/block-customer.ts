@@ -18,8 +18,7 @@ export async function blockCustomer(
 ): Promise<void> {
   const ended = await inTransaction(pool, async (tx) => {
     const before = await getForUpdate(tx, id)
-    // The sessions end before the trigger ends them, so that this process knows their ids and refuses the tokens at
-    // once.
+    // The trigger would come later: this process refuses the tokens at once.
     const sessions = await revokeSessionsOf(tx, id, null, now())
     await tx.query(sql`update users set blocked_at = coalesce(blocked_at, ${now()}), blocked_reason = ${reason} where id = ${id}`)
     await record(tx, auditContext, id, before.is_blocked, true)

@@ -12,7 +12,7 @@ const ORDERS_AT_ONCE = 100
  * connection waits for the client. Throws `invalid_token` when the account is gone. See docs/security.md for the tables.
  */
 export async function* exportAccount(pool: Pool, userId: string, now: Date): AsyncGenerator<string> {
-  // The check precedes the first byte, so that a deleted account is refused.
+  // A deleted account is refused before the first byte.
   await getUser(pool, userId)
   yield `{"exported_at":${JSON.stringify(now)}`
   for (const [name, table] of Object.entries(TABLES)) yield* list(name, rowsOf(pool, userId, table))
@@ -94,7 +94,7 @@ async function* rowsOf(pool: Pool, userId: string, { from, owner, key, row }: Ta
   }
 }
 
-/** Reads mails by order number, which has an index, so that a page reads no mail of another one. */
+/** Reads mails by order number, which has an index: a page reads no mail of another. */
 async function* mailsOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
   for (let before = Number.MAX_SAFE_INTEGER; ; ) {
     const { rows }: { rows: { number: number; row: string | null }[] } = await pool.query(

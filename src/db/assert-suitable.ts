@@ -28,8 +28,9 @@ export async function assertServer(db: Queryable): Promise<void> {
 const SETTINGS = { api: 'DATABASE_URL', stream: 'DATABASE_STREAM_URL', owner: 'DATABASE_OWNER_URL' }
 
 /**
- * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles, or its sessions are unsuitable.
- * `isNeeded`: also when the server is unavailable for now; otherwise the part of the store that uses the address handles that.
+ * Throws OperatorError, with the setting's name, when the server refuses the address of one of these roles, or its
+ * sessions are unsuitable. `isNeeded`: also when the server is unavailable; otherwise the part of the store that uses
+ * the address handles that.
  */
 export async function assertReachable(
   addresses: DatabaseAddresses,
@@ -132,7 +133,7 @@ interface OwnerRights {
   database: string
   schema: string | null
   has_api_role: boolean
-  /** The owner of the tables, when this role may not act as their owner; else null. */
+  /** The owner of the tables when this role may not act as their owner, otherwise null. */
   other_owner: string | null
   may_create_in_schema: boolean
   /** True only when a schema or an extension is still to be created. */

@@ -83,7 +83,7 @@ function nameOf({ schema, table }: Pick<Table, 'schema' | 'table'>): Sql {
   return sql`${identifier(schema)}.${identifier(table)}`
 }
 
-/** Leaves out the parts of partitioned tables, and generated columns. */
+/** The tables without the parts of partitioned ones, and their columns without generated ones. */
 async function listTables(db: Queryable, otherSchemas: readonly string[]): Promise<Table[]> {
   const { rows } = await db.query<Table>(sql`
     select

@@ -46,7 +46,7 @@ const WAIT_MS = 30_000
 const POLL_MS = 100
 
 /**
- * Opens the database for one command: with the server of a store that is running, else with a server for the duration of the command, which
+ * Opens the database for one command: the server of a running store, or one for the duration of the command, which
  * waits for other commands that use it. Throws DataFolderInUse when neither works.
  */
 export async function openSharedDatabase(options: DatabaseOptions): Promise<OpenDatabase> {

@@ -113,8 +113,9 @@ const SEARCH_PATH = sql`
   )`
 
 /**
- * Sets the bounds and settings of a new session. With a statement and not in the address: a pooler refuses or ignores settings of the
- * connection. Without parameters, which a replication connection does not take. A server ignores settings that its version does not have.
+ * Sets the bounds and settings of a new session by a statement, because a pooler refuses or ignores settings of the
+ * connection. It has no parameters, which a replication connection does not take. A server ignores settings that its
+ * version does not have.
  */
 export async function setUpSession(client: Pick<pg.ClientBase, 'query'>, bounds: SessionBounds, more: SessionSettings = {}): Promise<void> {
   const timeouts = Object.entries(bounds).map(([name, bound]) => [`${name}_timeout`, String(bound)] as const)

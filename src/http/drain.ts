@@ -9,12 +9,15 @@ const LINGER_MS = 1_000
 
 /** How long the server waits for a moment to stop listening. */
 const MAX_ACCEPTING_MS = 500
-/** An event loop turn that has taken no longer has handled nothing else: hardly a connection can have been confirmed since it looked for some. */
+/**
+ * A turn of the event loop that took no longer has done nothing else: hardly a connection can have been confirmed since
+ * it looked for some.
+ */
 const QUIET_TURN_MS = 0.2
 
 /**
- * Stops listening in a turn of the event loop in which no connection has come and nothing else was done: the kernel resets the connections that it
- * has confirmed and that were not accepted, and their requests with them. Those that come meanwhile are handled afterwards.
+ * Stops listening in an idle turn of the event loop without new connections: the kernel resets connections that it has
+ * confirmed and that were not accepted, with their requests. Those that come meanwhile are handled afterwards.
  */
 async function stopListening(http: Server, second: Server | null): Promise<unknown> {
   const waiting: Socket[] = []

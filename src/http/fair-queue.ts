@@ -59,8 +59,8 @@ export class FairQueue<Item> {
   }
 
   /**
-   * Removes items, one of each network in turn, then another one of each: the first that is ready of the account whose turn it is. Whose item
-   * does not fit comes earlier in the next call than those that had a turn in this one.
+   * Removes items, one of each network in turn, then another of each: the first ready item of the account whose turn it
+   * is. An owner whose item does not fit comes earlier in the next call than those that had a turn in this one.
    */
   *take(isReady: (item: Item) => boolean, fits: (item: Item) => boolean): Generator<Item> {
     const turns = new Map<Network<Item>, Iterator<Item>>()

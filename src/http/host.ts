@@ -42,7 +42,9 @@ export function countHeaders({ rawHeaders }: IncomingMessage, wanted: string): n
   return count
 }
 
-/** The refusal of a request that does not name one host (RFC 9112 §3.2), else null. Only HTTP/1.0 may name none. */
+/**
+ * The refusal of a request that does not name one host (RFC 9112 §3.2), otherwise null. Only HTTP/1.0 may name none.
+ */
 export function findHostFault(request: IncomingMessage): AppError | null {
   const count = countHeaders(request, 'host')
   if (count === 0 && request.httpVersion === '1.0') return null

@@ -1,9 +1,9 @@
 import type { TSchema } from 'typebox'
 
 /**
- * How a text is read, by the keyword `x-input` of its schema. `text`, the default: in NFC, without blanks around it. `pasted`: also without
- * the marks that address books put around it. `verbatim`: as it was sent, such as a password. `code`: without any blanks, and fullwidth
- * digits are digits. `email_filter`: as `pasted`, and a plus that was not encoded, and arrives as a blank, is a plus.
+ * The keyword `x-input` of a schema. `text`, the default: NFC, without blanks around it. `pasted`: also without an
+ * address book's marks around it. `verbatim`: as sent, such as a password. `code`: no blanks, fullwidth digits are
+ * digits. `email_filter`: like `pasted`, and an unencoded plus, which arrives as a blank, is a plus.
  */
 type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'email_filter'
 

@@ -235,7 +235,7 @@ function reportProxies({ logger, onUntrustedProxy }: HttpServerOptions): ProxyRe
 
 const MAX_LOGGED_ADDRESS = 60
 
-/** The client's request id if it has a plain form, else a new one. */
+/** The client's request id if it has a plain form, otherwise a new one. */
 export function requestId(request: { headers: Record<string, unknown> }): string {
   const sent = request.headers['x-request-id']
   return typeof sent === 'string' && REQUEST_ID.test(sent) ? sent : randomUUIDv7()

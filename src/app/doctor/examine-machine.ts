@@ -134,7 +134,7 @@ async function isAnother(id: string, addresses: FoundDatabase, signal: AbortSign
   return own !== id
 }
 
-/** Asks the process, which alone knows that a proxy forwards to it. */
+/** Reads the metrics of the process, which alone knows that a proxy forwards to it. */
 function findUntrustedProxy(place: string, metrics: string): Finding[] {
   const forwarded = readMetric(metrics, 'untrusted_proxy_requests_total') ?? 0
   if (forwarded === 0) return []

@@ -7,7 +7,7 @@ interface Limit {
   seconds: number
 }
 
-/** A hundred requests a second at any length. A key that loops without a pause is slowed down. */
+/** A hundred requests a second for any time. A key that loops without a pause is slowed down. */
 export const REQUESTS_OF_KEY: Limit = { name: 'api-key', points: 1_000, seconds: 10 }
 /** Machines do not mistype: past that, one is configured wrongly, or somebody guesses. */
 export const REFUSED_KEYS: Limit = { name: 'api-key-refused', points: 60, seconds: 60 }

@@ -23,8 +23,9 @@ const LINK_CODE_MS = 300_000
 type Failure = Refusal | 'denied' | 'unavailable' | 'failed'
 
 /**
- * Finishes a sign-in with the query that the provider has sent the browser back with. Returns where to send it: the page that began, with
- * `#oidc-code=`, `#oidc-link-code=` or `#oidc-error=`. Throws `invalid_sign_in` unless this browser began it, with this provider, and once.
+ * Finishes a sign-in with the query in the provider's redirect. Returns the address for the browser: the page that
+ * began, with `#oidc-code=`, `#oidc-link-code=` or `#oidc-error=`. Throws `invalid_sign_in` unless this browser began
+ * it, with this provider, and once.
  */
 export async function finishSignIn(
   { auth }: SignIns,

@@ -16,8 +16,9 @@ import { deleteSignIn, findLinkedAccount, insertSignIn, type LinkedSignIn, lockP
 const NOTICE_MS = 24 * 3_600_000
 
 /**
- * Links the person who has signed in at a provider for this page to the caller's account, whatever their address there. The same link again changes
- * nothing. Throws `invalid_one_time_token`, `sign_in_taken`, `provider_linked`, `rate_limited`, `forbidden` for operators.
+ * Links the person who has signed in at a provider for this page to the caller's account, whatever their address there.
+ * A repeated link changes nothing. Throws `invalid_one_time_token`, `sign_in_taken`, `provider_linked`, `rate_limited`,
+ * `forbidden` for operators.
  */
 export async function linkSignIn(
   context: AuthContext,

@@ -23,8 +23,9 @@ export interface Page {
 }
 
 /**
- * Begins a sign-in. Returns where to send the browser, and the token for its cookie, which binds the provider's answer to it. When the provider
- * does not answer that is the page, with `#oidc-error=unavailable` and no token. Throws `invalid_query` for a page of another origin, `rate_limited`.
+ * Begins a sign-in. Returns the address for the browser, and the token for its cookie, which binds the provider's
+ * answer to it. When the provider does not answer, the address is the page, with `#oidc-error=unavailable` and no
+ * token. Throws `invalid_query` for a page of another origin, `rate_limited`.
  */
 export async function startSignIn(
   { auth: { pool, throttle, now }, returnOrigins }: SignIns,

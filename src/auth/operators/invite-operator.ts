@@ -14,9 +14,9 @@ import { getOperator, lockOperators, lockRoleHolder, type Operator, setRole } fr
 const INVITATION_MS = 3 * 86_400_000
 
 /**
- * Makes an operator. A new address gets an account whose password nobody knows, and a mail with a one-time token to set one; so its holder
- * proves the address; and so does one that was invited before, never accepted, and was removed. Another existing account gets the role, if its
- * address was proven. Throws `email_taken` for an operator, `address_unproven`, `forbidden` and `invalid_body`.
+ * Makes an operator. A new address gets an account with an unknown password, and a mailed one-time token to set one,
+ * which proves it. So does an invited account that never accepted and was removed. Another account gets the role if its
+ * address is proven. Throws `email_taken` for an operator, `address_unproven`, `forbidden`, `invalid_body`.
  */
 export async function inviteOperator(
   context: AuthContext,

@@ -84,10 +84,9 @@ export async function lockRoleHolder(tx: Transaction, which: { id: string } | { 
 }
 
 /**
- * Gives a locked account a role, which ends its sessions and the tokens that were mailed for a new password or to a former address: those were
- * meant for the role before.
- * Returns the ids of the sessions. Throws `forbidden` for the operator's own account, `address_unproven` for a customer whose address nobody
- * has proven, and `last_admin`.
+ * Gives a locked account a role. This ends its sessions and its mailed tokens for a new password or a former address,
+ * which were meant for the previous role. Returns the session ids. Throws `forbidden` for the operator's own account,
+ * `address_unproven` for a customer with an unproven address, and `last_admin`.
  */
 export async function setRole(
   tx: Transaction,

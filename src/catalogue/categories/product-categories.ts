@@ -25,9 +25,9 @@ export function assertResolved(resolved: ResolvedCategories | CategoryFault): Re
 }
 
 /**
- * The categories that products name, each locked against being renamed or deleted. Missing ones of a path are created, those of a text are by
- * the database. Or what is wrong, and with which property. Locks the tree when any is missing: call it before anything else is locked, or
- * two transactions can deadlock.
+ * The categories that products name, locked against renaming and deletion, or the fault and its property. Creates
+ * missing categories of a path; the database creates those of a text. Call it before other locks: it locks the tree
+ * when a category is missing, and could otherwise deadlock.
  */
 export async function resolveCategories(tx: Transaction, products: readonly Named[]): Promise<(ResolvedCategories | CategoryFault)[]> {
   const slugs = [...new Set(products.flatMap(({ categories = [] }) => categories.filter((each) => typeof each === 'string')))]

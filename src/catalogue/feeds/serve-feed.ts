@@ -26,9 +26,9 @@ export interface Feed {
 }
 
 /**
- * Sends all products in the order of their ids. Each batch is read in a snapshot of its own, when the client has taken the one before. So
- * a client that reads slowly holds no connection and no transaction, and the entity tag is true: as long as the catalogue has the version
- * of the first batch, every batch has it. See docs/decisions/0286.
+ * Sends all products by id. Each batch is read in its own snapshot, after the client has taken the previous one, so
+ * that a slow client holds no connection and no transaction. The entity tag is true: while the catalogue keeps the
+ * version of the first batch, every batch has it. See docs/decisions/0286.
  */
 export async function serveFeed(context: CatalogueContext, request: FastifyRequest, reply: FastifyReply, feed: Feed): Promise<unknown> {
   const { version, lifetimes, tagHeaders, openFeeds } = context

@@ -52,9 +52,9 @@ const ASK_AGAIN_MS = 1_000
 const ROW_FAULTS = new Set(['21', '22', '23', '54'])
 
 /**
- * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called for every line that
- * failed. Each batch is one transaction: an aborted import keeps the batches before. It can be repeated, except for lines with a `stock_delta`
- * without `reference`, which are added again.
+ * Creates or updates the product of every line, by its sku, and its stock where the line names it. `onError` is called
+ * for every failed line. Each batch is one transaction: an aborted import keeps the previous batches. It can be
+ * repeated, except for lines with a `stock_delta` without `reference`, which are added again.
  */
 export async function importCatalogue(
   pool: Pool,

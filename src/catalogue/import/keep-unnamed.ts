@@ -92,7 +92,7 @@ function mergeTranslations(named: Translations, columns: ReadonlySet<string>, st
   return Object.fromEntries(languages.filter(([, texts]) => Object.keys(texts).length > 0))
 }
 
-/** Drops a stored price in the currency of the product's own price, which wins. */
+/** Merges named and stored prices, except a stored one in the currency of the product's own price, which wins. */
 function mergePrices(
   { price }: ImportedProduct,
   named: readonly OfferedPrice[],

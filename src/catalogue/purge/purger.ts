@@ -4,7 +4,7 @@ import type { TagHeader } from '../../http/cacheable.ts'
 export interface Purger {
   /** The cache's address without a secret, for logs and for its jobs. */
   name: string
-  /** Returns when the cache has accepted the purge, else throws. Idempotent. */
+  /** Returns when the cache has accepted the purge, otherwise throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>
 }
 

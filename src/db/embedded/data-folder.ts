@@ -62,8 +62,9 @@ export function hasCluster({ cluster }: DataFolder): boolean {
 }
 
 /**
- * Marks a folder whose store a first start of `serve` is creating, until that has loaded the sample catalogue. A file, so that a start that
- * was killed is followed by another first start. Any command that opens the store ends it: then an operator has prepared the folder.
+ * Marks a folder whose store a first start of `serve` is creating, until it has loaded the sample catalogue. It is a
+ * file, so that a killed start is followed by another first start. Any command that opens the store ends it: then an
+ * operator has prepared the folder.
  */
 export const firstStart = {
   begin: ({ path }: DataFolder) => writeFileSync(join(path, 'first-start'), ''),

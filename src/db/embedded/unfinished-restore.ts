@@ -28,8 +28,9 @@ export function finishRestore({ cluster }: DataFolder): void {
 }
 
 /**
- * Lets PostgreSQL repeat the recovery of a restored cluster that was interrupted: it has renamed the backup's label, and without the label it
- * does not find the end of the backup. Only while no server runs. Throws PostgresUnavailable when WAL of the backup is missing.
+ * Lets PostgreSQL repeat the interrupted recovery of a restored cluster: it has renamed the backup's label, without
+ * which it does not find the end of the backup. Call it while no server runs. Throws PostgresUnavailable when WAL of
+ * the backup is missing.
  */
 export function resumeRecovery(folder: DataFolder): void {
   const { cluster } = folder
