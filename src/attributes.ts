@@ -4,7 +4,7 @@ const MAX_ATTRIBUTES = 50
 const MAX_VALUE_LENGTH = 500
 /** Texts of one list. */
 const MAX_LIST = 50
-/** Of all attributes together, as JSON in UTF-8. */
+/** Largest size of all attributes together, as JSON in UTF-8. */
 const MAX_BYTES = 4_096
 /** A letter first, so that no name is `__proto__`. */
 export const ATTRIBUTE_NAME = '[A-Za-z][A-Za-z0-9_.-]{0,49}'
@@ -40,17 +40,17 @@ function findFault(attributes: object): string | null {
   return Buffer.byteLength(JSON.stringify(attributes)) <= MAX_BYTES ? null : `attributes must have at most ${MAX_BYTES} bytes as JSON`
 }
 
-/** As requests have them. */
+/** Attributes in requests. */
 export const AttributesInput = inputOf(Value, 'Attributes')
 /** A few facts that the shop's own programs keep with a thing: names with texts, numbers and booleans. The store does not interpret them. */
 export type Attributes = Static<typeof AttributesInput>
 
-/** Those of products, by which lists can be filtered, may be lists of texts too. */
+/** Product attributes, by which lists can be filtered, may be lists of texts, too. */
 export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes')
 export type ProductAttributes = Static<typeof ProductAttributesInput>
 
 const shown = [Type.String(), Type.Number(), Type.Boolean()] as const
-/** As answers and events have them: the bounds may grow. */
+/** Attributes in answers and events: the bounds may grow. */
 export const AttributesSchema = Type.Record(Type.String(), Type.Union([...shown]))
 export const ProductAttributesSchema = Type.Record(Type.String(), Type.Union([...shown, Type.Array(Type.String())]))
 

@@ -83,7 +83,7 @@ export function amountFormatter(currency: string, locale: string | undefined): (
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
   })
-  // As text: a large amount divided by 100 is no longer exact.
+  // Text keeps a large amount exact, which a number divided by 100 would not.
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 

@@ -34,7 +34,7 @@ export async function listDeadLetters(db: Queryable): Promise<{ event_id: string
   return rows
 }
 
-/** Those of these event ids that were ever recorded. */
+/** The event ids that are recorded as dead letters. */
 export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await db.query<{ event_id: string }>(
     sql`select event_id from ${identifier(table)} where event_id = any(${eventIds}::text[])`,

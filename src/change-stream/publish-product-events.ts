@@ -14,7 +14,10 @@ import type { Topic } from '../topic/topic.ts'
 import { CATALOGUE_DEAD_LETTERS, recordDeadLetters } from './dead-letters.ts'
 
 const BATCH_SIZE = 1_000
-/** Of a batch, as the table stores it: compressed. Products of 100 kB would otherwise take seconds of this process, in which orders wait. */
+/**
+ * Stored, compressed size of a batch. Products of 100 kB would otherwise take seconds of this process, in which orders
+ * wait.
+ */
 const BATCH_BYTES = 1_000_000
 // Unknown, so after a restart the change stream may publish events again, which the topic drops by event id.
 const NO_POSITION = ''
@@ -81,7 +84,8 @@ async function publishRecords(
       refused.map(({ event }) => ({ eventId: event.id, reason, position: NO_POSITION })),
     )
   })
-  // Of rows that were repaired since. A broker does not say what it has, so a letter that stays would count as unpublished.
+  // Rows that were repaired lose their dead letters. A broker does not list what it has, so a remaining one would count
+  // as unpublished.
   await db.query(sql`delete from catalogue_dead_letters where event_id = any(${[...published]}::text[])`)
 }
 

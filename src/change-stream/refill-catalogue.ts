@@ -39,7 +39,7 @@ export class CatalogueRefill {
     const { url, pool, slotName } = this.#options
     const foreign = await findForeignReason(pool, slotName)
     if (foreign !== null) throw new Error(foreign)
-    // Also opens a broker's stream, whose epoch is recorded when it is new.
+    // Reading the position also opens a broker's stream, whose epoch is recorded when it is new.
     const hasMessages = (await this.#options.topic.newestPosition()) !== null
     const broken = await findBrokenReason(pool, slotName)
     const { rows } = await pool.query<{ is_created: boolean; is_refilling: boolean; is_new: boolean; has_events: boolean }>(

@@ -140,7 +140,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     } finally {
       endSigns()
     }
-    // Not set earlier: nothing may be delivered or confirmed before `onOpened` has returned.
+    // Set this late because nothing may be delivered or confirmed before `onOpened` has returned.
     reader.#connection = connection
     // Reported here because an idle server sends nothing about what another reader has confirmed.
     options.onConfirmed(reader.#position(connection.confirmed))

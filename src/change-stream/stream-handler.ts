@@ -11,7 +11,7 @@ import type { Commit, RowChange, StreamSource } from './slot-reader.ts'
 
 export interface StreamHandlerOptions<E extends TopicEvent> {
   url: string
-  /** Of the same database, for changes that cannot be published. */
+  /** Pool of the same database, for recording changes that cannot be published. */
   pool: Queryable
   slotName: string
   topic: Topic<E>
@@ -39,7 +39,7 @@ export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent
   beforeEachPublish?: () => Promise<void>
   /** The events of valid changes, without those that are known to have been published. */
   toMessages(commits: readonly Commit<RowChange<Row, Previous>>[]): Promise<OutgoingMessage<E>[]>
-  /** As in `ChangeStreamOptions`. */
+  /** See `ChangeStreamOptions`. */
   beforeOpening?: (signal: AbortSignal) => Promise<void>
   /** Called when the slot has been opened, before `beforePublishing`. Throws when nothing may be published yet. */
   onOpened?: () => Promise<void>

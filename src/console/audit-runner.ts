@@ -50,7 +50,7 @@ export class AuditRunner {
       })
     }
     const running: Promise<void> = this.#watch(run, runCommand)
-      // Without this record the missing heartbeat says the same, later.
+      // If this record fails, the missing heartbeat tells the same, later.
       .catch((error) => logger.warn({ err: loggableError(error), runId: run.id }, 'the end of an audit could not be recorded'))
       .finally(() => this.#inFlight.delete(running))
     this.#inFlight.add(running)

@@ -25,7 +25,7 @@ const Position = Type.Tuple([
 
 export interface MailRoutesOptions {
   pool: Pool
-  /** Null when this process cannot use them. */
+  /** The mail templates; null when this process cannot use them. */
   templates: MailTemplates | null
   findUserIds: FindUserIds
   /** Queues one failed mail again, or for null the oldest. Returns their number. */
@@ -140,7 +140,7 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
     event_id: mail.event_id,
     order_id: mail.order_id,
     order_number: mail.order_number,
-    // Only mails of these kinds are ever stored.
+    // The store stores mails of these kinds alone.
     kind: mailKindOf(mail.event_type) as OrderMailKind,
     to: mail.to,
     status: mail.status,

@@ -80,7 +80,7 @@ export function consolePageRoutes(server: HttpServer): void {
   )
 }
 
-/** Only the files that are listed: a name never becomes a path. */
+/** Whether the file is a listed one: a name never becomes a path. */
 function isServed(file: string): boolean {
   return SHARED_FILES.has(file) || (readdirSync(FOLDER).includes(file) && /\.(?:ts|css)$/.test(file) && !file.endsWith('.d.ts'))
 }
@@ -91,7 +91,7 @@ async function readFileOfPage(file: string): Promise<Buffer> {
   return promisify(gzip)(file.endsWith('.ts') ? stripTypes(text) : text)
 }
 
-/** Without the warning that this function of the pinned Node.js is experimental. */
+/** Suppresses the warning that this function of the pinned Node.js is experimental. */
 function stripTypes(text: string): string {
   const { emitWarning } = process
   process.emitWarning = () => {}

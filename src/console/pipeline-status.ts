@@ -38,11 +38,11 @@ interface SubscriberStatus {
   name: string
   /** With its epoch. Null for one that was never active, and while the place that has it cannot be read. */
   position: number | null
-  /** Null while position or topic are unknown. */
+  /** Events behind the topic; null while position or topic are unknown. */
   lag: number | null
   /** Whether some process is active as this subscriber. */
   isActive: boolean
-  /** Null where this process has no such role. */
+  /** State of the subscription; null where this process has no such role. */
   state: Subscription['state'] | null
 }
 

@@ -216,7 +216,7 @@ export async function changeJobData<Data extends object>(
 /** `watch`: pg-boss also creates and upgrades its tables, which only their owner may do; it is called for each session. */
 function createBoss(options: JobQueueOptions, { watch }: { watch?: Watch } = {}): PgBoss {
   const { supervise = true, superviseSeconds = SUPERVISE_SECONDS, runsScheduler = false } = options
-  // Not in the package's types: pg-boss passes unknown options to `pg.Pool`.
+  // The package's types lack these options: pg-boss passes unknown ones to `pg.Pool`.
   const forPool = {
     // Opening a connection takes three statements, and an idle queue uses each once in some seconds.
     idleTimeoutMillis: IDLE_MS,

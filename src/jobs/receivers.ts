@@ -59,7 +59,7 @@ export class Receivers {
   readonly #share: ReceiverShare
   readonly #pauses: ReceiverPauses
   readonly #receivers = new Map<string, Receiver>()
-  /** Those that run jobs: no more than there are places. */
+  /** Receivers that run jobs: no more than there are places. */
   readonly #busy = new Set<Receiver>()
 
   constructor(share: ReceiverShare, pauses: ReceiverPauses) {

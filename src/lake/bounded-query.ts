@@ -10,11 +10,11 @@ import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
 export interface QueryBounds {
   maxRows: number
-  /** Of the rows as JSON. */
+  /** Largest size of the rows as JSON. */
   maxBytes: number
-  /** Of DuckDB's buffers, such as `512MB`; the process has a bound of its own. */
+  /** Memory limit of DuckDB's buffers, such as `512MB`; the process has its own limit. */
   memory: string
-  /** Of the files in `spillDirectory`. */
+  /** Size limit of the files in `spillDirectory`. */
   spill: string
   spillDirectory: string
 }

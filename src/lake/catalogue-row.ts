@@ -70,12 +70,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** As JSON. Its escape of a lone surrogate would make DuckDB refuse the text. */
+/** The value as JSON, or null. JSON's escape of a lone surrogate would make DuckDB refuse the text. */
 function toJson(value: unknown): string | null {
   return isObject(value) ? JSON.stringify(value).replaceAll(LONE_SURROGATE, '$1\\ufffd') : null
 }
 
-/** As `JSON.stringify` escapes it, after an even number of backslashes. */
+/** A lone surrogate in the escape of `JSON.stringify`, after an even number of backslashes. */
 const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g
 
 function amountOf(money: unknown): number | null {

@@ -18,7 +18,7 @@ interface CatalogueView {
   description: string
   columns: Readonly<Record<string, Sql>>
   select: Sql
-  /** Of its rows in the Iceberg table. */
+  /** Sort order of its rows in the Iceberg table. */
   order: Sql
 }
 

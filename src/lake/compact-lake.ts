@@ -14,7 +14,7 @@ export interface CompactOptions {
   store: LakeStore
   /** Which days, UTC, `YYYY-MM-DD`. */
   isWanted: (ingestDate: string) => boolean
-  /** Throws when the lock may be held by another process by now. */
+  /** Throws when another process may hold the lock now. */
   assertAlone: () => Promise<void>
   /** Called before superseded files of a day are deleted. When it throws, they stay. */
   beforeDelete?: () => Promise<void>

@@ -13,7 +13,7 @@ export async function findDamage(path: string, name: string): Promise<string | n
 export async function findDamagedBytes(path: string): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum !== 'none') return checksum === 'wrong' ? WRONG_CHECKSUM : null
-  // Without a checksum only reading every value shows damage.
+  // A file without a checksum shows damage when every value is read.
   return explained(path, async () => {
     await queryDuckDB(sql`select sum(hash(row)) from ${parquetRows([path])} as row`)
     return null
@@ -32,7 +32,10 @@ async function explained(path: string, find: () => Promise<string | null>): Prom
 /** What to do about a damaged file. */
 export const REMEDY = 'run storefront lake repair'
 
-/** Not null when a file's metadata has another name: it was copied or renamed by hand. Throws when it cannot be read. */
+/**
+ * Returns a reason when the metadata of a file has another name: it was copied or renamed by hand. Throws when it
+ * cannot be read.
+ */
 export async function findOtherName(path: string, name: string): Promise<string | null> {
   const written = await readParquetName(path)
   return written === null || written === name ? null : `it was written as ${written}`

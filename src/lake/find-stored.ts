@@ -28,7 +28,7 @@ export async function findNewestEventTime(store: LakeStore, dataset: DatasetName
   return times.reduce<number | null>((latest, time) => (time === null ? latest : Math.max(latest ?? 0, Number(time))), newest)
 }
 
-/** Those of these events that a dataset of the lake has. Files from before the oldest of them are not read. */
+/** The ids of these events that a lake dataset has. Files older than the oldest of them are not read. */
 export async function findStored(
   store: LakeStore,
   dataset: DatasetName,

@@ -13,7 +13,7 @@ export interface LakeDataset<E extends TopicEvent> {
   name: DatasetName
   /** The subscriber of the topic that writes it. */
   subscriber: SubscriberName
-  /** Of its files, by DuckDB type. */
+  /** Columns of its files, by DuckDB type. */
   columns: Readonly<Record<string, Sql>>
   toRow(message: TopicMessage<E>, ingestedAt: string): object
 }

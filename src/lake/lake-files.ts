@@ -9,7 +9,7 @@ import { nameOf, padSequence, parseName } from './lake-names.ts'
 import { LakeFileGone, type LakeStore } from './lake-store.ts'
 import { readParquetName, writeParquet } from './parquet-writer.ts'
 
-// Claims of orders have no name of their dataset: the release before shall find them.
+// Claims of orders do not name their dataset, so that the previous release finds them.
 const CLAIMS = { orders: '.pending/after-', catalogue: '.pending/catalogue-after-' }
 const CLAIM = /^\.pending\/(?:catalogue-)?after-(\d{16})\.parquet$/
 const DAY_MS = 86_400_000
@@ -175,7 +175,10 @@ export class LakeFiles {
     return parsed?.dataset !== this.#dataset.name || parsed.first <= after ? null : name
   }
 
-  /** Only events that are late or delivered again can be in the lake: one newer than all of its events cannot. */
+  /**
+   * Drops repeated events. The lake can have those that are late or delivered again, but none that is newer than all of
+   * its events.
+   */
   async #withoutRepeats(pending: readonly PendingRow[]): Promise<PendingRow[]> {
     this.#newestEventTime ??= await findNewestEventTime(this.#store, this.#dataset.name)
     const newest = this.#newestEventTime ?? Number.NEGATIVE_INFINITY

@@ -19,7 +19,7 @@ export interface FileRange {
   level: number
 }
 
-/** Null for names of other files. */
+/** Returns null for names of other files. */
 export function parseName(name: string): FileRange | null {
   const [, folder = '', dataset, ingestDate = '', first, last, level = '0'] = DATA_FILE.exec(name) ?? []
   if (first === undefined) return null

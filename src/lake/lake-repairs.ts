@@ -21,7 +21,7 @@ export class LakeRepairs {
   readonly #assertHeld: () => Promise<void>
   #newest = 0
 
-  /** `assertHeld` throws when another process may repair by now: an optimisation, not the protection. */
+  /** `assertHeld` throws when another process may repair now: an optimisation, not the protection. */
   constructor(store: LakeStore, assertHeld: () => Promise<void>) {
     this.#store = store
     this.#assertHeld = assertHeld
@@ -92,7 +92,7 @@ const OVERTAKEN = 'another process has repaired the lake meanwhile'
 const claimOf = (number: number) => `${FOLDER}repair-${padSequence(number)}.parquet`
 const doneOf = (number: number) => `${FOLDER}repaired-${padSequence(number)}.parquet`
 
-/** Not a number for other files. */
+/** The number in the name; NaN for other files. */
 function numberOf(pattern: RegExp, name: string): number {
   return Number(pattern.exec(name)?.[1] ?? Number.NaN)
 }

@@ -44,7 +44,7 @@ export const ITEM_COLUMNS = {
 interface Source {
   sequence: number
   event: Omit<OrderEvent, 'data'>
-  /** Without personal members: a column of the lake cannot be made of one. */
+  /** The order without personal members: a lake column cannot be made of one. */
   order: ImpersonalOrder
   /** The country alone of the shipping address. */
   country: unknown
@@ -190,7 +190,7 @@ function ofCancellation(value: Sql): Sql {
     then arg_min_null(${value}, version) filter (where status = 'cancelled') over (partition by order_id) end`
 }
 
-/** Null without adjustments of the kind: 0 can be one. */
+/** The sum of the adjustments of a kind; null when there are none, because 0 can be a sum. */
 function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrders: true } {
   return {
     ...{ id, type: BIGINT, inOrders: true },
@@ -201,7 +201,7 @@ function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrder
   }
 }
 
-/** As JSON, which has an escape for a lone surrogate. */
+/** The value as JSON, which has an escape for a lone surrogate. */
 function toJson(value: unknown): string | null {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : null
 }

@@ -148,7 +148,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
 
   /** Writes the buffer now. Throws when it cannot; the rows stay, and the write is retried with growing pauses. */
   async flush(): Promise<void> {
-    // A loop, because another waiting caller may be writing by now.
+    // Another waiting caller may have begun to write, hence the loop.
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     if (this.#buffer.length === 0) return
     this.#clearTimer()

@@ -8,7 +8,7 @@ import type { DatasetName } from './lake-names.ts'
 import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 import type { LakePaths } from './list-files.ts'
 
-/** Null in rows from before the column was added. */
+/** Rows from before the column was added have null, hence the fallback. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
 
 /** Views that could not be created, because a file of theirs cannot be read. */

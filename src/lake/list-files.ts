@@ -39,7 +39,7 @@ export async function readLakeFiles<T>(
 /** Local paths of the lake's files, by what is in them. */
 export type LakePaths = Record<DatasetName, string[]>
 
-/** As `readLakeFiles`, with the files of both datasets. */
+/** Like `readLakeFiles`, with the files of both datasets. */
 export async function readAllFiles<T>(store: LakeStore, work: (files: LakeFile[], paths: LakePaths) => Promise<T>): Promise<T> {
   return repeatWhenGone(MAX_ATTEMPTS, async () => {
     const orders = splitSuperseded(await listLake(store, 'orders')).current

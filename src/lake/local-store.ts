@@ -160,7 +160,7 @@ export async function removeOldEntries(directory: string): Promise<void> {
   }
 }
 
-/** Null when there is no such file. */
+/** Returns null when there is no such file. */
 export async function statExisting(path: string): Promise<Stats | null> {
   try {
     return await stat(path)

@@ -15,7 +15,7 @@ import {
  */
 export function assertPrintable(names: readonly string[], types: readonly DuckDBType[]): void {
   for (const [index, type] of types.entries()) {
-    // Without recursion: the SQL decides how deep the type is.
+    // A loop instead of recursion, because the SQL decides how deep the type is.
     const waiting: unknown[] = [type]
     while (waiting.length > 0) {
       const part = waiting.pop()

@@ -14,7 +14,7 @@ lines.once('line', async (line) => {
   })
   try {
     const store = await openLakeStore(place)
-    // Of queries that were killed.
+    // Killed queries leave their workspaces behind.
     await store.removeOldWorkspaces()
     const { columns, rows, isTruncated } = await queryWithin(store, text, bounds)
     // Since this process was started.

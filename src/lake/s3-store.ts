@@ -18,11 +18,11 @@ import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
   bucket: string
-  /** Without slashes at its ends; empty for the bucket's root. */
+  /** Prefix of every key, with no slash at either end; empty for the bucket's root. */
   prefix: string
   /** The URL of a server other than AWS, which is addressed path-style; null for AWS. */
   endpoint: string | null
-  /** Null for the region that AWS's SDK finds. */
+  /** The bucket's region; null for the one that AWS's SDK finds. */
   region: string | null
   /** For copies and workspaces. */
   cacheDirectory: string
@@ -150,7 +150,7 @@ export class S3LakeStore implements LakeStore {
     await this.assertSuitable()
     const bytes = await readFile(path)
     const { outcome, tag } = await this.#putNew(name, bytes)
-    // Without a copy in the cache, readers download the file.
+    // Readers download the file when the cache has no copy.
     if (tag !== null) await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
     return outcome
   }

@@ -32,7 +32,7 @@ export interface AccountMailValues {
   token?: string
   /** The page for the token: the console's and not the shop's. */
   isForConsole?: boolean
-  /** Of an invited operator. */
+  /** Role of an invited operator. */
   role?: string
   /** The address of the operator who has invited; null when it was none. */
   inviter?: string | null
@@ -42,7 +42,7 @@ export interface AccountMailValues {
 export interface AccountMailContent extends AccountMailValues {
   kind: AccountMailKind | 'none'
   to?: string
-  /** Null for the store's. */
+  /** Language of the mail; null for the store's. */
   language?: Language | null
   expiresAt: Date
 }

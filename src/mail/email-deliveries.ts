@@ -65,7 +65,7 @@ async function readMailQueue(db: Queryable): Promise<QueueLength> {
   return rows[0] ?? EMPTY_QUEUE
 }
 
-/** Those of `eventIds` without a mail. */
+/** The ids in `eventIds` that have no mail. */
 export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
@@ -102,19 +102,19 @@ function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
 
 /** What a mail is sent from. */
 export interface MailToSend {
-  /** Null when the account was deleted, and for a guest without an address. */
+  /** The recipient; null when the account was deleted, and for a guest without an address. */
   address: string | null
-  /** Null also while the address is not verified: a stranger may have chosen the account's name. */
+  /** The account's name; null also while the address is not verified, because a stranger may have chosen the name. */
   name: string | null
   /** The account's; null for the store's. */
   language: Language | null
   content: MailContent
 }
 
-/** Null for a job that is not to send its mail. */
+/** A mail for each job, in their order; null for a job that is not to send its mail. */
 export async function readMailsToSend(pool: Pool, jobs: readonly MailJob[]): Promise<(MailToSend | null)[]> {
   const { rows } = await pool.query<MailToSend & { id: string }>(
-    // After a guest's address was proven its mails go to the account, whose address may be another one by now.
+    // Mails of a guest whose address was proven go to the account, which may have another address now.
     sql`select mail.event_id || '#' || mail.job_number as id,
       -- Guests who ordered by phone have no address (move-in/customer-line.ts).
       case when reader.email not like '%@no-address.invalid' then reader.email end as address,

@@ -40,7 +40,7 @@ export interface EmailSubscriberOptions {
   maxAttempts?: number
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
-  /** Null when traces are off. */
+  /** The tracer; null when traces are off. */
   tracing?: Tracing | null
 }
 

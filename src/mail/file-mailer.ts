@@ -51,7 +51,7 @@ async function writeWhole(directory: string, name: string, content: Buffer): Pro
     await rm(temporary, { force: true })
     throw error
   }
-  // Only the folder's sync makes the new name durable.
+  // The new name becomes durable with the folder's sync.
   await using folder = await open(directory, 'r')
   await folder.sync()
 }

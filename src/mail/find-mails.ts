@@ -10,7 +10,7 @@ import type { MailContent } from './render-mail.ts'
 export interface FoundMail {
   event_id: string
   order_id: string
-  /** Null when the order's row is gone. */
+  /** The order's number; null when its row is gone. */
   order_number: string | null
   event_type: string
   /** The account's present address; null when it was deleted. */
@@ -28,9 +28,9 @@ export interface FoundMail {
 
 /** With what is needed to render it. */
 export type MailWithContent = FoundMail & {
-  /** Null once it is sent. */
+  /** The content; null once the mail is sent. */
   content: MailContent | null
-  /** As `readMailsToSend` reads it: null also while the address is not verified. */
+  /** The account's name, null also while the address is not verified, as in `readMailsToSend`. */
   customer_name: string | null
   /** The account's present one; null for the store's. */
   language: Language | null
@@ -46,7 +46,7 @@ export interface MailSearch {
   from?: Date | undefined
   /** Queued before. */
   to?: Date | undefined
-  /** Only mails behind this one. */
+  /** Position in the list: mails behind this one follow. */
   after?: { queuedAt: Date; eventId: string } | undefined
   limit: number
 }

@@ -2,7 +2,7 @@ import { type Language, languageOf } from '../language.ts'
 
 /** Which language a mail has, and how amounts are written in it. */
 export interface MailLanguages {
-  /** Of accounts that have chosen none. */
+  /** Language of accounts that have chosen none. */
   defaultLanguage: Language
   /** BCP 47. */
   localeOf(language: Language): string

@@ -30,7 +30,7 @@ export interface MailTemplatesOptions extends AccountMailPages {
   /** The folder of the shop's own templates, null for none. */
   directory: string | null
   languages: MailLanguages
-  /** Of the invented order. */
+  /** Currency of the invented order. */
   currency: string
 }
 

@@ -34,7 +34,7 @@ export interface ImportedCustomer {
   name: string | null
   createdAt: Date
   isAddressProven: boolean
-  /** As the other shop stored it; null for none. */
+  /** The hash that the other shop stored; null for none. */
   passwordHash: string | null
   isGuest: boolean
 }

@@ -4,9 +4,9 @@ import type { Refusal } from './move-in.ts'
 
 /** Who ordered, as a line names them. */
 export interface OrderedBy {
-  /** Of the order. */
+  /** Order id. */
   id: string
-  /** Of the customer in the other shop; null where the line has only an address. */
+  /** Customer id in the other shop; null where the line has only an address. */
   customerId: string | null
   /** Canonical. */
   email: string | null

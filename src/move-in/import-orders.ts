@@ -86,8 +86,8 @@ async function readOrders(
 }
 
 function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
-  // Without what names a person, because a digest of it can be guessed; the address and the note are compared with those of the row. That there
-  // is one is in the digest: the row may have none because it was erased.
+  // The digest omits personal data, which could be guessed from it; address and note are compared with those of the row
+  // instead. It contains whether there is one, because the row may have none after an erasure.
   const { shippingAddress, note, customer: _customer, ...content } = order
   const { externalId, email } = order.customer
   return {

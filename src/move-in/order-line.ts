@@ -12,7 +12,7 @@ import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
 import { UNREADABLE } from './tally.ts'
 
-/** As many as an order that is placed here may have: an event has them all. */
+/** The limit of an order that is placed here: an event has all of its lines. */
 const MAX_LINES = 1_000
 const MAX_QUANTITY = 1_000_000_000
 const MAX_CHANGES = 20
@@ -51,7 +51,7 @@ const OrderLine = Type.Object(
         Type.Object(
           {
             kind: Type.Enum([...ADJUSTMENT_KINDS]),
-            // As in the API: it is a line of mails.
+            // A mail shows the label on one line; the API has the same limits.
             label: Type.String({ minLength: 1, maxLength: 200, pattern: ONE_LINE }),
             amount: Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
           },
@@ -109,7 +109,7 @@ export interface ImportedChange {
 /** An order of another shop. Amounts are minor units of its currency. */
 export interface ImportedOrder {
   externalId: string
-  /** Null: it gets the next number of the store. */
+  /** The order's number; null: it gets the store's next number. */
   number: number | null
   /** The number as the other shop writes it, where that is more than the digits. */
   reference: string | null
@@ -117,7 +117,7 @@ export interface ImportedOrder {
   currency: string
   lines: ImportedOrderLine[]
   adjustments: ImportedAdjustment[]
-  /** Of lines and adjustments. */
+  /** Total of lines and adjustments. */
   total: number
   shippingAddress: ShippingAddress | null
   note: string | null
@@ -186,7 +186,7 @@ function assertHistory(history: readonly ImportedChange[]): void {
   }
 }
 
-/** Those of 0 are left out, whatever their kind. */
+/** Skips adjustments of 0, which are left out whatever their kind. */
 function assertSigns(adjustments: readonly ImportedAdjustment[]): void {
   for (const [index, { kind, amount }] of adjustments.entries()) {
     const fault = amount === 0 ? null : findWrongSign(kind, amount)

@@ -94,7 +94,7 @@ async function findAccounts(tx: Transaction, emails: readonly string[]): Promise
   return new Map(rows.map((row) => [row.email, row]))
 }
 
-/** Those of the addresses that the database lets nobody else have. */
+/** The addresses that the database reserves for their previous owners. */
 async function findReserved(tx: Transaction, emails: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ old_email: string }>(
     sql`select old_email from email_changes where old_email = any(${emails}) and changed_at is not null and expires_at > now()`,

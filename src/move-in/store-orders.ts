@@ -19,7 +19,7 @@ export interface NumberedOrder {
   line: number
   order: ImportedOrder
   id: string
-  /** Of the customer in the other shop, as `imported_customers` has it; null where the line has only an address. */
+  /** Customer id in the other shop, as in `imported_customers`; null where the line has only an address. */
   customerId: string | null
   email: string | null
   digest: Buffer
@@ -33,7 +33,7 @@ interface Storing {
 export interface StoredOrders {
   /** In the order of the batch. */
   outcomes: (LineOutcome | Refusal)[]
-  /** Of the log, behind the orders that were inserted; null for none. */
+  /** Log position behind the inserted orders; null when none was inserted. */
   position: string | null
 }
 

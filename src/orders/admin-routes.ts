@@ -72,7 +72,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
     async (request) => {
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
-      // Without an entity tag: `If-Match` of a move takes the version.
+      // The route sets no entity tag of its own: `If-Match` of a transition takes the version.
       return { ...detail, user_id: order.userId }
     },
   )

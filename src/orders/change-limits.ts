@@ -2,9 +2,12 @@ import { AppError } from '../errors.ts'
 import { type Order, stateOf } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
 
-/** Of one kind in the history of an order, which each of its events has. */
+/** Largest number of changes of one kind in an order's history, which each of its events contains. */
 const MAX_CHANGES = 100
-/** Of the history and what follows from it, as JSON: an event with it stays below the megabyte that a NATS server takes. */
+/**
+ * Largest size of the history and what follows from it, as JSON: its event stays below the megabyte that a NATS server
+ * takes.
+ */
 export const MAX_CHANGES_BYTES = 512 * 1024
 
 /** Throws `too_many_changes` when the order has as many changes of the kind as it can have. Pure. */

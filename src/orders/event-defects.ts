@@ -32,7 +32,7 @@ export function findEventDefect(event: unknown): string | null {
   if (!isMoney(order.total) || !isText(order.total.currency)) return 'order.total is no amount'
   if (!isTime(event.time)) return 'time is no time'
   if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
-  // Of a new order all three are the same.
+  // A new order has three equal times.
   if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
   if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
   return findDefectInLists(order.items, order.status_history)
@@ -55,7 +55,7 @@ function isUuid(value: unknown): boolean {
   return typeof value === 'string' && UUID.test(value)
 }
 
-/** As the database's `integer` and the lake's hold it. */
+/** Whether the `integer` of the database and the lake can hold it. */
 function isVersion(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) < 2 ** 31
 }

@@ -13,7 +13,7 @@ export type OrderRecord = Omit<StreamedRow, LaterColumn> & Partial<Pick<Streamed
 
 export const RECORD_COLUMNS = Object.keys(ORDER_COLUMNS) as (keyof OrderRecord)[]
 
-/** Of a change that leaves the status as it is. */
+/** The type of a change that keeps the status. */
 export const UPDATED = 'storefront.order.updated'
 
 export type OrderEventType = `storefront.order.${OrderEventName}` | typeof UPDATED

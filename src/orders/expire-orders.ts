@@ -7,7 +7,10 @@ import { type MoveOutcome, moveOrders, type TransitionContext } from './move-ord
 import { LockedRows } from './placing/locked-rows.ts'
 
 const AT_ONCE = 100
-/** Of one run. A store that was down for days continues with the next run, and can be stopped in between. */
+/**
+ * The most orders in one run. A store that was down for days continues with the next run, and can be stopped in
+ * between.
+ */
 const MAX_ORDERS = 10_000
 const REASON = 'not confirmed in time'
 

@@ -20,13 +20,13 @@ export type Move = MoveDetails & ({ to: OrderStatus; change?: never } | { change
 
 interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   orderId: string
-  /** Only an order of this customer. */
+  /** Restricts the move to an order of this customer. */
   ownerId?: string
-  /** Only an order in this status: for moves that were decided earlier. */
+  /** Restricts the move to an order in this status: for moves that were decided earlier. */
   from?: OrderStatus
-  /** Only an order whose payment is neither authorized nor paid, when it is locked. */
+  /** Restricts the move to an order whose payment is neither authorized nor paid when it is locked. */
   unlessMoneyIsHeld?: boolean
-  /** Only an order in one of these versions, as `If-Match` has them; null for any. */
+  /** Restricts the move to these order versions, from `If-Match`; null for any. */
   versions?: ReadonlySet<string> | null
   /** With `to`: whether goods that come back can be sold again. Cancelled ones always can: they never left. */
   restock?: boolean

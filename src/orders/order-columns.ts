@@ -125,7 +125,7 @@ export function showGiven(source: GivenMembers): ShownGiven {
   return shown as ShownGiven
 }
 
-/** Only these members of an order or a request. */
+/** Picks these members of an order or a request. */
 export function pickGiven(source: GivenMembers): GivenMembers {
   const given: Record<string, unknown> = {}
   for (const { member } of MEMBERS) given[member] = source[member]

@@ -8,7 +8,7 @@ import { toOrder } from './orders.ts'
 
 /** A page ends with the order that brings it to this size as JSON. See docs/decisions/0183-pages-of-orders-are-bounded-by-bytes.md. */
 export const PAGE_BYTES = 1_048_576
-/** As stored, compressed. Lines and history that are larger are read apart, so that a page does not read more than it shows. */
+/** Stored, compressed size. Larger lines and histories are read apart, so that a page reads no more than it shows. */
 const LARGE_BYTES = 8_192
 const LARGE_AT_ONCE_BYTES = 262_144
 
@@ -50,7 +50,7 @@ export interface OrderPage {
   next_cursor: string | null
 }
 
-/** As the API answers. */
+/** The page as the API answers it. */
 export function pageText({ orders, next_cursor }: OrderPage): PageText {
   const text = `{"data":[${orders.join(',')}],"has_more":${next_cursor !== null},"next_cursor":${JSON.stringify(next_cursor)}}`
   return { text, next_cursor }
@@ -113,7 +113,7 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
   return new Map(large.map((row) => [row.id, row]))
 }
 
-/** Of each buyer as many as the page may have, read from an index that ends in the sort key; then the newest of them. */
+/** Reads a full page for each owner, from an index that ends in the sort key, and keeps the newest orders of all. */
 function selectPage(owners: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
   const newest = sql`order by ${DIRECTIONS[sort]} ${limitTo(rows)}`
   const selectNewest = (all: readonly Sql[]) => sql`select ${SIZED_COLUMNS} from orders where ${allOf(all)} ${newest}`

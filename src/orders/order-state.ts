@@ -20,10 +20,10 @@ export interface LineState {
 
 /** What its changes have made of an order. */
 export interface OrderState {
-  /** As the order's items, in their order. */
+  /** State of each item, in the order of the order's items. */
   lines: LineState[]
   parcels: Parcel[]
-  /** Those that were not voided. */
+  /** Adjustments that were not voided. */
   adjustments: Adjustment[]
   payment: Payment | null
   /** What the order costs now. */
@@ -33,7 +33,7 @@ export interface OrderState {
 /** An order as it was placed, with its history up to some version. */
 export interface OrderSource {
   items: readonly PlacedLine[]
-  /** As placed. */
+  /** The total when the order was placed. */
   total: Money
   history: readonly HistoryEntry[]
 }

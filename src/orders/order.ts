@@ -87,7 +87,7 @@ export interface Order extends GivenMembers {
   number: string
   userId: string
   status: OrderStatus
-  /** As placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
+  /** Items as placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
   items: OrderItem[]
   total: Money
   version: number
@@ -166,7 +166,7 @@ export function responseTemplateOf(order: Order): string {
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {
-  // Only ids and statuses precede them, so the first match is the member itself.
+  // Ids and statuses alone precede them, so the first match is the member itself.
   return replaceFirst(replaceFirst(template, NO_NUMBER, `"number":"${number}"`), NO_ITEMS, `"items":${itemsJson}`)
 }
 

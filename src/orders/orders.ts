@@ -43,7 +43,7 @@ export async function getAnyOrder(db: Queryable, id: string): Promise<Order> {
   return toOrder(rows[0])
 }
 
-/** Those orders that exist, by id; nobody else changes them before this transaction ends. Rows are locked in the order of their ids. */
+/** The existing orders, by id. This transaction alone can change them until it ends. Rows are locked in id order. */
 export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[]): Promise<Map<string, Order>> {
   const { rows } = await tx.query<OrderRow>(sql`select ${COLUMNS} from orders where id = any(${ids}::uuid[]) order by id for update`)
   return new Map(rows.map((row) => [row.id, toOrder(row)]))

@@ -112,7 +112,7 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
   )
 }
 
-/** Null for all that is left. Throws `invalid_body` for a product that is named twice. */
+/** Returns null for all that is left. Throws `invalid_body` for a product that is named twice. */
 function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] | null {
   if (lines === undefined) return null
   const named = new Set<string>()

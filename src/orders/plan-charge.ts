@@ -51,7 +51,7 @@ function assertSumOfKind(adjustments: readonly Adjustment[], kind: AdjustmentKin
 function voidAdjustment(order: Order, version: number) {
   const adjustment = stateOf(order).adjustments.find((made) => made.version === version)
   if (adjustment === undefined) throw notFound('adjustment')
-  // Not -0, which has no place in JSON.
+  // Subtraction avoids -0, which has no place in JSON.
   return { type: 'adjustment_voided' as const, adjustment: version, amount: 0 - adjustment.amount.amount }
 }
 

@@ -84,7 +84,8 @@ export function orderRoutes(server: HttpServer, options: OrderRoutesOptions): vo
 
 function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
   const { pool, lockedRows, batcher, admission, baseUrl, now } = options
-  // Only those from before the proof was required. Where it is not, customers are not asked for one, and may pay in their own time.
+  // Bounds accounts from before the proof was required. Where it is not, customers are not asked for one, and may pay
+  // in their own time.
   const areAccountsBounded = options.isVerificationRequired && admission.isByNetwork
   defineRoute(
     server,

@@ -57,7 +57,7 @@ export async function searchOrders(
     scope,
     ...(owners === undefined ? {} : { owners }),
     conditions,
-    // Only the index by time finds a period quickly.
+    // The index by time is the one that finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
     present: presentForAdmin,
     limit,

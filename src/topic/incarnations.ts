@@ -44,7 +44,7 @@ export interface Comparison {
   /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
   firstSequence?: number
   lost?: LostRange | null
-  /** As `firstSequence` and `lost`, of the partition of the catalogue. */
+  /** `firstSequence` and `lost` of the catalogue partition. */
   catalogueFirstSequence?: number
   catalogueLost?: LostRange | null
   isReconciled?: boolean

@@ -35,7 +35,7 @@ export async function listSubscriberPositions(db: Queryable): Promise<Map<string
   return new Map(rows.map(({ name, sequence }) => [name, sequence]))
 }
 
-/** Those of these subscribers that some process is active as: it holds the subscriber's lock. */
+/** The names of subscribers that some process is active as: it holds the subscriber's lock. */
 export async function findActiveSubscribers(db: Queryable, names: readonly string[]): Promise<Set<string>> {
   const { rows } = await db.query<{ name: string }>(
     sql`select name

@@ -35,7 +35,7 @@ export interface MessageSource {
 
 export interface SubscriberOptions<E extends TopicEvent> {
   pool: Pool
-  /** Of the same database. */
+  /** Sessions on the same database. */
   sessions: LockSessions
   logger: Logger
   name: string

@@ -17,7 +17,7 @@ export interface TopicEvent {
 
 /** A partition of the topic: one kind of events, with sequences and subscribers of its own. */
 export interface TopicPartition<E extends TopicEvent> {
-  /** Also names the stream of a broker. */
+  /** The name, which a broker's stream has, too. */
   name: 'orders' | 'catalogue'
   /** For logs: `order event`. */
   eventName: string

@@ -11,7 +11,7 @@ const SPECIAL_V4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24'],
   ...['192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
 ]
-// Of IPv6 only the global unicast range is public, except these: tunnels to IPv4, documentation and protocol
+// In IPv6 only the global unicast range is public, except these: tunnels to IPv4, documentation and protocol
 // assignments.
 const GLOBAL_V6 = '2000::/3'
 const SPECIAL_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']

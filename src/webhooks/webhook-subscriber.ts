@@ -46,7 +46,7 @@ export interface WebhookSubscriberOptions {
   now: () => Date
   /** Called with the outcome of each attempt. */
   onTried?: (outcome: 'delivered' | 'retried' | 'failed') => void
-  /** Null when traces are off. */
+  /** The tracer; null when traces are off. */
   tracing?: Tracing | null
 }
 
@@ -86,7 +86,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     return result
   }
 
-  /** Null when the receiver accepted it. */
+  /** Returns null when the receiver accepted it. */
   async function post(
     job: WebhookJob,
     { url, body }: Attempt,

@@ -42,7 +42,8 @@ export async function beginRefill(pool: Pool, url: string, slotName: string, rea
   }
   await recreateBrokenSlot(pool, url, slotName).catch(inUse)
   const held = await holdSlot(url, slotName).catch(inUse)
-  // Only after the slot is held: a replay that does not get the slot must not take the refill over from the one that has it.
+  // This follows `holdSlot`: a replay that does not get the slot must not take the refill over from the one that has
+  // it.
   await pool.query('update slot_refills set replay_id = $2 where slot_name = $1', [slotName, replayId])
   return {
     async complete() {

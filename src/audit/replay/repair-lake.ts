@@ -54,7 +54,7 @@ export interface RepairReport {
   lost: string[]
 }
 
-/** Of both datasets. */
+/** The report of both datasets. */
 export interface LakeRepairReport extends RepairReport {
   /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
   tablesFailure: string | null

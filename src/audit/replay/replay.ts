@@ -13,7 +13,7 @@ import { readTopic } from '../verify/read-topic.ts'
 import { beginRefill } from './refill-slot.ts'
 
 export interface ReplayOptions extends InFlightOptions {
-  /** Only these changes; a lost slot is then left as it is. */
+  /** The changes to replay; a lost slot is then left as it is. */
   filter?: OrderFilter
 }
 

@@ -45,7 +45,7 @@ export async function rewindSubscriber<E extends TopicEvent>({
   })
 }
 
-/** Those whose position the topic stores, and the lake, which has a repair instead. */
+/** Subscribers whose position the topic stores, and the lake, which has a repair instead. */
 async function listSubscribers(pool: Pool): Promise<string> {
   const { rows } = await pool.query<{ name: string }>('select name from topic_subscribers where sequence is not null order by name')
   return [...new Set([...rows.map((row) => row.name), 'lake'])].join(', ')

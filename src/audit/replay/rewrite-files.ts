@@ -205,7 +205,7 @@ export class RewrittenFiles<E extends TopicEvent> {
   }
 }
 
-/** Of a row of the lake. */
+/** The key of a lake row. */
 export interface EventKey {
   event_id: string
   sequence: number

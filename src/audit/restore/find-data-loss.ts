@@ -14,7 +14,7 @@ import { type LakeEvent, visitLakeAfter } from './lake-tail.ts'
 export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   pool: Pool
   topic: Topic<E>
-  /** Null for a process that has no lake. */
+  /** The lake; null for a process that has none. */
   lake: LakeStore | null
 }
 
@@ -29,7 +29,7 @@ export interface DataLoss {
   examples: string[]
 }
 
-// Only the newest events are compared: a restore loses the newest ones first.
+// A restore loses the newest events first, so this number of them is compared.
 const TAIL = 1_000
 const BATCH_SIZE = 1_000
 

@@ -22,7 +22,7 @@ export interface CatalogueLakeOptions {
   pool: Pool
   lake: LakeStore
   topic: Topic<CatalogueEvent>
-  /** Of all tables, before the lake. */
+  /** All Iceberg tables, read before the lake. */
   tablesRead: Pick<TablesRead, 'written'>
   /** Milliseconds since 1970: events from before it should be in the lake. */
   dueBefore: number

@@ -15,7 +15,7 @@ import type { LakeContents } from './read-lake.ts'
 const MAX_ATTEMPTS = 5
 
 export interface TablesRead {
-  /** Of those that were written. */
+  /** The number of tables that were written. */
   count: number
   /** Files and metadata that cannot be read, with the reason. */
   faults: string[]
@@ -23,7 +23,7 @@ export interface TablesRead {
   moved: string[]
   /** Whether one of them is `order_events`. */
   isMoved: boolean
-  /** Those that are written as a whole, and say of how many events they were made: earlier releases did not. */
+  /** Tables that are written as a whole and record how many events they contain. Earlier releases did not record it. */
   written: WrittenTable[]
 }
 

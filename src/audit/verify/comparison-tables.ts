@@ -27,9 +27,9 @@ const TABLES = {
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
-  /** Of the Iceberg table of these events. */
+  /** Events in the Iceberg table of the compared dataset. */
   table_events: { event_id: 'VARCHAR', sequence: 'BIGINT' },
-  /** Of the lake, and not in that table. `is_late`: 1 when they should be. */
+  /** Lake events that the Iceberg table lacks. `is_late`: 1 when it should have them. */
   unregistered_events: { event_id: 'VARCHAR', is_late: 'BIGINT' },
   /** Files of the lake that a commit of that table should have added. */
   late_files: { file: 'BIGINT' },
@@ -83,7 +83,7 @@ export class ComparisonTables {
     await this.#connection.run(toDuckDB(statement))
   }
 
-  /** As `run`, for rows with all columns of an event: a part of a file, or a page of them, is in memory at once. */
+  /** Like `run`, for rows with all columns of an event: a part of a file, or a page of them, is in memory at once. */
   async runWide(statement: Sql): Promise<void> {
     await this.run(sql`set memory_limit = '512MB'`)
     try {
@@ -104,7 +104,7 @@ export class ComparisonTables {
     return row?.n ?? 0
   }
 
-  /** Of a statement that selects `event_id`. */
+  /** The number of events and the first event ids. `events`: a statement that selects `event_id`. */
   async sample(events: Sql): Promise<Sample> {
     const count = await this.count(events)
     if (count === 0) return { count, examples: [] }

@@ -38,7 +38,7 @@ export interface Finding {
   examples: string[]
 }
 
-/** Of all that a finding is about. */
+/** The number of examples that a finding shows. */
 export const MAX_EXAMPLES = 100
 
 /** A number of ids or faults, and the first hundred of them. */

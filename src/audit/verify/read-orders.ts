@@ -13,7 +13,7 @@ const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 const UNCHECKED = sql`true as are_lines_sound, true as is_history_whole, true as do_changes_add_up`
 
 export interface OrderFilter {
-  /** Only changes made at this time or later, and the versions of the same orders before them. */
+  /** Selects changes made at this time or later, and the earlier versions of the same orders. */
   since?: Date | undefined
   orderId?: string | undefined
 }
@@ -37,7 +37,7 @@ const EACH_VERSION = sql`
 
 interface OrderEventRow extends OrderChecks {
   order_id: string
-  /** Null for an order without versions. */
+  /** The event id; null for an order without versions. */
   event_id: string | null
   event_digest: string | null
   move_details: string | null
@@ -101,8 +101,8 @@ function changedAt({ at, updated_at }: Pick<OrderEventRow, 'at' | 'updated_at'>)
 }
 
 /**
- * Of rows sorted by order and version, those at or after `since`, and the earlier versions of the same orders: no version may be
- * published before an earlier one.
+ * Selects the rows at or after `since` and the earlier versions of the same orders: no version may be published before
+ * an earlier one. `rows` are sorted by order and version.
  */
 function withEarlierVersions<Row extends { order_id: string; changed_at: number }>(rows: readonly Row[], since: number): Row[] {
   const wanted: Row[] = []

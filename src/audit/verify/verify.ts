@@ -42,9 +42,9 @@ export interface Lag {
 export interface VerifyReport {
   orders: { orders: number; versions: number }
   topic: { events: number; lag: Lag; isSettled: boolean }
-  /** Null: not compared. */
+  /** The catalogue's comparison; null when it was not compared. */
   catalogue: CatalogueReport | null
-  /** Null: not compared. */
+  /** The comparison of the catalogue's lake files; null when they were not compared. */
   catalogueLake: CatalogueLakeReport | null
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */

@@ -72,7 +72,7 @@ function focusAfterwards(control: HTMLElement, next: HTMLElement): void {
   control.closest('dialog')?.addEventListener('close', () => next.focus())
 }
 
-/** As `<input type=date>` has it: a day of this browser's zone. */
+/** A day in this browser's time zone, in the format of `<input type=date>`. */
 function dayIn(days: number): string {
   const day = new Date(Date.now() + days * DAY_MS)
   return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, '0')).join('-')

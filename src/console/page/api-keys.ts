@@ -51,7 +51,7 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
 
   function buttons(key: ApiKey): HTMLButtonElement[] {
     const named = (element: HTMLButtonElement) => Object.assign(element, { ariaLabel: `${element.textContent} ${key.name}` })
-    // Only its maker may know another secret: the key ends with that account.
+    // Another person must not learn the new secret, because the key ends with its maker's account.
     const canRotate = key.state === 'active' && key.created_by === userId
     return [
       ...(canRotate ? [named(button('Rotate', () => askForRotation(key, { signal, onShown })))] : []),

@@ -40,7 +40,7 @@ export function showCategories(root: HTMLElement, { signal, report, tell }: Cont
     return [named('Edit…', () => edit(category, tree)), named('Delete…', () => remove(category))]
   }
 
-  /** The entity tag of the state that is shown; refused as changed when it is another one by now. */
+  /** The entity tag of the shown state. Throws when the category has changed meanwhile. */
   async function etagOf(shown: Category): Promise<string> {
     const answer = await send('GET', pathOf`/admin/categories/${shown.id}`, { signal })
     const now = (await answer.json()) as Category

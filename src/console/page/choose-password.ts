@@ -58,7 +58,7 @@ interface Problem {
   errors?: { detail: string }[]
 }
 
-/** Null when the store has done it. Throws TypeError while it does not answer. */
+/** Returns null when the store has done it. Throws TypeError while it does not answer. */
 export async function post(path: string, body: object): Promise<Problem | null> {
   const answer = await fetch(addressOf(path), {
     method: 'POST',

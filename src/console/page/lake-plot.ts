@@ -51,7 +51,10 @@ function isLabel({ type }: Column): boolean {
   return /^(?:VARCHAR|DATE|TIMESTAMP|BOOLEAN|ENUM|UUID)/.test(type) && !type.endsWith(']')
 }
 
-/** Null when a first cell is no time, when a category has two numbers for one time, or for more lines than can be told apart. */
+/**
+ * Returns null when a first cell is no time, a category has two numbers for one time, there are fewer than two times,
+ * or there are more lines than can be told apart.
+ */
 function overTime(rows: readonly Row[], categories: readonly number[], value: number): PlotData | null {
   const lines = new Map<string, Map<number, number | null>>()
   for (const row of rows) {

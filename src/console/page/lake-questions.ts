@@ -9,7 +9,7 @@ export interface Question {
 const ENDED = statusesWhere(({ phase }) => phase === 'ended')
   .map((status) => `'${status}'`)
   .join(', ')
-// Null in rows of releases before.
+// Units that were not cancelled. Rows of earlier releases have null.
 const SOLD = 'line.item.quantity - coalesce(line.item.cancelled, 0)'
 
 /** `zone`: the time zone of the days, as in the IANA database. */

@@ -49,7 +49,7 @@ export class LoadedOrders {
     for (const order of page.data) if (!this.#orders.has(order.id)) this.#orders.set(order.id, order)
   }
 
-  /** As the API sorts: by number, with a period by time. */
+  /** The sort order of the API: by number, or by time when a period is given. */
   #compare(a: AdminOrder, b: AdminOrder): number {
     if (!this.#isByTime) return Number(b.number) - Number(a.number)
     return Date.parse(b.created_at) - Date.parse(a.created_at) || (a.id < b.id ? 1 : -1)

@@ -83,7 +83,7 @@ export function renderedMail(rendered: Schemas['RenderedMail'] | null): HTMLElem
     return [note(`The content of this mail is not known any more: ${reasons}.`)]
   }
   const frame = create('iframe', { title: 'HTML of the mail', referrerPolicy: 'no-referrer' })
-  // Without any permission: no scripts, no forms, no windows. The policy of this page counts in it, too.
+  // An empty sandbox forbids scripts, forms and windows. The policy of this page applies in it, too.
   frame.setAttribute('sandbox', '')
   frame.srcdoc = rendered.html + INERT_LINKS
   const text = create('pre', { tabIndex: 0, attributes: { role: 'region', 'aria-label': 'Text of the mail' } }, rendered.text)

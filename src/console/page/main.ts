@@ -23,9 +23,9 @@ const AWAY_RETRY_MS = 2_000
 const root = getElement('screen')
 const [navigation] = document.getElementsByTagName('nav')
 let open = new AbortController()
-/** Null while nobody is signed in. */
+/** The operator's permissions; null while nobody is signed in. */
 let permissions: (Permissions & { names: Names }) | null = null
-/** Of the mail to an operator's address, until a session has used it. */
+/** The token from the mail to an operator's address, until a session has used it. */
 let tokenOfEmail: string | null = null
 
 /** Shows the screen that the address names, or the first one for a name that is unknown or not for this operator. `outcome`: what to tell at once. */

@@ -15,8 +15,8 @@ const AT_ONCE = 50
 export class Overtaken extends Error {}
 
 /**
- * Changes the order from the version that the operator sees. `done` is what it would be afterwards, such as `moved to shipped`. Throws
- * Overtaken when the order has another version by now.
+ * Changes the order from the version that the operator sees. `done` is the outcome, such as `moved to shipped`. Throws
+ * Overtaken when the order has changed meanwhile.
  */
 export async function changeOrder(
   { id, version }: AdminOrder,

@@ -17,7 +17,7 @@ export interface Names {
 const WORDS = { admin: 'operator', key: 'key', customer: 'customer' } as const
 /** The most on a page of the API. */
 const LIMIT = 100
-/** Of each list; what comes after it is shown with its id. */
+/** The most pages read of each list. Names beyond them are shown as ids. */
 const MAX_PAGES = 10
 
 /** Asks for operators and keys once, when the first of them is shown. */

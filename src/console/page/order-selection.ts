@@ -75,7 +75,7 @@ export function selectionBar({ orders, signal, onSelect, onMoved, tell }: Select
 }
 
 interface MoveOfMany {
-  /** As the operator sees them now: what changes while the dialog is open is refused, not overwritten. */
+  /** Orders in the state that the operator sees: a change made while the dialog is open is refused, not overwritten. */
   orders: readonly AdminOrder[]
   to: OrderStatus
   signal: AbortSignal

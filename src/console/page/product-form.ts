@@ -58,7 +58,7 @@ export function productForm(
   return sendForm({ submit: 'Save', signal, onSubmit: save }, create('h3', {}, 'Product'), ...fields.elements)
 }
 
-/** Only what differs, so that a change by another operator of something else is not undone. */
+/** The fields that differ, so that another operator's change of other fields is not undone. */
 function changesOf(product: Product, texts: ProductTexts): Schemas['ProductChange'] {
   const saved: Schemas['ProductChange'] = readProduct(textsOf(product))
   const changes = Object.entries(readProduct(texts)).filter(

@@ -11,7 +11,7 @@ const NAMES = ['q', 'category', 'in_stock'] as const
 const POLL_SECONDS = 10
 /** At most 100, so that one request has the stock of a page. */
 const PAGE_SIZE = 50
-/** Not the translations that the browser's language would choose: operators know products by their own texts. */
+/** Selects the products' own texts, which operators know, instead of a translation into the browser's language. */
 const OWN_TEXTS = 'und'
 
 /** Products that are sold, with their stock. The first page and all stock keep themselves up to date. */

@@ -37,17 +37,17 @@ export interface Unfinished {
   question: SecondFactorQuestion | null
 }
 
-/** Null after a sign-in. */
+/** Returns null after a sign-in. */
 export function signIn(email: string, password: string): Promise<Unfinished | null> {
   return openSession('console/session', { email, password })
 }
 
-/** Null after a sign-in. `proof` has one of `totp_code`, `recovery_code` and `passkey`. */
+/** Returns null after a sign-in. `proof` has one of `totp_code`, `recovery_code` and `passkey`. */
 export function sendSecondFactor(challenge: string, proof: object): Promise<Unfinished | null> {
   return openSession('console/session/second-factor', { challenge, ...proof })
 }
 
-/** Null after a sign-in. Throws DOMException when the operator cancels. */
+/** Returns null after a sign-in. Throws DOMException when the operator cancels. */
 export async function signInWithPasskey(): Promise<Unfinished | null> {
   const answer = await fetch(addressOf('auth/passkey/options'), { method: 'POST' })
   const begun = await answer.json()

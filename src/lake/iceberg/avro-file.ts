@@ -9,7 +9,7 @@ export class AvroDamaged extends Error {
 /** An Avro object container file. `metadata` are further entries of its header. */
 export async function encodeAvro(schema: Schema, records: readonly unknown[], metadata: Record<string, string>): Promise<Buffer> {
   const entries = Object.entries(metadata).map(([key, value]) => [key, Buffer.from(value)])
-  // Not part of its types.
+  // The types of avsc lack these options.
   const options: object = { writeHeader: 'always', metadata: Object.fromEntries(entries) }
   const { default: avro } = await import('avsc')
   const encoder = new avro.streams.BlockEncoder(schema, options)

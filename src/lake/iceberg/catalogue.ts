@@ -5,7 +5,7 @@ import type { TableMetadata } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
 export interface LoadedTable {
-  /** Of the metadata file. */
+  /** Location of the metadata file. */
   location: string
   metadata: TableMetadata
 }

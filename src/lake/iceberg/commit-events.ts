@@ -31,7 +31,7 @@ export interface CommitOptions {
 }
 
 const MAX_ATTEMPTS = 10
-/** Of one snapshot: what a killed process has to do again. */
+/** The most files in one snapshot, which is what a killed process has to repeat. */
 const MAX_FILES = 500
 
 /** Brings the tables of events to what the lake's files are now. A lake without files of the catalogue gets no table of it. */
@@ -161,7 +161,7 @@ async function commitPlan({ store, table, definition, damaged, now, signal }: Pl
     return registered
   })
   const removed = [...plan.removed.map(({ data }) => data), ...plan.strange]
-  // Without a damaged file the plan is another one.
+  // Damaged files call for a new plan without them.
   if (added.length < plan.added.length && (removed.length > 0 || added.length === 0)) return false
   const rows = (files: readonly DataFile[]) => files.reduce((sum, { record_count }) => sum + record_count, 0)
   // A merge or repair deletes files that are in place, so the snapshots that have them cannot be read any more.

@@ -28,7 +28,7 @@ const MAX_MANIFESTS = 50
 /** What a table has now, as a commit starts from. */
 export interface TableBase {
   state: TableState
-  /** Without damaged metadata, and of the lake's present place; null otherwise, and before the first commit. */
+  /** Undamaged metadata of the lake's present place; null otherwise, and before the first commit. */
   metadata: TableMetadata | null
   manifests: LiveManifest[]
 }
@@ -52,7 +52,7 @@ export async function readBase(table: TableStore): Promise<TableBase> {
   return manifests === null ? { state, metadata: null, manifests: [] } : { state, metadata, manifests }
 }
 
-/** Of the files with rows. */
+/** Locations of the data files. */
 export function locationsOf({ manifests }: TableBase): string[] {
   return manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file.file_path))
 }

@@ -5,10 +5,10 @@ import { currentSnapshot } from './table-metadata.ts'
 import { type FileReference, TableStore, type TableVersion } from './table-store.ts'
 
 export interface TableExamination {
-  /** Null for a table that was never written. */
+  /** The newest version; null for a table that was never written. */
   newest: TableVersion | null
   nextVersion: number
-  /** Of the newest snapshot, as far as they are there. */
+  /** The existing files of the newest snapshot. */
   files: LakeFile[]
   /** What cannot be read: metadata, snapshots and their files, with the reason. */
   faults: string[]

@@ -86,9 +86,9 @@ export const DELETED = 2
 
 export interface ManifestEntry {
   status: typeof EXISTING | typeof ADDED | typeof DELETED
-  /** Of the snapshot that added or deleted the file. */
+  /** The snapshot that added or deleted the file. */
   snapshot_id: number
-  /** Of the snapshot that added the file. */
+  /** Sequence number of the snapshot that added the file. */
   sequence_number: number
   file_sequence_number: number
   data_file: DataFile

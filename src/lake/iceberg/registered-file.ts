@@ -11,7 +11,7 @@ const OWN_NAME = /\/ingest_date=(\d{4}-\d{2}-\d{2})\/(\d{16})-(\d{16})(?:\.(\d{1
 /** A file of a snapshot of a table of events, and the file of the lake that it is. */
 export interface RegisteredFile {
   data: DataFile
-  /** Of the snapshot that added it. */
+  /** Sequence number of the snapshot that added the file. */
   sequenceNumber: number
   range: FileRange
   /** Whether the table has the lake's own file, and no link or copy. */
@@ -32,7 +32,10 @@ export function nameInTable(table: LakeTableDefinition, file: LakeFile, today: s
   return `${folderOf(table)}ingest_date=${ingestDate}/${padSequence(first)}-${padSequence(last)}${levelPart}-${unique}.parquet`
 }
 
-/** Null for a location that this store has not given. `name`: of the file, from the lake's root. `present`: null when that is not checked. */
+/**
+ * Returns null for a location that this store has not given. `name`: the file name from the lake's root. `present`:
+ * null when presence is not checked.
+ */
 export function parseRegistered(
   name: string | null,
   { data_file: data, sequence_number: sequenceNumber }: Pick<ManifestEntry, 'data_file' | 'sequence_number'>,

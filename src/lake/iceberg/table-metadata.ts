@@ -71,7 +71,7 @@ function isIntact(text: string): boolean {
   return digest === undefined || hash('sha256', text.replace(DIGEST_IN_TEXT, `"${DIGEST}":"${ZEROS}"`)) === digest
 }
 
-/** Null for text that is no metadata of a table, such as the half of a file, or is not as it was written. */
+/** Returns null for text that is no metadata of a table, such as half a file, or that was altered. */
 export function parseMetadata(text: string): TableMetadata | null {
   if (!isIntact(text)) return null
   let value: unknown

@@ -11,7 +11,7 @@ import { formatMetadata, MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, ty
 const MAX_ATTEMPTS = 5
 /** A commit each second reaches it in 68 years: a higher version was put by another program. */
 const MAX_VERSION = 2 ** 31 - 1
-/** Of a manifest or a list of them; earlier releases gave them none. */
+/** The digest in the name of a manifest or manifest list; earlier releases wrote none. */
 const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
 
 /** A metadata file of a table. */
@@ -33,7 +33,7 @@ export interface TableState {
 
 export interface LiveManifest {
   manifest: ManifestFile
-  /** Of files that the snapshot has. */
+  /** Entries of the snapshot's existing files. */
   entries: ManifestEntry[]
 }
 

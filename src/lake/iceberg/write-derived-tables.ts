@@ -17,11 +17,11 @@ import type { DataFile } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
-/** Of a snapshot's summary: the last event that its rows contain. */
+/** Snapshot summary property: the last event that the rows contain. */
 export const UP_TO = 'storefront.up-to-sequence'
-/** Of a snapshot's summary: the files from which it was made. */
+/** Snapshot summary property: the files that it was made from. */
 const MADE_FROM = 'storefront.made-from'
-/** Of a snapshot's summary: the number of events in these files. */
+/** Snapshot summary property: the number of events in these files. */
 export const EVENTS = 'storefront.events'
 const MAX_ATTEMPTS = 10
 

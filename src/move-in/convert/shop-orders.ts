@@ -9,13 +9,13 @@ const MAX_NOTE = 1_000
 /** An order as every converter describes it. Amounts are minor units unless they are `Decimal`. */
 export interface ShopOrder {
   id: string
-  /** As customers see it. */
+  /** The number that customers see. */
   number: string | number
   customerId: string
   currency: string
   lines: { sku?: string | null | undefined; name: string; quantity: number; total: number }[]
   charges: { kind: AdjustmentKind; label?: string | null | undefined; amount: number }[]
-  /** As the export has it, and in minor units. */
+  /** The total in the export's own text, and in minor units. */
   total: { text: Decimal; amount: number }
   address: ShopAddress | null
   note?: string | null | undefined
@@ -124,7 +124,7 @@ export interface ShopAddress {
   phone?: string | null | undefined
 }
 
-/** Null unless there is a street and a country. A part that is missing is `-`. */
+/** Returns null without a street and a two-letter country. A missing part is `-`. */
 function toAddress({ name, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
   if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
   const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null

@@ -21,7 +21,7 @@ export interface ShopProduct {
   compareAt?: Decimal | null | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined
-  /** Null: it is sold without limit. */
+  /** Units in stock; null when the product is sold without limit. */
   stock: number | null
   seo?: { title?: string | null | undefined; description?: string | null | undefined } | null | undefined
 }
@@ -63,7 +63,7 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
   }
 }
 
-/** Without the part of a character at the end. */
+/** Cuts at a whole character. */
 function cutDescription(text: string, onCut: () => void): string {
   if (Buffer.byteLength(text) <= MAX_DESCRIPTION_BYTES) return text
   onCut()

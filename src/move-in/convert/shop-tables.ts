@@ -21,7 +21,7 @@ export class Row {
     this.#delimiter = delimiter
   }
 
-  /** Without blanks around it; empty also where there is no such column. */
+  /** The cell without blanks around it; empty also where there is no such column. */
   text(column: string): string {
     return (this.#cells.get(column) ?? '').trim()
   }
@@ -30,7 +30,7 @@ export class Row {
     return /^(?:true|yes|1)$/i.test(this.text(column))
   }
 
-  /** Null for an empty cell. What is no clear number stays as it is written, and is then refused as an amount. */
+  /** The number; null for an empty cell. An unclear number stays as it is written, and is then refused as an amount. */
   decimal(column: string): string | null {
     const text = this.text(column)
     try {
@@ -41,7 +41,7 @@ export class Row {
     }
   }
 
-  /** Null where there is no whole number, or one that can mean thousands: `1,000`. */
+  /** The whole number; null where there is none, or one that can mean thousands: `1,000`. */
   whole(column: string): number | null {
     const [, digits] = /^(-?\d+)(?:[.,](?!\d{3}$)0+)?$/.exec(this.text(column)) ?? []
     return digits === undefined ? null : Number(digits)

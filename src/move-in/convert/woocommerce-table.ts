@@ -102,7 +102,7 @@ function toProduct(row: Row, now: Date): WooProduct {
       .text('images')
       .split(/,\s+|,(?=https?:)/)
       .map((src) => ({ src: src.trim() })),
-    // Those of a parent list all values; its variations name their own.
+    // The attributes of a parent list all values; its variations name their own.
     attributes: isVariation ? attributes : [],
   }
 }

@@ -21,11 +21,11 @@ export interface ExistingState {
   responses: ReadonlyMap<string, StoredResponse>
   /** Ids of orders, by `lockKeyOfReference`. */
   references: ReadonlyMap<string, string>
-  /** Null without a limit. */
+  /** Purchases so far; null without a limit. */
   purchases: Purchases | null
-  /** Null without a limit. */
+  /** Pending orders; null without a limit. */
   pending: PendingOrders | null
-  /** Null without a limit. */
+  /** What guests' pending orders hold; null without a limit. */
   guestHolds: GuestHolds | null
   prices: Prices
   stock: Stock
@@ -94,7 +94,7 @@ function needsStock(
   return !isRetry && !isInProgress(request) && !isBlocked(request)
 }
 
-/** Those of the locks of `place_orders` that another transaction has. */
+/** The keys of `place_orders` locks that another transaction holds. */
 async function findHeldLocks(tx: Transaction, keys: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ key: string }>(
     sql`select key from unnest(${keys}::text[]) as key where not pg_try_advisory_xact_lock(hashtextextended(key, 0))`,

@@ -16,7 +16,7 @@ export interface IdempotencyKey {
 export interface StoredResponse {
   fingerprint: Buffer
   orderId: string
-  /** As it was sent, byte for byte; null when somebody has deleted the order by hand. */
+  /** The body that was sent, byte for byte; null when somebody has deleted the order by hand. */
   json: string | null
 }
 

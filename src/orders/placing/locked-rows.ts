@@ -23,7 +23,7 @@ export interface LockedRowsOptions {
 const LOCK_MS = 250
 const LOCK_MS_WHEN_LOCKED = 30
 const POLL_MS = 100
-/** Only rows that something waits for are checked again. */
+/** How long a row counts as locked when nothing waits for it, and it is therefore not checked. */
 const FORGET_MS = 1_000
 
 interface Waiter {

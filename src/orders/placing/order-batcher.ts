@@ -115,7 +115,7 @@ export class OrderBatcher {
           .finally(() => this.#batchesInFlight.delete(placed))
         this.#batchesInFlight.add(placed)
       }
-      // Without a batch, all orders that wait need a key in flight, or none is left.
+      // An empty batch means that all waiting orders need a key in flight, or that none is left.
       const isIdle = this.#batchesInFlight.size === 0
       if (!isIdle && (batch.length === 0 || this.#batchesInFlight.size === BATCHES_AT_ONCE)) await Promise.race(this.#batchesInFlight)
     }

@@ -10,7 +10,7 @@ export interface OrderRequest extends GivenMembers {
   basket: Basket
   /** ISO 4217; null: the products' own prices. */
   currency: string | null
-  /** Null accepts any total. */
+  /** The total that the client expects; null accepts any. */
   expectedTotal: Money | null
   idempotencyKey: IdempotencyKey | null
   traceparent: string

@@ -9,7 +9,7 @@ import { lockKeysOf, type OrderLimits } from './order-request.ts'
 
 export interface StoreOptions extends OrderLimits {
   pool: Pool
-  /** Of the catalogue that the drafts are priced by. */
+  /** Catalogue version whose prices the drafts have. */
   pricesVersion: string
   lockTimeoutMs: number
 }

@@ -13,7 +13,10 @@ export interface WaitingOrder {
   lockKeys: readonly string[]
   since: number
   answer: PromiseWithResolvers<PlacedOrder>
-  /** Of an order that was deferred: since when, the error after `deferredMs`, and whether it waits for its turn to be placed alone. */
+  /**
+   * Deferred orders only: since when, the error after `deferredMs`, and whether the order waits for its turn to be
+   * placed alone.
+   */
   deferred?: { since: number; error: unknown; isContended: boolean }
 }
 

@@ -96,7 +96,7 @@ export function natsConnectOptions(settings: NatsSettings, name: string): NodeCo
   const login = urls.find(({ username }) => username !== '')
   const { caFile, certFile, keyFile, credentialsFile } = settings
   const tls = {
-    // Not one of the driver's own options: it passes unknown ones on to node:tls.
+    // The driver has no such option: it passes unknown ones on to node:tls.
     checkServerIdentity: identityCheckFor(urls),
     ...(caFile === null ? {} : { caFile }),
     ...(certFile === null ? {} : { certFile }),

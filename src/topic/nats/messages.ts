@@ -31,7 +31,7 @@ export function encodeEvent(event: TopicEvent): { payload: Uint8Array; encoding:
   return json.length < COMPRESS_FROM_BYTES ? { payload: json, encoding: null } : { payload: zstdCompressSync(json), encoding: 'zstd' }
 }
 
-/** Null for a payload that the store has not written. */
+/** Returns null for a payload that the store has not written. */
 function decodeEvent(message: Msg): unknown {
   const payload = Buffer.from(message.data.buffer, message.data.byteOffset, message.data.byteLength)
   try {
@@ -46,7 +46,7 @@ function decodeEvent(message: Msg): unknown {
   }
 }
 
-/** Not JSON, not zstd, or larger than the limit after decompression. */
+/** Whether a payload is neither JSON nor zstd, or is larger than the limit after decompression. */
 function isDecodingError(error: unknown): boolean {
   return error instanceof SyntaxError || /^(ZSTD_|Z_|ERR_BUFFER_TOO_LARGE$)/.test((error as { code?: string }).code ?? '')
 }

@@ -16,7 +16,7 @@ const HEADER_BYTES = 1_024
 const WINDOW = 512
 /** Messages sent at a time: sent one by one as acknowledgements arrive, each would be a separate write to the socket. */
 const BURST = 128
-/** Without progress for this long, `publish` throws and its caller retries. It also bounds how long a stop waits. */
+/** After this time without progress `publish` throws and its caller retries. It also bounds how long a stop waits. */
 const PATIENCE_MS = 3_500
 const RETRY_MS = 100
 const IN_FLIGHT = 'the topic refuses an event that another publisher has in flight'
@@ -132,7 +132,7 @@ export class NatsPublisher<E extends TopicEvent> {
       const ack = await this.#options.jetstream.acks.publish(this.#subjectOf(event.id), payload, header)
       if (ack.stream !== this.#options.stream.name)
         throw new Error(`the message went to the stream ${ack.stream}, not to ${this.#options.stream.name}`)
-      // Without a sequence the first copy is still in flight, and may be lost with the stream's leader.
+      // A missing sequence means that the first copy is still in flight, and may be lost with the stream's leader.
       if (ack.duplicate && ack.seq === 0) throw new Error('the message is a duplicate of one that is not stored yet')
       if (ack.duplicate) return { kind: 'duplicate', streamSequence: ack.seq }
       if (ack.seq <= this.#newest) throw new StreamRecreated(ack.stream)

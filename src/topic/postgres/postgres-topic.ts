@@ -12,7 +12,9 @@ import { type MessageSource, Subscriber } from '../subscriber.ts'
 import type { OutgoingMessage, StoredMessage, Topic, TopicEvent, TopicPartition } from '../topic.ts'
 
 const BATCH_SIZE = 1_000
-/** Of a batch, as the table stores it: compressed. A thousand events of products in thirty languages would be a gigabyte of memory. */
+/**
+ * Stored, compressed size of a batch. A thousand product events in thirty languages would need a gigabyte of memory.
+ */
 const BATCH_BYTES = 4 * 1024 * 1024
 /** Notifications wake a subscriber, in a session that is pinged; this interval bounds the delay when one is lost all the same. */
 const POLL_MS = 30_000
@@ -27,7 +29,7 @@ export interface PostgresTopicOptions {
   /** Address of the same database. */
   url: string
   logger: Logger
-  /** Of all subscribers in this process; the partition's own when missing. */
+  /** Shared by all subscribers in this process; without it the partition makes its own. */
   sessions?: LockSessions
 }
 
