@@ -28,7 +28,7 @@ export async function run(args: string[]): Promise<Row[]> {
       isTraced: true,
       connections: placing(whole),
     }
-    // Of the first seconds nothing counts, so that the process is as warm in each round.
+    // The first seconds do not count, so every round starts with an equally warm process.
     await loadHttp(client, { ...load, seconds: 3 })
     for (let round = 0; round < rounds; round++) {
       await whole.sink({ isTraced: true })

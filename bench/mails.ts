@@ -17,7 +17,7 @@ const SELDOM = { timeoutMs: 600_000, pauseMs: 100 }
 
 interface Figures {
   perSecond: number
-  /** Of the sender and its database. */
+  /** Processor time of the sender and its database. */
   processorMs: number
 }
 

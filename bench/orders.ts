@@ -23,7 +23,9 @@ import { inTurns, type Row, readOptions } from './row.ts'
 const POOL_SIZE = 10
 const MAX_ACCOUNTS = 64
 const WARM_UP_SECONDS = 1
-/** Of each side, before anything is measured: the store's code is compiled only after some thousands of requests. */
+/**
+ * Warm-up of each side before anything is measured: the store's code is compiled only after some thousands of requests.
+ */
 const UNMEASURED_SECONDS = 5
 const LISTED_ORDERS = 10_000
 const GOALS: Record<number, number> = { 1: 4, 20: 3 }

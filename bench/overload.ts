@@ -17,7 +17,7 @@ const WORDS = ['lamp', 'chair', 'table', 'shelf', 'bench', 'rug', 'sofa', 'stool
 const SPREAD = 200
 const PEAK_SECONDS = 10
 const QUIET_SECONDS = 10
-/** Of the peak, before and after the overload. */
+/** Share of the peak rate that is sent before and after the overload. */
 const QUIET_SHARE = 0.1
 const LISTS_PER_SECOND = 200
 

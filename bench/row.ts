@@ -7,7 +7,9 @@ export interface Round {
   floor?: number
 }
 
-/** Of the ratio of value and floor where there is a floor and `isRatio` is not false, else of the value. */
+/**
+ * Bounds for the ratio of value and floor. Without a floor, or when `isRatio` is false, they bound the value itself.
+ */
 export interface Goal {
   atLeast?: number
   atMost?: number
@@ -20,7 +22,7 @@ export interface Row {
   /** What the floor is. */
   heldAgainst?: string
   goal?: Goal
-  /** Of values and floors. */
+  /** Unit of values and floors. */
   unit: string
   rounds: Round[]
   /** What a reader needs besides. */

@@ -9,7 +9,7 @@ import { logIn, PASSWORD, register, registerOperator } from './rig/shop.ts'
 import { openStore } from './rig/store.ts'
 import { type Call, WORKS, type Work } from './size/works.ts'
 
-/** Of a row that should be constant. A ratio above it is measured again, for longer. */
+/** Largest ratio for a row that should be constant. A larger one is measured again, for longer. */
 const MOST = 2
 const AGAIN = 4
 const DEEP_PAGES = 400

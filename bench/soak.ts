@@ -30,7 +30,7 @@ interface Sample {
 export async function run(args: string[]): Promise<Row[]> {
   const { isQuick, more } = readOptions(args, { minutes: '' })
   const seconds = Number(more.minutes || (isQuick ? 0.7 : 10)) * 60
-  // Of the quick run a quarter each.
+  // A quick run has four equal parts.
   const part = Math.min(60, seconds / 4)
   const samples: Sample[] = []
   const heapMib: number[] = []

@@ -83,7 +83,10 @@ export function contractionsOf(text: string): string[] {
   )
 }
 
-/** Without comments, texts and bodies of functions. A quote inside another kind of quote is none. The body of a `do` is run at once, and stays. */
+/**
+ * Removes comments, texts and function bodies. A quote inside another kind of quote is none. The body of a `do` stays,
+ * because it runs at once.
+ */
 function readableSql(text: string): string {
   return text.replaceAll(
     /--.*$|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"((?:[^"]|"")*)"|(\bdo\s+)?\$(\w*)\$([\s\S]*?)\$\3\$/gim,

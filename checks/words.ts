@@ -7,7 +7,7 @@ interface Retired {
   /** A space stands for any white space, also a line break inside a comment. */
   pattern: RegExp
   instead: string
-  /** Only files whose path begins so; without it every file. */
+  /** Prefix of the paths that are checked; every file unless given. */
   within?: string
 }
 
@@ -33,7 +33,8 @@ const NAMES: readonly Retired[] = [
   { pattern: /\b[Ff]acts\b/, instead: 'eventDigest', within: 'src/audit/' },
   { pattern: /\bkeepSecret\b/, instead: 'readOrCreateSecret' },
   { pattern: /\bkeepsTime\b/, instead: 'runsScheduler' },
-  // Not the columns `sealed_…` and `…_sealed_…`: names of columns are part of the contract, and `\b` does not match beside `_`.
+  // The columns `sealed_…` and `…_sealed_…` are allowed: column names are part of the contract, and `\b` does not match
+  // beside `_`.
   { pattern: /\b[Ss]ealing\b|\b(un)?seal(s|ed)?\b/, instead: 'encrypt, decrypt' },
   { pattern: /\bDoing\b|\bdoingOf/, instead: 'AuditContext, auditContextOf' },
   { pattern: /\bgoesBack\b/, instead: 'restockedLines' },

@@ -113,7 +113,9 @@ const versionOf = (round: Round) =>
     ? /^lake\/iceberg\/order\w+\/metadata\/v\d+\./
     : /^lake\/iceberg\/(catalogue_events|products|prices|stock_events)\/metadata\/v\d+\./
 
-/** Of one request that puts a version of a table; the writer, the merge and their successors follow each other. */
+/**
+ * Faults of one request that puts a table version. The writer, the merge and their successors run one after the other.
+ */
 const VERSION_FAULTS: readonly S3Fault[] = [{ storesHalf: true }, { losesAnswer: true }, { status: 409 }, { status: 500 }]
 
 /** Lets the requests for the next version of a table fail once. Returns when that has happened. */

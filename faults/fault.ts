@@ -14,7 +14,7 @@ export interface Fault {
   run(round: Round, orders: number): Promise<void>
   /** Creates the round, when it needs its own server. */
   open?(cleanup: Cleanup, random: () => number): Promise<Round>
-  /** Of the long run; the short round of the tests has as many as of any other. */
+  /** Orders per round of the long run; the short round of the tests has as many as any other fault. */
   ordersPerRound?: number
   /** How long everything may take to arrive; five minutes by default. */
   drainTimeoutMs?: number

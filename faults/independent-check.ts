@@ -117,7 +117,7 @@ export async function readLakeIds(lake: string, dataset = 'orders'): Promise<str
   return ids
 }
 
-/** Without superseded files, by the rule that docs/events.md gives to other readers. */
+/** Removes superseded files, by the rule that docs/events.md gives to other readers. */
 function notReplaced(names: string[]): string[] {
   const parts = names.map((name) => {
     const [, folder, first, last, level] = /^(.*)\/(\d+)-(\d+)(?:\.(\d+))?\.parquet$/.exec(name) ?? []

@@ -35,7 +35,7 @@ async function holdFor(round: Round, statement: string, ms: number): Promise<voi
   }
 }
 
-/** Without the connection that reads the log of changes, which `max_connections` does not count. */
+/** The store's sessions, except the connection that reads the change log, which `max_connections` does not count. */
 const OWN_SESSIONS = `from pg_stat_activity where application_name like 'storefront%' and backend_type = 'client backend'`
 const END_SESSIONS = `select pg_terminate_backend(pid) ${OWN_SESSIONS}`
 

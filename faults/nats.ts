@@ -142,7 +142,7 @@ export const NATS_FAULTS: Fault[] = [
       const trading = round.shop.trade(orders)
       await pause(round.random() * 200)
       cluster.cutOff(leader)
-      // As the majority sees it.
+      // The majority's view.
       const majority = await cluster.openBroker(round.cleanup, leader)
       await eventually(async () => (await majority.leader().catch(() => leader)) !== leader, { what: 'a new leader', timeoutMs: 180_000 })
       await trading
@@ -175,7 +175,7 @@ export const NATS_FAULTS: Fault[] = [
       await eventually(async () => (await round.countMessages().catch(() => 0)) > 0, { what: 'the new stream', timeoutMs: 180_000 })
       if ((await retryUntil(() => round.countMessages())) >= (await round.countVersions()))
         throw new Error('nothing was lost with the servers')
-      // As an operator does just after the broker has restarted.
+      // An operator replays just after the broker has restarted.
       await retryUntil(() => round.replay())
       await round.shop.trade(3)
       await assertInOrder(round)

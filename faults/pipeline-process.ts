@@ -32,7 +32,7 @@ if (rest.length > 0) {
 if (ROLES.includes('stream')) await startStream()
 process.stdout.write('ready\n')
 
-// Without app.ts, which takes a second to load: most rounds wait for a handler that dies.
+// Starts the stream apart from app.ts, which takes a second to load: most rounds wait for a handler that dies.
 async function startStream(): Promise<void> {
   const { createPool } = await import('../src/db/pool.ts')
   const { createOrderStreamHandler } = await import('../src/change-stream/order-stream-handler.ts')

@@ -123,7 +123,7 @@ export class Round {
   /** Runs roles that survive the fault, in this process. */
   async survive(roles: string, overrides: Record<string, string> = {}): Promise<() => Promise<void>> {
     const app = await createApp({ config: readConfig(this.environment(roles, overrides)), logger: silent })
-    // Also when the start fails: resources opened by then would outlive the round.
+    // A failed start needs this stop, too: resources that it opened would outlive the round.
     onCleanup(this.cleanup, () => app.stop())
     await app.start()
     return () => app.stop()
@@ -190,7 +190,7 @@ export class Round {
     return replay({ pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url) })
   }
 
-  /** As `storefront replay` does after a restore; what it lists. */
+  /** Does what `storefront replay` does after a restore, and returns what it lists. */
   async reconcile(): Promise<ReconcileReport> {
     const { pool, url } = this
     const config = readConfig(this.environment('lake'))

@@ -19,7 +19,7 @@ const NATS_SERVER = 'nats-server'
 
 /** How a run was made, for the list below the table. */
 export interface Run {
-  /** Of the first round of each fault. */
+  /** Seed of each fault's first round. */
   seed: number
   /** Faults side by side. */
   lanes: number

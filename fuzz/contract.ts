@@ -47,7 +47,9 @@ export interface Operation {
   pathParameters: Parameter[]
   queryParameters: Parameter[]
   headers: Parameter[]
-  /** Null where the operation takes no body. `schema` is null where the document describes the body in words. */
+  /**
+   * The request body; null where the operation takes none. `schema` is null where the document describes it in words.
+   */
   body: { type: string; schema: Schema | null; isRequired: boolean } | null
   isSecured: boolean
   isForOperators: boolean

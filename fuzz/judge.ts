@@ -72,7 +72,7 @@ export class Judge {
     return null
   }
 
-  /** Only a parameter that is a list may repeat, and every parameter must be in the document. */
+  /** A parameter may repeat if it is a list, and every parameter must be in the document. */
   #judgeQuery({ path, queryParameters }: Operation, query: FuzzRequest['query']): string | null {
     const seen = new Set<string>()
     for (const { name, value } of query) {

@@ -15,11 +15,11 @@ export interface Account {
 export interface Resource {
   id: string
   etags: string[]
-  /** Of its stock, which has tags of its own. */
+  /** Entity tags of its stock, which has its own. */
   stockEtags: string[]
   /** Whose it is, where it is a customer's. */
   ownerId: string | null
-  /** Of a product. */
+  /** Set for products. */
   slug?: string
 }
 

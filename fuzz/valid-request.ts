@@ -176,7 +176,7 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     sku: () => sku,
     // Some twice, for `slug_taken`.
     slug: () => fc.oneof(fc.constantFrom('Größe XL', 'カップ'), fc.uuid()),
-    // Of an account: a name with an address in it is refused.
+    // An account's name that contains an address is refused.
     name: () => fc.array(fc.constantFrom(...'abcXYZ äñ字🙂'), { minLength: 1, maxLength: 20 }).map((letters) => `N${letters.join('')}`),
     q: () =>
       fc

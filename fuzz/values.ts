@@ -79,7 +79,7 @@ function string(schema: Schema, judge: Judge): fc.Arbitrary<string> {
   if (format === 'uri') return fc.webUrl()
   const plain = text(minLength, maxLength)
   if (pattern === undefined) return plain
-  // Of text first, which has odd characters; what a pattern refuses of that is made from the pattern.
+  // Plain text comes first, because it has odd characters. The pattern generates a value where it refuses that text.
   const made = fc.stringMatching(new RegExp(pattern, 'u'), { size: 'small' })
   return fc
     .oneof(plain, made)
@@ -117,7 +117,7 @@ export function valuesOf(schema: Schema, judge: Judge, hint: Hint, name = ''): f
   if (schema.enum !== undefined) return fc.constantFrom(...schema.enum)
   if (schema.anyOf !== undefined) {
     const { anyOf, required = [], ...rest } = schema
-    // Of an object whose alternatives only name other required properties.
+    // The alternatives of an object differ only in their required properties.
     const members =
       schema.type === 'object'
         ? anyOf.map((member) => ({ ...rest, ...member, required: [...required, ...(member.required ?? [])] }))

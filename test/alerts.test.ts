@@ -57,7 +57,7 @@ test('promtool understands every expression of the dashboard', { skip: promtoolM
 
 const MINUTES = 180
 const steady = (value: number | string) => `${value}x${MINUTES}`
-/** Of a process that dies after ten minutes, and whose series end with it. */
+/** Series of a process that dies after ten minutes. */
 const DIES = '1x10 stale'
 
 /** A store of four processes in which everything is healthy: an API, one with the stream, the webhooks and the lake, and two that send mail. */

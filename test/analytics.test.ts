@@ -31,7 +31,7 @@ const turns = (invoices: readonly Invoice[]) =>
     accountOf,
   )
 const dayNumber = (day: string) => Date.parse(day) / 86_400_000
-/** Of the Monday of the week; 1970-01-05 was one. */
+/** Number of the week, which begins on Monday; 1970-01-05 was one. */
 const week = (day: string) => Math.floor((dayNumber(day) - 4) / 7)
 const mondayOf = (number: number) => new Date((number * 7 + 4) * 86_400_000).toISOString().slice(0, 10)
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)

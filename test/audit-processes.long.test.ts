@@ -119,7 +119,7 @@ async function untilTidy(folder: string): Promise<void> {
   })
 }
 
-/** As if the time in which a run counts as slow had passed. */
+/** Ages heartbeats past the time in which a run counts as slow. */
 const ageHeartbeats = (pool: Pool) => pool.query(`update audit_runs set heartbeat_at = heartbeat_at - interval '31 seconds'`)
 
 test('two processes of the API on one database', async (t) => {

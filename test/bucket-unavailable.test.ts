@@ -30,7 +30,7 @@ test('a bucket that is unavailable when the stream starts stops no event of a kn
   await eventually(async () => (await readiness(known.app.operationsPort)).status === 200, { what: 'a process that is ready' })
   await known.app.stop()
 
-  // As after a restore: without the lake nobody knows which numbers are used.
+  // This is the state after a restore: the used numbers are unknown without the lake.
   await pool.query(`update database_incarnations set identity = 'another database'`)
   const another = await start()
   await insertOrders(pool, 2)
@@ -68,7 +68,7 @@ test('a comparison that left the lake out is made up for after a restart: orders
   await eventually(async () => (await published()) === 3)
   await before.app.stop()
 
-  // As when copied files from before these orders are put back: the database counts from there again, and its identity is the same.
+  // Copied files from before these orders are put back: the database counts from there again, with the same identity.
   isUnavailable = true
   await pool.query('delete from topic_messages')
   await pool.query('alter sequence topic_messages_sequence_seq restart')

@@ -47,14 +47,14 @@ export interface ModelProduct extends ProductSpec {
 }
 
 export interface ModelQuery {
-  /** Null: no search. */
+  /** The search; null for none. */
   search: { required: readonly Typed[]; excluded: readonly Typed[]; blank: string } | null
   category: string | null
   minPrice: number | null
   maxPrice: number | null
   isInStock: boolean | null
   group: string | null
-  /** Null: the default. */
+  /** The sort order; null for the default. */
   sort: (typeof KEY_SORTS)[number] | null
   isCollapsed: boolean
   limit: number
@@ -130,7 +130,7 @@ export const modelQuery: fc.Arbitrary<ModelQuery> = fc.oneof(
 )
 
 export function toModelProduct(spec: ProductSpec, id: string = randomUUID()): ModelProduct {
-  // Without a digit: no search means it.
+  // The sku has no digit, so that no search means it.
   const sku = id.replace(/[\da-f]/g, (digit) => 'ghjkmnpqrtuvwxyz'.charAt(Number.parseInt(digit, 16)))
   return { ...spec, id, sku: `zz${sku.replaceAll('-', '')}` }
 }

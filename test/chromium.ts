@@ -5,7 +5,7 @@ import { type Browser, chromium, type Page } from 'playwright-core'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { findProgram, missingProgram } from './programs.ts'
 
-// Without windows of its own it starts in a third of the time.
+// The shell has no windows of its own and starts in a third of the time.
 const SHELL = 'chromium-headless-shell'
 const PROGRAM = findProgram(SHELL) ?? findProgram('chromium')
 

@@ -64,7 +64,7 @@ const RUNS: Record<string, () => Promise<Run> | Run> = {
   'issuer change': () => ({ args: [] }),
   // The last one: what follows would need the new secret.
   'secret change': async () => {
-    // Those of other runs have no real secret.
+    // Endpoints of other runs have no real secret.
     await store.pool.query('delete from webhook_endpoints')
     return { args: [], input: `${'n'.repeat(40)}\n` }
   },

@@ -46,7 +46,7 @@ test('an order, a product and a customer show their changes, and those of now', 
     .waitFor()
   await page.getByText('price: €10.00 → €9.00').waitFor()
   await assertUsable(page, 'the changes of a product')
-  // Those of now come in by themselves, and it stays unfolded.
+  // New changes come in by themselves, and the list stays unfolded.
   await call('PUT', `/admin/products/${product.id}/stock`, { stock: 3 })
   await page.getByText('stock: 25 → 3').waitFor()
 

@@ -127,7 +127,7 @@ test('of two operators who move one order, the second is told what happened and 
   await page.goto(`${address}#orders?order=${order.id}`)
   await page.getByRole('button', { name: 'Move to cancelled…' }).click()
   assert.equal((await move(store, operator, order.id, { to: 'confirmed' })).status, 200)
-  // Also when the page behind the dialog shows the new version by now: the operator decided before.
+  // The operator decided before, even when the page behind the dialog shows the new version now.
   await page.getByText('version 2').waitFor()
   await dialog(page).getByRole('button', { name: 'Move to cancelled' }).click()
   await page.getByText(`Order ${order.number} was not moved to cancelled: it was changed meanwhile. It is confirmed (version 2)`).waitFor()

@@ -22,7 +22,7 @@ async function sell(store: TestStore, quantity: number): Promise<void> {
     const body = { items: [{ product_id: product.id, quantity: count }] }
     assert.equal((await store.call('POST', '/orders', { token: buyer.token, body })).status, 201)
   }
-  // As a minute and a half ago, so that the orders are in a step that is over.
+  // The orders were placed a minute and a half ago, so that they are in a step that is over.
   await store.pool.query(`update orders set created_at = created_at - interval '90 seconds'`)
   await rollUpOrders(store.pool)
 }
@@ -38,7 +38,7 @@ const isDrawn = (page: Page, title: string) =>
   plotOf(page, title)
     .locator('canvas')
     .evaluate((canvas) => {
-      // Of a copy: Chromium warns when a visible canvas is read again and again.
+      // Reads a copy: Chromium warns when a visible canvas is read repeatedly.
       const { width, height } = canvas as unknown as { width: number; height: number }
       const copy = canvas.ownerDocument.createElement('canvas') as unknown as {
         getContext: (

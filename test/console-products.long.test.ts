@@ -125,7 +125,7 @@ test('a count does not overwrite a sale that was made while it was entered', { s
   await page.getByLabel('Set to').fill('10')
   const order = { items: [{ product_id: product.id, quantity: 3 }] }
   assert.equal((await store.call('POST', '/orders', { token: customer.token, body: order })).status, 201)
-  // Also when the page shows the new number by now.
+  // The page may show the new number already.
   await page.getByText('7 available').waitFor()
   await page.getByRole('button', { name: 'Set stock' }).click()
   await page.getByText('Nothing was set: the stock was 10 when you began and is 7 now.').waitFor()

@@ -60,7 +60,7 @@ const order = await store.call('POST', '/orders', { token: buyer?.token ?? '', b
 assert.equal(order.status, 201, order.text)
 const address = `${store.server.listeningOrigin.replace('[::1]', 'localhost').replace('127.0.0.1', 'localhost')}/console`
 
-/** Those of the names that a control or a heading on the page has. */
+/** The names that a control or a heading on the page has. */
 async function seen(page: Page, names: readonly string[]): Promise<string[]> {
   const shown = []
   for (const name of names) {

@@ -62,7 +62,7 @@ export async function startDebianPostgres(
   const control = (args: string[], env = process.env) =>
     execFileSync(join(programs, 'pg_ctl'), ['--pgdata', cluster, ...args], { ...identity, cwd: folder, stdio: 'pipe', env })
   onCleanup(t, () => {
-    // Without waiting for clients.
+    // This stop does not wait for clients.
     if (existsSync(join(cluster, 'postmaster.pid'))) control(['stop', '--mode', 'fast'])
     rmSync(folder, { recursive: true, force: true })
   })

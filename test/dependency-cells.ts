@@ -38,7 +38,7 @@ function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
     case 'database': {
       const stops = ownOf(role)
       if (moment === 'at start') return { stops, readyz: [], reason: REFUSED, ends: true }
-      // Without it nobody knows more of the streams.
+      // The stream knows nothing more without the database.
       const subscribers = role === 'stream' ? [] : readersOf(role)
       return { stops, readyz: ['database', ...subscribers], reason: away }
     }

@@ -178,7 +178,7 @@ test('a standby: its slot, its copy of the order slot, and its promotion', async
     /leads to a standby.*; the standby has no copy of the replication slot/,
     remedy,
   )
-  // As a slot of an earlier PostgreSQL is after an upgrade.
+  // An earlier PostgreSQL's slot looks like this after an upgrade.
   await primary.query('select pg_drop_replication_slot($1)', [slot])
   await primary.query(`select pg_create_logical_replication_slot($1, 'pgoutput')`, [slot])
   const alone = await look()

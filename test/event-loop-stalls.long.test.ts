@@ -6,7 +6,8 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { RouteStalls } from './stalls/measure-stalls.ts'
 
-// Of processor time. `npm run bench -- stalls` shows less than 50 ms for each route; a test also runs on processors that are half as fast.
+// Processor time. `npm run bench -- stalls` shows less than 50 ms for each route; a test also runs on processors of
+// half the speed.
 const MAX_STALL_MS = 100
 const OF_OURS = 500
 

@@ -29,8 +29,9 @@ export async function eventually<T>(
 }
 
 /**
- * As `eventually`, for what an idle machine does within that number of milliseconds. Of each check at most twice its pause counts, and
- * each check also queries the database, so that time in which the process or the database stood still does not count.
+ * Like `eventually`, for what an idle machine does within that number of milliseconds. Each check counts for at most
+ * twice its pause and also queries the database, so time in which the process or the database stood still does not
+ * count.
  */
 export async function promptly<T>(
   pool: Queryable,

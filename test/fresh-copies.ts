@@ -5,7 +5,7 @@ import { connectClient, type Queryable } from '../src/db/pool.ts'
 import { sql } from '../src/db/sql.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 
-/** Of the copy that only polls: so often that no test waits for a poll. */
+/** Age of the copy that only polls: so short that no test waits for a poll. */
 const PROBE_AGE_MS = 20
 const APPLICATION_NAME = 'copies-under-test'
 

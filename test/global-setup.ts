@@ -70,7 +70,7 @@ function fastFolder(): string {
     const { bavail, bsize } = statfsSync(SHARED_MEMORY)
     if (bavail * bsize >= ENOUGH_BYTES) return SHARED_MEMORY
   } catch {
-    // Not Linux.
+    // Systems other than Linux lack this folder.
   }
   return tmpdir()
 }

@@ -53,7 +53,7 @@ const fetchFromLakes: typeof fetch = async (input, init) => {
   const [start, [pathOf] = []] = [...reading].find(([beginning]) => url.startsWith(beginning)) ?? ['']
   if (pathOf !== undefined) return answer(pathOf(url.slice(start.length)), new Headers(init?.headers).get('range'))
   if (/^file:|\.amazonaws\.com\//.test(url)) throw new Error(`icebird asks for ${url}, which is not in the lake`)
-  // Of others in this process.
+  // Requests by other code in this process.
   return (original ?? fetch)(input, init)
 }
 

@@ -38,7 +38,7 @@ function readText(path: URL | string): string {
   return String(path).endsWith('.gz') ? gunzipSync(bytes).toString('latin1') : bytes.toString('utf8')
 }
 
-/** Without cancellations, and without lines that have no price or quantity. Lines of one product are one line. */
+/** Leaves out cancellations, and lines that have no price or quantity. Lines of one product are one line. */
 function parseInvoices(text: string): Invoice[] {
   const invoices = new Map<string, Invoice>()
   const prices = new Map<string, number>()

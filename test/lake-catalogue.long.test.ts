@@ -172,7 +172,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
     (await queryFolder(store.lake, 'select event_id from catalogue_events')).rows.map(([id]) => String(id)).toSorted()
   assert.deepEqual(await inLake(), ids)
 
-  // Those that the topic has lost, too, are made from the database.
+  // Events that the topic has lost, too, are made from the database.
   const files = await store.lakeStore.list('catalogue/')
   const last = files.at(-1)?.name ?? ''
   const kept = await queryFolder(store.lake, `select event_id from catalogue_events where sequence < ${parseName(last)?.first}`)
@@ -190,7 +190,7 @@ test('verify finds what the files of the catalogue lack, have twice or have dama
   assert.deepEqual(await counted(), { quarantined: 1, written: ids.length - kept.rows.length - 1, lost: [lost] })
 })
 
-/** As a program of somebody else writes it, with other prices. */
+/** Rewrites the file like a foreign program would, with other prices. */
 async function rewriteWithout(path: string): Promise<void> {
   await queryDuckDB(
     sql`copy (select * replace (price_amount + 777 as price_amount) from ${parquetRows([path])}) to ${`${path}.new`} (format parquet)`,

@@ -76,7 +76,8 @@ const events = [
     ...{ user_id: BOB, shipping_address: address('DE'), total: { amount: 12_345, currency: 'KWD' }, client_reference: null },
     items: [item('kitchen', 1, 12_345, 'KWD')],
   }),
-  // Of four units one is cancelled and three come in two parcels, of which one unit comes back; then it is paid.
+  // One of four units is cancelled; three come in two parcels, one of them comes back. Then the order is paid and
+  // partly refunded.
   makeLife(
     '2026-03-10T11:00:00.000Z',
     2,
@@ -143,7 +144,7 @@ const EXPECTED: Record<string, unknown[][]> = {
   'Products that are sold out': [['MUG-1', '2026-03-01T09:30:00.000Z']],
 }
 
-/** Of the console's ready questions, by title. */
+/** Answers to the console's ready questions, by title. */
 const EXPECTED_ANSWERS: Record<string, unknown[][]> = {
   'Revenue per day': EXPECTED['Sales by day of the shop'] ?? [],
   'Best sellers': [

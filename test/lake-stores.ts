@@ -18,7 +18,7 @@ export interface TestLake {
   /** Where the workspaces of `store` are. */
   workspaces: string
   isRemote: boolean
-  /** Null for a folder. */
+  /** The S3 server; null for a folder. */
   server: S3Server | null
 }
 
@@ -60,7 +60,7 @@ export const makeS3Lake: MakeLake = async (t) => {
 
 /** The lake of a test's bucket. Its timeouts outlast a machine that stands still for a while. */
 export function openTestBucket(server: S3Server, cacheDirectory: string, options: { timeoutMs?: number; cacheBytes?: number } = {}) {
-  // As an operator gives them: only AWS's SDK reads these.
+  // An operator sets these variables, too: AWS's SDK alone reads them.
   Object.assign(process.env, server.env)
   const { bucket, url: endpoint, env } = server
   const region = env.AWS_REGION ?? null

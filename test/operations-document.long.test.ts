@@ -74,7 +74,8 @@ test("the statements of the document make the roles by which a store's whole flo
   assert.match(await command(['replay', '--subscriber', 'email']), /^email reads again/)
   assert.match(await command(['signing-keys', 'rotate']), /^published the key /)
   assert.equal(await store.end('SIGTERM'), 0)
-  // Without a reader the slot itself is looked into, and a lost one is recreated: both need the stream's role.
+  // Verify looks into the slot itself when nothing reads it, and replay recreates a lost one: both need the stream's
+  // role.
   const api = await serve(t, { env, args: ['--role', 'api'] })
   const [product = ''] = products
   assert.ok((await (await register(api.url)).order(product)) !== null)

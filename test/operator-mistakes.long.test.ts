@@ -71,7 +71,9 @@ async function makeDatabase(t: TestContext) {
   return { name, admin, address, env: { STOREFRONT_SECRET: TEST_SECRET, DATABASE_URL: address('api') } }
 }
 
-/** As npm leaves it with --ignore-scripts, and without Node.js: no links between the libraries of PostgreSQL. */
+/**
+ * The installation that npm leaves with --ignore-scripts and without Node.js: PostgreSQL's libraries lack their links.
+ */
 function installWithoutScripts(): string {
   const root = folderOf('without-scripts')
   const modules = join(root, 'node_modules')

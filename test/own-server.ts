@@ -4,7 +4,7 @@ import { readRoleStatements } from './operations-commands.ts'
 import { TEST_SECRET } from './store.ts'
 
 interface OwnServer extends DebianPostgres {
-  /** Of a store on it: its three addresses and a secret. */
+  /** Settings of a store on it: its three addresses and a secret. */
   settings: Record<'DATABASE_OWNER_URL' | 'DATABASE_URL' | 'DATABASE_STREAM_URL' | 'STOREFRONT_SECRET', string>
   /** Drops the database and creates it again. */
   recreate(): Promise<void>

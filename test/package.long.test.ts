@@ -12,7 +12,7 @@ import { runStorefront, serve } from './store-process.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** As npm publishes it. Returns the path of the archive in a new, empty folder. */
+/** Packs the package as npm publishes it. Returns the path of the archive in a new, empty folder. */
 function pack(t: TestContext): string {
   const directory = mkdtempSync(join(tmpdir(), 'storefront-test-'))
   onCleanup(t, () => rmSync(directory, { recursive: true, force: true }))

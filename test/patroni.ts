@@ -35,7 +35,7 @@ interface Member {
 }
 
 export interface PatroniCluster {
-  /** Of the superuser, at the proxy that leads to the primary, without a database. */
+  /** Address of the superuser at the proxy that leads to the primary, without a database. */
   address: string
   nodes: readonly Node[]
   addressOf(node: Node): string

@@ -15,7 +15,7 @@ for (const mode of ['transaction', 'statement'] as const) {
     skip: pgbouncerMissing,
   }, async (t) => {
     const db = await createTestDatabase(t)
-    // Not even the value of a setting shows that the sessions are not its own.
+    // The setting's value cannot show that the sessions are not its own.
     await db.pool.query(`alter database ${db.name} set jit = off`)
     const { api, stream, owner } = db.addresses
     const pooled = await startPgbouncer(t, api, mode)

@@ -24,14 +24,14 @@ export async function exchange(store: Pick<TestStore, 'server'>, bytes: string |
   socket.setEncoding('utf8').on('data', (chunk) => {
     text += chunk
   })
-  // Not `once`, which fails when the server resets the connection.
+  // `once` would fail when the server resets the connection.
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
   socket.write(bytes)
   await closed
   return text
 }
 
-/** As `exchange`, where one answer comes back. */
+/** Like `exchange`, for a single answer. */
 export async function sendRaw(store: Pick<TestStore, 'server'>, bytes: string | Buffer): Promise<RawAnswer> {
   const [head = '', body = ''] = (await exchange(store, bytes)).split('\r\n\r\n')
   const [first = '', ...lines] = head.split('\r\n')

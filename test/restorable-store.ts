@@ -58,16 +58,16 @@ export interface RunningStore {
   place(): Promise<PlacedOrder>
   /** Cancels the order; its version after that. */
   cancel(order: PlacedOrder): Promise<number>
-  /** As an operator. */
+  /** Confirms the order as an operator. */
   confirm(order: PlacedOrder): Promise<number>
   /** The reasons of `/readyz`. */
   failing(): Promise<string[]>
   verify(): Promise<VerifyReport>
   /** What `storefront replay` prints. */
   replay(): Promise<string[]>
-  /** As `storefront lake repair` does. */
+  /** Does what `storefront lake repair` does. */
   repairLake(): Promise<number>
-  /** As `storefront backup` does. */
+  /** Does what `storefront backup` does. */
   backUp(target: string): Promise<void>
   /** Waits until every version of every order is mailed and in the lake. */
   untilDelivered(): Promise<void>

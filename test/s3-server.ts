@@ -98,7 +98,7 @@ export async function startS3Server(t: Cleanup, { pageSize = 1_000, conditions =
 interface Result {
   status: number
   headers?: Record<string, string>
-  /** Of an error, its code. */
+  /** The content, or the code of an error. */
   body?: string | Buffer
 }
 

@@ -8,7 +8,7 @@ test('docs/security.md names only tests that exist', () => {
   const named = [...read('docs/security.md').matchAll(/`([\w/.-]+\.test\.ts)`: "([^"]+)"/g)]
   assert.ok(named.length > 30)
   for (const [, path = '', title = ''] of named) {
-    // As in the source: in either kind of quotes.
+    // The source has the title in either kind of quotes.
     const isThere = [`test('${title}'`, `test("${title}"`].some((text) => read(path).includes(text))
     assert.ok(isThere || read(path).replaceAll('\n', '').includes(`'${title}'`), `${path} has no test "${title}"`)
   }

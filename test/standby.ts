@@ -11,7 +11,7 @@ export function copyForStandby(cleanup: Cleanup, primary: DataFolder): DataFolde
   onCleanup(cleanup, () => rmSync(standby.path, { recursive: true, force: true }))
   mkdirSync(standby.path, { recursive: true })
   cpSync(primary.path, standby.path, { recursive: true })
-  // As pg_basebackup does: the primary's slots do not belong to the standby.
+  // The primary's slots do not belong to the standby: pg_basebackup leaves them out, too.
   for (const slot of readdirSync(join(standby.cluster, 'pg_replslot')))
     rmSync(join(standby.cluster, 'pg_replslot', slot), { recursive: true })
   return standby

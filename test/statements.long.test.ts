@@ -113,7 +113,7 @@ async function sendWorstRequests(store: FuzzedStore, before: (what: string) => v
   return refused
 }
 
-/** Also tells which operations none of the requests was good for. */
+/** Returns the refused requests, and the operations that none of the requests was good for. */
 async function sendWorstWrites(store: FuzzedStore, before: (what: string) => void): Promise<{ refused: string[]; neverDone: string[] }> {
   const contract = await readContract()
   const judge = new Judge(contract)

@@ -69,7 +69,7 @@ export interface NewProduct {
   category: string
   amount: number
   currency: string
-  /** Null: not tracked. */
+  /** Units in stock; null: not tracked. */
   stock: number | null
 }
 

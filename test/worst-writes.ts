@@ -9,7 +9,7 @@ import { pathsOf, type WorstIds } from './worst-requests.ts'
 export interface WriteRequest {
   path: string
   headers: Record<string, string>
-  /** Null where the operation takes none. */
+  /** The body; null where the operation takes none. */
   body: string | null
 }
 

@@ -11,7 +11,7 @@ export interface BareOrdersLoad {
   warmUpSeconds: number
   seconds: number
   userIds: string[]
-  /** Only the row of the order. */
+  /** Whether nothing is inserted besides the order's row. */
   isOrderOnly: boolean
   /** For each client its baskets, placed round and round. */
   baskets: { product_id: string; quantity: number }[][][]

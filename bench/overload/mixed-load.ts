@@ -39,7 +39,7 @@ export interface KindResult extends Measurement {
 
 export interface PhaseResult {
   kinds: KindResult[]
-  /** Of each answer: when it was due in the phase, how long it took, both in ms, and its status. */
+  /** One entry for each answer: when it was due in the phase and how long it took, both in ms, and its status. */
   timeline: [number, number, number][]
 }
 

@@ -14,7 +14,7 @@ export interface HttpLoad {
    * the moment when a request was due. Without it a closed loop: each connection sends its next request after an answer.
    */
   perSecond?: number
-  /** Also returns each answered request. */
+  /** Whether each answered request is returned, too. */
   isTraced?: boolean
   /** For each connection its requests, sent round and round, whole and ready; `{number}` in a head becomes a number never sent before. */
   connections: { head: string; bodies: string[] }[]

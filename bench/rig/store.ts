@@ -54,7 +54,7 @@ export interface Store {
 
 export interface Running {
   pid: number
-  /** Of the API, if the process has one. */
+  /** Port of the API, if the process has one. */
   port: number
   /** When its last role became active, by `nowMs`. */
   activeAtMs: number
@@ -114,7 +114,7 @@ export async function openStore(cleanup: Cleanup, options: StoreOptions = {}): P
   }
 }
 
-/** Of the environment, to measure what traces cost. */
+/** OpenTelemetry settings of the environment, to measure what traces cost. */
 function tracesSettings(): Record<string, string> {
   return Object.fromEntries(Object.entries(process.env).flatMap(([name, value = '']) => (name.startsWith('OTEL_') ? [[name, value]] : [])))
 }

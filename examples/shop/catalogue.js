@@ -48,7 +48,7 @@ export function createCatalogue(shop, report) {
   new IntersectionObserver((entries) => entries.some(({ isIntersecting }) => isIntersecting) && listing.cursor !== undefined && load(), {
     rootMargin: '600px',
   }).observe(byId('end-of-list'))
-  // Not needed for the first sight of the page.
+  // The first view of the page does not need the categories.
   filters.category.addEventListener('focus', () => fillCategories(shop, filters.category), { once: true })
   // The link of a product's page to one of its categories.
   const chosen = new URLSearchParams(location.search).get('category')
@@ -67,7 +67,7 @@ export function createCatalogue(shop, report) {
   }
 }
 
-/** Not while another page is shown. */
+/** Whether the end of the list is near; false while another page is shown. */
 const isNear = (end) => end.checkVisibility() && end.getBoundingClientRect().top < innerHeight + 600
 
 function query(form) {

@@ -115,7 +115,7 @@ const openLink = async () => {
   if (told !== undefined) report(told)
   await showSession()
 }
-// Also a link that is opened in the tab of the shop.
+// A link may be opened in the tab of the shop, too.
 addEventListener('hashchange', openLink)
 await showSession()
 await openLink()

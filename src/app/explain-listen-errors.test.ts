@@ -4,7 +4,7 @@ import { OperatorError } from '../errors.ts'
 import { explainListenErrors } from './explain-listen-errors.ts'
 
 test('names the setting to change where the system cannot share a port', async () => {
-  // As Node.js throws on macOS and Windows.
+  // Node.js throws this on macOS and Windows.
   const start = () => Promise.reject(Object.assign(new Error('listen ENOTSUP'), { code: 'ENOTSUP' }))
   const service = explainListenErrors({ start, stop: async () => {} }, { host: '127.0.0.1', port: 3000 })
   await assert.rejects(service.start(), (error) => error instanceof OperatorError && /set WEB_CONCURRENCY to 1$/.test(error.message))

@@ -51,7 +51,7 @@ test('refuses a domain that no mail server can have', () => {
     '!a.example.com',
     `${'a'.repeat(64)}.example.com`,
     `${'ü'.repeat(60)}.example.com`,
-    // Not the ASCII form of any name, or not the canonical one.
+    // These are the ASCII form of no name, or not the canonical one.
     'xn--.example.com',
     'xn--a.example.com',
     'xn--example-.com',

@@ -91,7 +91,7 @@ test('changes the properties of a patch if the product is in the state that If-M
   assert.ok(updated_at > created.json.updated_at)
   assertProblem(await patch(id, created.headers.etag, { name: 'C' }), 412, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/${id}`)).json.name, 'B')
-  // As a compressing cache forwards it.
+  // A compressing cache forwards the tag like this.
   const weak = `W/${changed.headers.etag?.replace(/"$/, '-gzip"')}`
   assert.equal((await patch(id, weak, { name: 'C' })).status, 200)
 })

@@ -153,7 +153,7 @@ test('facets are bounded', async () => {
   const { json: serial } = await store.call('GET', `/products/facets?include=attributes&category=facets&${query('serial=S7')}`)
   assert.equal(serial.attributes[0].count, 1)
   await store.pool.query(`update products set attributes = jsonb_build_object('serial', attributes ->> 'serial') where category = 'facets'`)
-  // Not the address from above: its answer may be kept for the moment that this change needs to be noticed.
+  // This address differs from the one above, whose answer may be kept until the change is noticed.
   const [facet] = (await store.call('GET', '/products/facets?include=attributes&category=facets&in_stock=true')).json.attributes
   assert.deepEqual([facet.name, facet.count, facet.values.length], ['serial', 25, 20])
 })

@@ -19,7 +19,7 @@ import {
 import { startStore } from '../../test/store.ts'
 import { CANDIDATES, NAMED } from './search/ranked-products.ts'
 
-// Without cached pages: the test changes the database directly, which the store would notice a moment later.
+// Cached pages are off: the test changes the database directly, which the store would notice a moment later.
 const store = await startStore({ after }, { pageCacheBytes: 0 })
 
 const EXAMPLES = 60

@@ -223,7 +223,7 @@ test('each reduction in another currency has its own, in pages, lists and import
   for (const query of ['currency=USD', 'currency=USD&sort=price', 'currency=USD&q=lamp'])
     assert.deepEqual(await listedIn(id, query), usd(700))
   assert.deepEqual([await lowestIn(id, 'CHF'), await lowestIn(id, 'EUR'), await lowestOf(id)], [null, null, null])
-  // Of the own price beside it, which begins and ends alone.
+  // The reduction of the product's own price begins and ends independently.
   await reprice(id, 900, 1_000)
   assert.deepEqual([await lowestOf(id), await lowestIn(id, 'USD')], [eur(1_000), usd(700)])
   await reprice(id, 1_000)

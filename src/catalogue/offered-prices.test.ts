@@ -130,7 +130,7 @@ test('the table of prices follows the products, whatever writes them', async () 
     return rows.map(({ currency, amount }) => `${currency} ${amount}`)
   }
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
-  // As the previous release, which knows no such prices.
+  // The previous release, which has no such prices, writes like this.
   await store.pool.query('update products set price_amount = 1, in_stock = false where id = $1', [id])
   assert.deepEqual(await stored(), ['CHF 6', 'USD 5'])
   await store.pool.query(`update products set price_currency = 'USD' where id = $1`, [id])

@@ -14,11 +14,13 @@ await fillCatalogue(store.pool, PRODUCTS)
 const { currency, attribute, category, brand, word } = EXTREMES
 /** Blocks of a page of a list, its look-ups included. The table has 13,000. */
 const OF_A_PAGE = 2_000
-/** Of a page of groups, one of which has 1,200 variants. */
+/** Blocks of a page of groups, one of which has 1,200 variants. */
 const OF_GROUPS = 4_000
-/** Of a page with a count: see `MAX_COST` in count-products.ts. */
+/** Blocks of a page with a count: see `MAX_COST` in count-products.ts. */
 const OF_A_COUNT = 16_000
-/** Of a sample of 20,000 rows, 5,000 of whose matches are counted, or of 10,000 matches that are counted exactly. */
+/**
+ * Blocks of a sample of 20,000 rows, 5,000 of whose matches are counted, or of 10,000 matches that are counted exactly.
+ */
 const OF_A_SAMPLE = 26_000
 
 type Query = Parameters<typeof readListing>[0]

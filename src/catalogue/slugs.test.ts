@@ -51,7 +51,7 @@ test('a slug that is taken gets the sku, then a part of the id, also by former s
   const first = (await create({ name: 'Taken' })).json
   const second = (await create({ name: 'TAKEN!', sku: 'T-2' })).json
   assert.deepEqual([first.slug, second.slug], ['taken', 'taken-t-2'])
-  // Only ASCII letters and digits of a sku count, so that this one is T-2 too.
+  // A slug takes ASCII letters and digits of a sku, so this one is T-2, too.
   const third = (await create({ name: 'Taken', sku: 'T_2' })).json
   assert.equal(third.slug, `taken-${third.id.slice(-12)}`)
   await patch(first.id, { slug: 'free-again' })

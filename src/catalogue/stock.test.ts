@@ -9,7 +9,7 @@ import { lockStock, returnStock, type Shortage, type StockLine, saveStock } from
 
 const { pool } = await createTestDatabase({ after })
 
-/** As an order does: all of it or, when any line is short, none. */
+/** Takes stock like an order does: all of it or, when any line is short, none. */
 async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage[]> {
   const stock = await lockStock(
     tx,

@@ -197,7 +197,7 @@ test('knows the languages of the products that are sold, also those that SQL wri
   const { id } = (await create({ translations: { de: GERMAN, fr: { name: 'Une lampe' } } })).json
   const other = (await create({ translations: { de: GERMAN } })).json
   assert.deepEqual(await languages(), { de: 2, fr: 1 })
-  // As the previous release, which knows no translations.
+  // The previous release, which has no translations, writes like this.
   await store.pool.query(`update products set name = 'A lantern', in_stock = false where id = $1`, [id])
   assert.deepEqual(await languages(), { de: 2, fr: 1 })
   await patch(id, { translations: { de: GERMAN, es: { name: 'Una lámpara' } } })

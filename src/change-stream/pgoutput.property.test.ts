@@ -9,7 +9,7 @@ import { PgoutputReader } from './pgoutput.ts'
 const { TEXT, UUID, INT4, INT8, NUMERIC, JSON: JSON_TYPE, JSONB, TIMESTAMPTZ } = pg.types.builtins
 const UUID_ARRAY = 2951
 
-/** As PostgreSQL writes it, without trailing zeros in a fraction. */
+/** PostgreSQL's text of the time: a fraction has no trailing zeros. */
 function timeText(time: Date): string {
   const [day, clock = ''] = time.toISOString().split(/[TZ]/)
   return `${day} ${clock.replace(/\.?0+$/, (zeros) => (zeros.startsWith('.') || clock.includes('.') ? '' : zeros))}+00`

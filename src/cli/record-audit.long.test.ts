@@ -23,7 +23,7 @@ test('verify gives its result although the database refuses the record, or does 
   const client = await store.pool.connect()
   onCleanup(t, () => client.release())
   await client.query('begin')
-  // Without an id of the transaction, for whose end others that create a replication slot on this server would wait.
+  // The transaction gets no id: others that create a replication slot on this server would wait for its end.
   await client.query('lock table audit_runs in share mode')
   await verify(/the database did not answer within 5 s/)
   await client.query('rollback')

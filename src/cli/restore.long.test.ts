@@ -35,7 +35,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   const before = await store.start()
   await before.place()
   await before.untilDelivered()
-  // As of a process that was at work when the backup was made.
+  // A process was running this job when the backup was made.
   await before.pool.query(
     `insert into pgboss.job (name, state, started_on, heartbeat_on, heartbeat_seconds) values ('cdn-purge', 'active', now(), now(), 86400)`,
   )

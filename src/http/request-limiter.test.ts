@@ -42,7 +42,7 @@ async function withPlacesHeld(
     await work()
     await countWaiting()
     for (const answer of await Promise.all(reads)) {
-      // Those that have a place wait for the lock, the others for a place.
+      // Requests that have a place wait for the lock, the others for a place.
       assertProblem(answer, 503, answer.json.code === 'overloaded' ? 'overloaded' : 'unavailable')
       assert.match(answer.headers['retry-after'] ?? '', /^\d+$/)
     }

@@ -56,7 +56,7 @@ test('a job that began before a time ahead, and was to be retried in it, waits f
   const set = (label: string, assignments: string) =>
     db.pool.query(`update pgboss.job set started_on = now(), state = 'retry', ${assignments} where data ->> 'label' = $1`, [label])
   await set('retried', `start_after = now() + ${AHEAD} + interval '1 second'`)
-  // As long as the pause after a third attempt may be: four to eight minutes.
+  // The longest pause after a third attempt, which lasts four to eight minutes.
   await set('paused', `retry_count = 2, retry_delay = 60, retry_delay_max = 3600, start_after = now() + interval '8 minutes'`)
   await set('long', `retry_count = 2, retry_delay = 60, retry_delay_max = 3600, start_after = now() + ${AHEAD}`)
   await jobs.work(QUEUE.name, WORK, async () => 'done')

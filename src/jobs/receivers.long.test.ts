@@ -236,7 +236,7 @@ test('a failing receiver is asked by one job after a pause, and gets all that wa
   await eventually(async () => asked >= 4, { what: 'a probe after three failures' })
   assert.equal(most, 1)
   assert.ok(asked < 12, `asked ${asked} times: without a pause each job would have asked`)
-  // Those that were tried would wait for hours.
+  // Jobs that were tried would wait for hours.
   await db.pool.query(`update pgboss.job set start_after = now() + interval '1 hour' where state = 'retry'`)
   isDown = false
   await eventually(async () => taken === 40, { what: 'all jobs, also those with a longer pause' })
@@ -266,7 +266,7 @@ test('a job that its receiver never takes costs the others of that receiver no p
 test('a receiver that is back is asked first by a job that was tried least, and not by one that it never takes', async (t) => {
   const { db, jobs } = await setUp(t)
   let [poison, others] = [0, 0]
-  // Without pauses the job that fails is always due.
+  // There are no pauses, so the job that fails is always due.
   await jobs.work<Parcel & { isPoison?: boolean }>(QUEUE.name, SHARED, async ({ data: { isPoison = false } }, report) => {
     report(isPoison ? 'failing' : 'well')
     if (isPoison) poison++

@@ -183,7 +183,7 @@ function together(makeLake: MakeLake): void {
     let listings = 0
     const torn: LakeStore = Object.assign(Object.create(store), {
       ...bindAll(store),
-      // As a listing in pages can come about: its first part from before, the rest from after.
+      // A listing in pages can come about like this: its first part from before, the rest from after.
       async list(prefix: string, after?: string) {
         const before = await store.list(prefix, after)
         if (listings++ > 0) return before

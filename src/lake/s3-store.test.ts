@@ -180,7 +180,7 @@ test('a sink behind a bucket that fails in every way writes each event to one fi
   }
   const sink = await startSinkOn(t, store, { flushSeconds: 0.02, flushRows: 9 })
   const messages = makeMessages(60)
-  // As a subscription does: what failed comes again from where the lake stands.
+  // A subscription does this, too: failed messages come again from where the lake ends.
   await eventually(
     async () => {
       try {

@@ -99,7 +99,7 @@ test('a mail whose process ended during the last try is given up, and counts as 
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
   await eventually(async () => tries === 1)
-  // As after a missed heartbeat.
+  // A missed heartbeat has this effect.
   await db.pool.query(`update pgboss.job set state = 'retry' where id = $1`, [jobIdOf(`${event.id}#1`)])
   const failed = await waitForDelivery(db, event, 'failed')
   assert.deepEqual([failed.attempts, failed.last_error], [2, 'the process ended during the last try'])

@@ -153,7 +153,7 @@ test('an account that an operator deletes is noticed, and orders that come just 
   const watched = async () => (await store.pool.query('select user_id from deleted_accounts')).rows.map(({ user_id }) => user_id)
   assert.deepEqual(await watched(), [ada.id])
 
-  // As one that was being placed at that moment.
+  // This order was being placed at that moment.
   await store.pool.query('update orders set user_id = $2 where id = $1', [ofBob, ada.id])
   assert.equal(await eraseDueAddresses(store.pool, ERASURE, new Date()), 1)
   assert.deepEqual((await holding(store, [first, ofBob])).rows, [])

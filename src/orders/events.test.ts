@@ -39,7 +39,7 @@ test('the events of an order that moved as a whole are byte for byte those of th
   const text = toOrderEvents(WHOLE)
     .map((event) => JSON.stringify(event))
     .join('\n')
-  // Of the text that the release before has made of this row.
+  // Digest of the text that the previous release made of this row.
   const before = '62e3b45af1e7b905ce9b2b31ff452bf3e873e5f79058724bfcefb243403dc1a9'
   assert.equal(createHash('sha256').update(text).digest('hex'), before, text)
 })

@@ -16,7 +16,8 @@ for (let n = 0; n < ORDERS; n++) {
   const { json } = await store.call('POST', '/orders', { token, body: { items: [{ product_id: product.id, quantity: 1 }] } })
   numbers.unshift(json.number)
 }
-// As many entries as the API accepts in bytes, of letters that do not compress well. The answer has each a second time, as an adjustment.
+// Fills the history up to the bytes that the API accepts, with letters that do not compress well. An answer has each
+// entry a second time, as an adjustment.
 await store.pool.query(
   `with long as (
     select jsonb_agg(jsonb_build_object('status', 'pending', 'at', '2026-03-01T12:00:00.000Z', 'actor', '{"type": "key", "id": null}'::jsonb, 'reason', null,

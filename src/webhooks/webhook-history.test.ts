@@ -37,7 +37,7 @@ test('history is posted to no endpoint, neither by a first run nor by a second r
   assert.deepEqual(await queued(first.id), idsOf([...before, skewed, after]))
   assert.deepEqual(await queued(second.id), idsOf([skewed, after]))
 
-  // As after a restore of an older backup.
+  // A restore of an older backup has this effect.
   await db.pool.query('delete from webhook_events where event_id = $1', [after.id])
   await db.pool.query(`delete from pgboss.job where data ->> 'event_id' = $1`, [after.id])
   await rewindSubscriber({ pool: db.pool, url: db.url, topic, name: 'webhook' })

@@ -64,7 +64,7 @@ export function* worstRequests(route: ListedRoute, { nextToken, isThorough }: Wo
   yield request('chunks of a byte', path, headers, chunks)
 }
 
-/** Of the bodies that are sent in chunks of a byte. */
+/** Size of the bodies that are sent in chunks of a byte. */
 const CHUNKED_BYTES = 300_000
 
 function* worstQueries({ schema }: ListedRoute): Generator<[name: string, query: string]> {

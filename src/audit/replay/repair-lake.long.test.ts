@@ -246,7 +246,7 @@ for (const [step, what] of [
       (error: Error) => error.name,
     )
     await asleep.promise
-    // As a server does with a silent client: both locks are released.
+    // A server does this with a silent client: both locks are released.
     await store.pool.query(
       `select pg_terminate_backend(pid)
       from pg_stat_activity

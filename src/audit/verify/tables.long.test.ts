@@ -79,7 +79,7 @@ test('tables that were made while a file was gone are reported, and a repair of 
   await commitEvents(lake, { checksFiles: true, onLost: (name) => lost.push(name) })
   assert.deepEqual(lost, [first.name])
   await writeDerivedTables(lake)
-  // As it was, but for the tables.
+  // Everything but the tables is as it was.
   await writeFile(lake.locate(first.name), bytes)
   await commitEvents(lake)
   const { findings } = await store.verify()
@@ -137,7 +137,7 @@ test('verify reports events that the Iceberg table should have by now, and table
   for (const name of await readdir(elsewhere)) {
     if (!name.endsWith('.metadata.json')) continue
     const path = join(elsewhere, name)
-    // Without its digest, as a lake that was written there has another one.
+    // The digest goes, because a lake that was written there has another one.
     await writeFile(
       path,
       (await readFile(path, 'utf8')).replaceAll(lake.locate(''), '/somewhere/else/').replace('storefront.sha256', 'none'),

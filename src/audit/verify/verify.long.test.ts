@@ -29,7 +29,7 @@ test('reports no fault of a busy store in repeated runs', async (t) => {
   const trading = (async () => {
     while (isTrading) {
       await store.trade(3)
-      // Without pauses, each of the looks below would have more to read than the one before.
+      // These pauses keep each look below from having more to read than the previous one.
       await delay(100)
     }
   })()

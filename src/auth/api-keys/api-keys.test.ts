@@ -136,7 +136,7 @@ test('a revoked key is refused here at once and in another process within a seco
   await promptly(store.pool, async () => (await read(other.call, key)) === 401, A_SECOND)
   for (const { call } of [store, other]) assert.equal(await read(call, another), 200, 'another key lives on')
   const again = await store.call('POST', `/admin/api-keys/${id}/revoke`, { token: admin.token })
-  // The use from above may be recorded by now.
+  // The use from above may be recorded in the meantime.
   assert.deepEqual({ ...again.json, last_used_at: null }, { ...json, last_used_at: null }, 'twice is once')
   const rotated = await store.call('POST', `/admin/api-keys/${id}/rotate`, { token: admin.token, body: {} })
   assertProblem(rotated, 409, 'api_key_ended')

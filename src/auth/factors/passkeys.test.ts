@@ -145,7 +145,7 @@ test('a challenge is answered once, in time, by the session that it was made for
   const right = { passkey: authenticator.answer(again.options) }
   assertProblem(await store.call('POST', '/auth/passkey', { body: right }), 422, 'invalid_challenge')
 
-  // Of another purpose, and of another account's session.
+  // A challenge for another purpose, and one of another account's session.
   const { json: registration } = await store.call('POST', '/me/passkeys/options', { token: ada.token })
   assertProblem(
     await store.call('POST', '/auth/passkey', { body: { passkey: authenticator.answer(registration.options) } }),

@@ -33,7 +33,7 @@ test('compares a password exactly as given: no trimming, no folding, no truncati
     assert.equal(await passwords.verify(other, hash), false, given)
   }
   const spellings = ['caf\u00e9 au lait', 'cafe\u0301 au lait'] as const
-  // As another system stores it, from a keyboard that sends the other form.
+  // Another system stores this hash, from a keyboard that sends the other form.
   const foreign = `$2b$04$${(await bcrypt.hash(spellings[1], '$2b$04$abcdefghijklmnopqrstuu')).slice(7)}`
   for (const hash of [...(await Promise.all(spellings.map((given) => passwords.hash(given)))), foreign]) {
     for (const given of spellings) assert.equal(await passwords.verify(given, hash), true)

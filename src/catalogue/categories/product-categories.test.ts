@@ -65,7 +65,7 @@ test('a text alone replaces the first category, and categories replace all of th
   const reordered = (await patch(id, { categories: [[c], [a]] })).json
   assert.deepEqual([reordered.category, pathsOf(reordered)], [c, [[c], [a]]])
   assert.deepEqual(pathsOf((await patch(id, { name: 'Another' })).json), [[c], [a]])
-  // The statement of the release before.
+  // The previous release's statement.
   await store.pool.query('update products set category = $2 where id = $1', [id, b])
   assert.deepEqual(pathsOf((await call('GET', `/products/${id}`)).json), [[b], [a]])
   assert.equal(await countOf(b), 1)

@@ -68,7 +68,7 @@ test('refuses a feed more than a network may have, and leaves the places of othe
   feeds.open(one, () => assert.fail())
   assert.throws(() => feeds.open(one, () => {}), isLimited)
   feeds.open(other, () => assert.fail())
-  // Also while all places are taken: its own feeds are the reason.
+  // The reason remains its own feeds while all places are taken.
   assert.throws(() => feeds.open(one, () => {}), isLimited)
   assert.throws(() => feeds.open(other, () => {}), isOverloaded)
   feeds.close(first)

@@ -31,7 +31,7 @@ async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags:
 
 async function createDatabase(t: TestContext): Promise<TestDatabase> {
   const database = await createTestDatabase(t)
-  // Without pauses between retries.
+  // Retries follow each other without pauses.
   await installJobQueues({ url: database.url, logger, queues: [{ ...PURGE_QUEUE, retryDelaySeconds: 0, retryDelayMaxSeconds: 0 }] })
   return database
 }

@@ -217,7 +217,7 @@ test('a walk by relevance shows every unchanged product, while any number of mat
     )
   for (const total of [CANDIDATES - 40, CANDIDATES + 40]) {
     await insert('there', total)
-    // Of the same ages, and older.
+    // These products are as old as the matches, or older.
     await insert('unmatched', 3 * CANDIDATES, 'gadget')
     const seen: string[] = []
     let path: string | undefined = '/products?q=widget&limit=10&category=walked'

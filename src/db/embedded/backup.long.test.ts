@@ -44,7 +44,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   assert.deepEqual(await restored.failing(), [])
   const { rows } = await restored.pool.query<{ id: string }>('select id from orders order by number')
   const present = rows.map(({ id }) => id)
-  // Of the orders that were placed during the copy the first ones are there, without a gap: a state that the store has had.
+  // The copy has the first of the orders placed meanwhile, without a gap: a state that the store once had.
   assert.deepEqual(
     present,
     [...before, ...during].slice(0, present.length).map(({ id }) => id),

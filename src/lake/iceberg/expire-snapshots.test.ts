@@ -37,7 +37,7 @@ test('an expiry that pauses until its version is free again deletes no file of a
   const table = new TableStore(lake.store, ORDER_EVENTS.name)
   const { newest } = await table.read()
   assert.equal(newest?.version, 2)
-  // As the last of a hundred commits.
+  // This stands for the last of a hundred commits.
   assert.ok(await table.commit(newest.version + MAX_PREVIOUS_METADATA + 1, newest.metadata))
   woken.resolve()
   await expiry

@@ -49,7 +49,7 @@ test('places orders of other products while the stock of one is locked, and refu
   const [locked, free] = [await store.addProduct({ stock: 1_000 }), await store.addProduct({ stock: 1_000 })]
   const { letGo } = await holdStock(t, locked)
   const refused: Promise<Answer>[] = []
-  // As long as any of the first waits, each round has orders of both in one batch.
+  // Each round has orders of both in one batch, as long as any of the first waits.
   for (let round = 0; round < 10; round++) {
     for (let i = 0; i < 5; i++) refused.push(order(ada, locked))
     const placed = await Promise.all([order(bob, free), order(bob, free)])
@@ -110,7 +110,7 @@ test('refuses cancellations of what is locked in time, makes the others, and kee
   const late = [...blocked, alone].map((id) => cancel(ada, id))
   const [ready, cancelled, listed] = await Promise.all([
     store.call('GET', '/readyz'),
-    // Those of one account wait for each other.
+    // Bob cancels, because cancellations of one account wait for each other.
     cancel(bob, free),
     store.call('GET', '/orders', { token: ada?.token ?? '' }),
   ])
@@ -164,7 +164,7 @@ test('answers 503 and never 500 when PostgreSQL ends a statement that waits', as
   ]).finally(() => {
     isAnswered = true
   })
-  // As statement_timeout does, also for what is retried.
+  // Cancelling acts like statement_timeout, also for what is retried.
   await eventually(async () => {
     await cancelWaiting()
     return isAnswered

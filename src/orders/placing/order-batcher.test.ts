@@ -63,7 +63,7 @@ for (const [what, fault] of [
   })
 }
 
-/** As `pg` reports an error of the server. */
+/** A server error in the form that `pg` reports. */
 const databaseError = (code: string) => Object.assign(new Error('refused'), { severity: 'ERROR', routine: 'exec', code })
 
 for (const [what, error] of [

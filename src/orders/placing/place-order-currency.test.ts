@@ -65,7 +65,7 @@ test('a price in a currency counts from its commit on, as the own price', async 
   assert.equal(await total(), 10)
   for (const amount of [11, 12, 13]) {
     await store.pool.query('update products set prices = $2 where id = $1', [lamp.id, { USD: { amount } }])
-    // The process has cached the price of before; the commit of the order finds the new version of the catalogue.
+    // The process has cached the previous price; the commit of the order finds the new version of the catalogue.
     assert.equal(await total(), amount)
   }
   await store.pool.query(`update products set prices = '{}' where id = $1`, [lamp.id])

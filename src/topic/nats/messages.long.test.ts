@@ -105,7 +105,8 @@ describe('reading from NATS', { skip: NO_NATS }, () => {
       const sent = [first, second, third]
       await topic.publish(sent)
       const consumers = await restrictFirstConsumer(t, '>')
-      // As a leader that never had the last message, until the broker has chosen another server for the next consumer.
+      // This is a leader that never had the last message, until the broker has chosen another server for the next
+      // consumer.
       const api: StreamAPI = Object.getPrototypeOf((await connectManager(t, url)).streams)
       const { getMessage, info } = api
       const isHidden = (subject: string | undefined) => consumers.made === 1 && subject === `${stream.toLowerCase()}.${third.event.id}`

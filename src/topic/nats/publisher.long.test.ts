@@ -152,7 +152,7 @@ describe('publishing to NATS', { skip: NO_NATS }, () => {
     const [stored, next, claimed] = [first, second, makeOrderEvent()].map((event) => ({ position: '', event }))
     assert.ok(stored && next && claimed)
     await publisher.publish([stored])
-    // As a server that has stored a message of a leader that was replaced before the others had it.
+    // This server has stored a message of a leader that was replaced before the others had it.
     const api = Object.getPrototypeOf(jetstream.manager.direct)
     const { getMessage } = api
     t.mock.method(api, 'getMessage', async function (this: unknown, name: string, query: { last_by_subj?: string }) {

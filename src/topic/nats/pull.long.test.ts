@@ -99,7 +99,7 @@ describe('a pull', { skip: NO_NATS }, () => {
     const { name, pull, manager } = await openPull(t)
     pull.request(10)
     const taken = pull.take()
-    // Not every server reports it.
+    // Some servers do not report it.
     const message = /409 consumer deleted|503|consumer not found/
     const refused = assert.rejects(taken, message)
     await manager.consumers.delete(name, 'reader')
