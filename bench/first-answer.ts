@@ -81,7 +81,10 @@ async function initdbAndStart(cleanup: Cleanup): Promise<number> {
   return nowMs() - beganMs + (await postgresStart(`${parent}/new/cluster`))
 }
 
-/** Until it accepts connections, by its log; the programs run under the same user, and in the same sandbox, as the store runs them. */
+/**
+ * Time until it accepts connections, by its log; the programs run under the same user, and in the same sandbox, as the
+ * store runs them.
+ */
 async function postgresStart(cluster: string): Promise<number> {
   const launcher = chooseLauncher(cluster)
   const settings = [

@@ -90,7 +90,7 @@ export async function run(args: string[]): Promise<void> {
   const [seconds, connections] = [Number(values.seconds), Number(values.connections)]
   await withCleanup(async (cleanup: Cleanup) => {
     const store = await openStore(cleanup)
-    // From their networks: the store believes the header, as behind a proxy.
+    // Customers have their own networks: the store believes the header, as behind a proxy.
     const api = await store.start('api', { TRUST_PROXY: '1', BASE_URL: 'https://shop.example', RATE_LIMITS: 'on' })
     const send = sender(api.port)
     const { rows } = await store.pool.query<{ id: string }>(

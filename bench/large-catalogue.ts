@@ -14,7 +14,7 @@ type Query = Parameters<typeof readListing>[0]
 const ROUNDS = 200
 const PAGE = 40_000
 const LIMIT = 20
-/** From the most frequent word to one of the rarest. */
+/** Ranks of words, the most frequent one first, one of the rarest last. */
 const RANKS = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 19_000]
 const SORTS = ['created_at', 'name', 'price'] as const
 
@@ -45,7 +45,7 @@ async function pages(pool: Pool): Promise<void> {
       'category, price and stock': { sort, category: 'Category 7', min_price: 5_000, max_price: 60_000, in_stock: true },
     }
     const times: Record<string, number[]> = Object.fromEntries(Object.keys(queries).map((name) => [name, []]))
-    // In turns, so that other load on the machine affects all of them.
+    // Turns let other load on the machine affect all of them.
     for (let round = 0; round < ROUNDS; round++) {
       for (const [name, query] of Object.entries(queries)) times[name]?.push(await time(pool, query))
     }

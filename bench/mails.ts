@@ -85,7 +85,7 @@ async function sendByStore(store: Store, sink: Child, mails: number): Promise<Fi
   return { perSecond: mails / ((newestMs - email.activeAtMs) / 1_000), processorMs: (used / mails) * 1_000 }
 }
 
-/** By customers in turn. */
+/** Commits orders, the customers taking turns. */
 async function commitOrders({ pool }: Store, orders: number): Promise<void> {
   const { items, history, productIds, total } = orderText(randomUUID())
   await pool.query(

@@ -154,7 +154,7 @@ async function compareListing(bench: Bench, listing: Child, clients: number): Pr
   }
 }
 
-/** Once for each customer. */
+/** Runs once for each customer. */
 async function addOrders({ pool }: Store, userId: string): Promise<void> {
   await pool.query(
     `insert into orders (id, user_id, status, items, total_amount, currency, status_history, created_at, updated_at)

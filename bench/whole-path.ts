@@ -18,7 +18,7 @@ import { type Row, readOptions } from './row.ts'
 
 const POOL_SIZE = 10
 const WARM_UP_SECONDS = 5
-/** After the load; with what is left by then the backlog is estimated. */
+/** Wait after the load; the backlog is estimated from what is left then. */
 const PATIENCE_SECONDS = 10
 const FLOOR_DATABASE = 'floor'
 
@@ -28,7 +28,7 @@ interface RoundResult {
   finishedPerSecond: number
   backlogSeconds: number
   processorMs: number
-  /** In the second half of the load. */
+  /** Rates in the second half of the load. */
   late: { mailsPerSecond: number; ordersPerSecond: number }
 }
 
@@ -118,7 +118,7 @@ async function untilFinished(whole: WholeStore, end: Progress): Promise<{ backlo
   }
 }
 
-/** In a database of its own on the same server, whose changes no slot decodes. */
+/** The floor's database is on the same server, and no slot decodes its changes. */
 async function measureFloor(cleanup: Cleanup, store: Store, seconds: number): Promise<number> {
   await store.pool.query(`create database ${FLOOR_DATABASE}`)
   const url = Object.assign(new URL(store.url), { pathname: FLOOR_DATABASE }).href

@@ -75,7 +75,7 @@ const TURNS: readonly Retired[] = [
   { pattern: /\blies? (behind|ahead)\b/, instead: 'is older, is newer, follows' },
   { pattern: /\b(gives?|gave) back\b/, instead: 'returns' },
   { pattern: /\bas (it|they) stands?\b/, instead: 'unchanged' },
-  // Where the package is missing, npx runs the registry's package of that name, which is a stranger's.
+  // If the package is missing, npx runs the registry's package of that name, which is a stranger's.
   { pattern: /\b(npx|npm (exec|x))(?! --no -- )( -[-\w=]+)* (storefront|node)\b/, instead: './storefront, or npx --no -- storefront' },
   { pattern: /\b(whence|thence|hither|thither|hitherto|unto|lest|forthwith|whereupon)\b/, instead: 'the word that one says today' },
 ]

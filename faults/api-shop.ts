@@ -6,7 +6,7 @@ import type { Round } from './round.ts'
 
 const CLIENTS = 4
 const BASE_URL = 'http://localhost:3000'
-/** Longer than any of these faults lasts. */
+/** A time that none of these faults outlasts. */
 const PATIENCE_MS = 120_000
 const ANSWER_MS = 20_000
 

@@ -66,7 +66,10 @@ export async function changeProducts(round: Round, changes: number): Promise<voi
   }
 }
 
-/** By plain SQL: each recorded event is on the topic once, and those of each product in the order of their versions. Throws. */
+/**
+ * Asserts by plain SQL that each recorded event is on the topic once, and those of each product in the order of their
+ * versions.
+ */
 async function assertComplete(round: Round): Promise<void> {
   const read = async () => {
     const { rows } = await round.pool.query<{ lost: number; doubled: number; unordered: number }>(
@@ -188,7 +191,7 @@ async function killLakeWriter(round: Round, orders: number, step: string): Promi
   await assertInLake(round)
 }
 
-/** By DuckDB and plain SQL: the lake has each message of the topic once, in its order. Throws. */
+/** Asserts by DuckDB and plain SQL that the lake has each message of the topic once, in its order. */
 async function assertInLake(round: Round): Promise<void> {
   const { rows } = await round.pool.query<{ id: string }>('select id from catalogue_messages order by sequence')
   const wanted = rows.map(({ id }) => id)

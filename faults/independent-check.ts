@@ -15,7 +15,7 @@ export interface IndependentReport {
   mailsLost: number
   /** Failed mails to customers who can be reached. */
   mailsGivenUp: number
-  /** Neither sent nor failed yet. */
+  /** Mails that were neither sent nor failed yet. */
   mailsQueued: number
   mailDoubles: number
   lakeLost: number
@@ -26,7 +26,7 @@ export interface IndependentReport {
 
 export interface CheckedStore {
   url: string
-  /** Where the topic is, null for PostgreSQL. */
+  /** The broker of the topic; null for PostgreSQL. */
   broker: Broker | null
   lake: string
   /** How often each event's mail arrived. */
@@ -94,7 +94,7 @@ export async function checkIndependently({
   }
 }
 
-/** In the order of the topic. */
+/** The event ids, in the order of the topic. */
 export async function readLakeIds(lake: string, dataset = 'orders'): Promise<string[]> {
   const folder = join(lake, dataset)
   let names: string[] = []

@@ -48,7 +48,7 @@ export class Round {
   readonly cleanup: Cleanup
   readonly random: () => number
   readonly dataDir: string
-  /** Where the lake's files are, in a folder or on the disk of its object store. */
+  /** The folder of the lake's files, or of its object store's disk. */
   lake: string
   readonly sink: MailSink
   readonly url: string
@@ -81,7 +81,7 @@ export class Round {
     onCleanup(cleanup, async () => (await this.#topic).stop())
   }
 
-  /** On the run's server, or on the one at `ownUrl`; with the topic in PostgreSQL, or in `broker`. */
+  /** Opens a round on the run's server or on the one at `ownUrl`, with the topic in PostgreSQL or in `broker`. */
   static async open(cleanup: Cleanup, random: () => number, ownUrl?: string, broker: Broker | null = null): Promise<Round> {
     const url = ownUrl ?? (await createTestDatabase(cleanup)).url
     const pool = createPool({ url, size: 6, applicationName: 'faults', onError: () => {}, bounds: COMMAND_BOUNDS })
@@ -94,7 +94,7 @@ export class Round {
     return round
   }
 
-  /** From now on the lake is in this server's bucket. */
+  /** Puts the lake into this server's bucket, from now on. */
   useBucket({ folder, bucket, env }: S3Server): void {
     this.lake = join(folder, 'lake')
     this.#bucket = { ...env, LAKE_URL: `s3://${bucket}/lake` }

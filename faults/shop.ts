@@ -7,7 +7,7 @@ import { retryUntil } from '../test/eventually.ts'
 
 const PRODUCTS = 5
 const STOCK = 1_000_000
-/** Longer than a database is unavailable. */
+/** A time that no outage of the database outlasts. */
 const PATIENCE_MS = 180_000
 
 /** A line of an order, at the price that every product has. */

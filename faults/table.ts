@@ -19,7 +19,7 @@ const WRITER_STEPS = ['before data', 'after data', 'before metadata', 'after met
 const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before delete', 'after delete']
 export const TABLE = { LAKE_TABLE_SECONDS: '1' }
 
-/** Which step: of the orders, or of the catalogue. */
+/** The name part of a step: of the orders, or of the catalogue. */
 const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
 
 /** kill -9 of those who write the Iceberg tables. */
@@ -92,7 +92,7 @@ export async function fillForMerge(round: Round, count: number): Promise<void> {
   }
 }
 
-/** Until the lake has every change of orders and products. */
+/** Waits until the lake has every change of orders and products. */
 export async function untilStored(round: Round): Promise<void> {
   await round.drain()
   const store = await openLake(readConfig(round.environment('lake')))

@@ -32,7 +32,7 @@ export interface Parameter {
 }
 
 export interface Response {
-  /** By media type; none where the answer has no body. */
+  /** Schemas by media type; none where the answer has no body. */
   content: Record<string, Schema>
   /** The codes of the problems under this status. */
   codes: ReadonlySet<string>
@@ -40,7 +40,7 @@ export interface Response {
 
 /** One method of one path, as the document describes it. */
 export interface Operation {
-  /** Such as `POST /orders/{id}/cancel`. */
+  /** The operation's name, such as `POST /orders/{id}/cancel`. */
   name: string
   method: string
   path: string

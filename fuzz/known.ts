@@ -17,7 +17,7 @@ export interface Resource {
   etags: string[]
   /** Entity tags of its stock, which has its own. */
   stockEtags: string[]
-  /** Whose it is, where it is a customer's. */
+  /** The customer that it belongs to, if any. */
   ownerId: string | null
   /** Set for products. */
   slug?: string

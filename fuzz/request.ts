@@ -5,14 +5,14 @@ import type { Account } from './known.ts'
 export interface FuzzRequest {
   operation: Operation
   method: string
-  /** Whose token it carries; null for none. */
+  /** The account whose token it carries; null for none. */
   account: Account | null
   /** Whether the operation needs a token and none, or a wrong one, is sent. */
   isStranger: boolean
   pathValues: Record<string, string>
   /** `value` is null where `raw`, as which the pair is written, cannot be decoded. */
   query: { name: string; value: string | null; raw: string }[]
-  /** Besides authorization and content-type. */
+  /** Headers besides authorization and content-type. */
   headers: [name: string, value: string][]
   authorization: string | null
   contentType: string | null

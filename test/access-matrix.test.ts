@@ -62,7 +62,7 @@ function accessOf({ method, url, access, schema }: (typeof store.server.listedRo
   return operation['x-required-scope'] ?? (operation.security?.length === 0 ? 'public' : 'caller')
 }
 
-/** With a body that is not JSON where one is read: nobody's account is deleted by this test. */
+/** The body is not JSON where one is read: nobody's account is deleted by this test. */
 async function call(method: string, url: string, token: string | undefined): Promise<Answer> {
   const path = url.replaceAll(/:(\w+)/g, (_, name) => PARAMETERS[name] ?? ID)
   const hasBody = !['GET', 'HEAD'].includes(method)

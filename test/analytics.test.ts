@@ -35,7 +35,7 @@ const dayNumber = (day: string) => Date.parse(day) / 86_400_000
 const week = (day: string) => Math.floor((dayNumber(day) - 4) / 7)
 const mondayOf = (number: number) => new Date((number * 7 + 4) * 86_400_000).toISOString().slice(0, 10)
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
-/** Between the two numbers nearest to it, as spreadsheets have it. */
+/** Interpolates between the two nearest numbers, as spreadsheets do. */
 function quantile(numbers: readonly number[], part: number): number | null {
   const sorted = numbers.toSorted((a, b) => a - b)
   const place = part * (sorted.length - 1)

@@ -86,7 +86,7 @@ test('the published package has the modules, their types and the README, one dep
   for (const path of Object.values(exports as Record<string, Record<string, string>>).flatMap((entry) => Object.values(entry)))
     assert.ok(files.includes(path.slice(2)), path)
   const scripts = files.filter((name) => name.endsWith('.js')).map((name) => join(installed, name))
-  // Together, as a bundler sends them; not minified.
+  // One bundle, as a bundler sends it; not minified.
   const bundle = Buffer.concat([...scripts, join(modules, 'openapi-fetch/dist/index.mjs')].map((path) => readFileSync(path)))
   const bytes = gzipSync(bundle).length
   assert.ok(bytes < MAX_BYTES, `${bytes} bytes with gzip`)

@@ -25,7 +25,7 @@ interface View {
 
 export const HOSTILE = `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
 
-/** Where most tests click: more can be in the way. `assertUsable` looks at a wide page, too. */
+/** The page on which most tests click, because more can be in the way. `assertUsable` looks at a wide page, too. */
 export const NARROW = { width: 390, isDark: true }
 export const WIDE = { width: 1_280, isDark: false }
 

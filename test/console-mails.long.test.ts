@@ -66,7 +66,7 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   await placeOrder(customers[0] as Account)
   await cells(page, 2).nth(3).waitFor()
 
-  // By the keyboard: the filter, and the mail.
+  // The keyboard reaches the filter, and the mail.
   await page.getByLabel('Status').selectOption('failed')
   await page.getByLabel('Address').fill(String(customers[1]?.email))
   await page.getByLabel('Address').press('Enter')

@@ -81,7 +81,7 @@ test('the overview explains that it is empty, then shows figures in place', { sk
   )) as Record<string, number>
   assert.equal(scroll, client, 'nothing is wider than the screen')
 
-  // By keyboard: the same figures as a table, which a poll updates in place.
+  // The keyboard opens the same figures as a table, which a poll updates in place.
   const orders = plotOf(page, 'Orders per minute')
   await orders.getByText('As a table').focus()
   await page.keyboard.press('Enter')

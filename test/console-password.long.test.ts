@@ -22,7 +22,7 @@ test('an invited operator chooses a password by the mailed link, once, and signs
     await page.getByLabel('The same again').fill(repeated)
     await page.getByRole('button', { name: 'Set the password' }).click()
   }
-  // In a tab where the console is open already, as its own admin.
+  // This tab has the console open already, as its own admin.
   await page.goto(link)
   await page.getByRole('heading', { name: 'Choose a password' }).waitFor()
   assert.equal(page.url(), address, 'the address has no token any more')

@@ -86,7 +86,7 @@ test('shows the pipeline, and delivers webhooks again', { skip: NO_CHROMIUM }, a
     const { rows } = await store.pool.query(`select count(*)::int as n from webhook_deliveries where status = 'queued'`)
     return rows[0].n
   }
-  // By keyboard; Escape changes nothing.
+  // The keyboard works; Escape changes nothing.
   await deliveries
     .getByRole('button', { name: /^Deliver again: / })
     .first()

@@ -46,7 +46,7 @@ test('a refused poll is repeated at its usual pace, or when the store says, and 
     { status: 404, detail: 'There is nothing.', headers: {} },
     { status: 429, detail: 'Too many requests.', headers: { 'retry-after': '3' } },
   ]
-  // Before the route: the jump wakes the page that is open.
+  // This precedes the route: the jump wakes the page that is open.
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 60_000)
   let asked = 0

@@ -38,7 +38,7 @@ export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const url = databaseUrl(name)
   // A test may hold a lock for any time, also on a machine that stops for a while.
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })
-  // Longer than the store waits before it answers 503: a test only waits.
+  // The store waits for less before it answers 503: a test only waits.
   pool.options.connectionTimeoutMillis = 60_000
   onCleanup(t, async () => {
     await pool.end()

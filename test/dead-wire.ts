@@ -36,7 +36,7 @@ export async function openDeadWire(t: Cleanup, url: string) {
   const { port } = server.address() as AddressInfo
   return {
     url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href,
-    /** Until `recover`. */
+    /** Silences all connections until `recover`. */
     die() {
       isDead = true
       for (const socket of sockets) dead.add(socket)

@@ -116,7 +116,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
   }
   const apiOf = () => caller(processes.find(({ role }) => role === 'api' || role === 'all')?.app.server ?? assert.fail('no API'))
 
-  /** Which of these events have a row in the lake's tables. */
+  /** The events among these that have a row in the lake's tables. */
   const findInLake = async (ids: readonly string[]) => {
     const lake = await openLake(direct())
     const list = ids.map((id) => `'${id}'`).join()
@@ -130,7 +130,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
 
   return {
     ...{ processes, clock, gates, roles, start, stop, dataDir },
-    /** From the next start on mails and lake are files on this disk. */
+    /** Mails and lake are files on this disk from the next start on. */
     useDisk(folder: string) {
       config = { ...config, dataDir: folder, smtpUrl: null, lakeBucket: null }
     },

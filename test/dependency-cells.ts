@@ -51,7 +51,7 @@ function cellOf(role: Role, dependency: Dependency, moment: Moment): Cell {
       }
     case 'bucket':
       if (role !== 'lake') return NOTHING
-      // At the start the subscribers cannot read where the lake ends.
+      // Subscribers cannot read where the lake ends when they start.
       return { stops: ['lake'], readyz: moment === 'at start' ? readersOf('lake') : ['lake'], reason: away }
     case 'mail server':
       return role === 'email' ? { stops: ['mails'], readyz: ['mail_server'], reason: away } : NOTHING

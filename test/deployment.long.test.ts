@@ -131,7 +131,7 @@ async function prepare(t: TestContext) {
   return { run, start, mails: smtp.mails, lake: s3.folder }
 }
 
-/** With the script that the container of PostgreSQL runs. */
+/** Runs the script that the container of PostgreSQL runs. */
 async function createRoles(postgres: DebianPostgres): Promise<void> {
   const { hostname, port } = new URL(postgres.address)
   const script = readFileSync(join(ROOT, 'deploy/compose/create-roles.sh'), 'utf8')

@@ -214,7 +214,7 @@ test('systemd accepts the units, and rates them as well protected', { skip: miss
     writeFileSync(path, unit)
     const verified = spawnSync('systemd-analyze', ['verify', '--man=no', '--recursive-errors=no', path], { encoding: 'utf8' })
     assert.equal(verified.status, 0, verified.stderr)
-    // From 0 (best) to 10, here in tenths.
+    // The exposure is 0 (best) to 10, here in tenths.
     execFileSync('systemd-analyze', ['security', '--offline=true', '--threshold=25', path], { stdio: 'pipe' })
   }
 })

@@ -4,7 +4,7 @@ import type { TestDatabase } from './database.ts'
 
 /** A statement as PostgreSQL ran it. Rows and buffers of the triggers and functions that it calls are their own statements'. */
 export interface ExplainedStatement {
-  /** With `$1` for values, in one line. */
+  /** The statement with `$1` for values, on one line. */
   text: string
   /** Rows that it returned or wrote. */
   returned: number

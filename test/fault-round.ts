@@ -6,7 +6,7 @@ import { runFault } from '../faults/run-fault.ts'
 
 /** Names of the faults that run in `npm test`. */
 export const DAILY_FAULTS = ['handler-after-publish']
-/** Longer than all deadlines of a round together. */
+/** It exceeds all deadlines of a round together. */
 export const FAULT_TIMEOUT_MS = 900_000
 const ORDERS = 12
 

@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000
 const SHARE_OF_TODAY = Math.floor(Date.now() / DAY_MS) % SHARES
 /** Every third fault, and another third each day; all with EVERY_SHARE=1. See decision 0292. */
 const isTaken = (index: number) => process.env.EVERY_SHARE === '1' || index % SHARES === SHARE_OF_TODAY
-/** Nothing else promotes a standby that lags beneath an API that sells: on every day. */
+/** This fault runs every day: nothing else promotes a standby that lags beneath an API that sells. */
 const EVERY_DAY = 'failover-lagging'
 
 // A round waits for half of its time. With five at once on two cores beside other tests, servers came too late for the deadlines of the rounds.

@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000
 
 export interface Move {
   status: OrderStatus
-  /** After the order was placed. */
+  /** Hours after the order was placed. */
   hours: number
 }
 

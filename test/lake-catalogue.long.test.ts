@@ -198,7 +198,7 @@ async function rewriteWithout(path: string): Promise<void> {
   await rename(`${path}.new`, path)
 }
 
-/** In its checksum: the keys of the rows stay readable. */
+/** Damages the checksum: the keys of the rows stay readable. */
 async function damage(path: string): Promise<void> {
   const bytes = await readFile(path)
   bytes[bytes.length - 60] = (bytes.at(-60) ?? 0) ^ 4

@@ -64,7 +64,7 @@ async function startKillable(t: TestContext) {
 
 type Killable = Awaited<ReturnType<typeof startKillable>>
 
-/** Until it is answered: the store may be down, or full. */
+/** Retries until it is answered: the store may be down, or full. */
 async function call({ url }: Killable, method: string, path: string, body: unknown, headers: Record<string, string> = {}) {
   for (let attempt = 0; attempt < 600; attempt++) {
     const init = { method, body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }
@@ -131,7 +131,7 @@ class Placing {
 
   async #move(orderId: string, to: string): Promise<void> {
     const path = `/admin/orders/${orderId}/transitions`
-    // With a reference the repetition of a move whose answer was lost changes nothing.
+    // The reference makes repeating a move whose answer was lost harmless.
     const { status, json } = await call(this.#store, 'POST', path, { to, reference: to }, { authorization: `Bearer ${this.#key}` })
     assert.equal(status, 200, JSON.stringify(json))
   }

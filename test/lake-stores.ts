@@ -15,7 +15,7 @@ export interface TestLake {
   readObject(name: string): Promise<string>
   /** The path of a file past the store. */
   pathOf(name: string): string
-  /** Where the workspaces of `store` are. */
+  /** The folder of `store`'s workspaces. */
   workspaces: string
   isRemote: boolean
   /** The S3 server; null for a folder. */
@@ -24,7 +24,7 @@ export interface TestLake {
 
 export type MakeLake = (t: Cleanup) => Promise<TestLake>
 
-/** In a folder whose name has the special characters of SQL and of file patterns. */
+/** Makes a lake in a folder whose name has the special characters of SQL and of file patterns. */
 export const makeLocalLake: MakeLake = async (t) => {
   const folder = await makeFolder(t)
   return {
@@ -38,7 +38,7 @@ export const makeLocalLake: MakeLake = async (t) => {
   }
 }
 
-/** On a new S3 server that lists two objects a page. */
+/** Makes a lake on a new S3 server that lists two objects a page. */
 export const makeS3Lake: MakeLake = async (t) => {
   const server = await startS3Server(t, { pageSize: 2 })
   const connect = async (cacheDirectory: string) => {

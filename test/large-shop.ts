@@ -28,7 +28,7 @@ const FAILS = 20_000
 export interface ShopSize {
   /** Whole thousands. */
   products: number
-  /** At least two thousand; each customer of a fourth as many has some. */
+  /** Number of orders, at least two thousand; each customer of a fourth as many has some. */
   orders: number
 }
 

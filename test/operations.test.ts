@@ -68,7 +68,7 @@ test('each metric counts the work that was done', async (t) => {
   }
   const tooMany = { items: [{ product_id: lamp.id, quantity: 5 }] }
   assert.equal((await store.call('POST', '/orders', { token: ada.token, body: tooMany })).status, 409)
-  // Before they have been idle for so long that they are closed.
+  // This comes before they have been idle for so long that they are closed.
   await untilScraped(store.app, { 'storefront_database_pool_idle_connections{pool="placing"}': (connections) => connections > 0 })
   const { port } = store.server.server.address() as AddressInfo
   // The second and third are answered before Fastify sees them.

@@ -238,7 +238,7 @@ const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | M
     return { args: ['mail', 'list'], env: { ...LOGIN, DATABASE_URL: other.addresses.api, DATABASE_STREAM_URL: other.addresses.stream } }
   },
   'PostgreSQL writes no logical log': async (t) => {
-    // In memory: making a cluster waits for the disk.
+    // This folder is in memory: making a cluster waits for the disk.
     const path = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'storefront-test-'))
     onCleanup(t, () => rmSync(path, { recursive: true, force: true }))
     const server = await startEmbeddedPostgres(dataFolder(path), { settings: { wal_level: 'replica', max_wal_senders: '2' } })

@@ -100,7 +100,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
           ? await post(url, `/orders/${tally.id}/cancel`, buyer?.token ?? '')
           : await post(url, `/admin/orders/${tally.id}/transitions`, token, { to: one.to })
       assert.ok([200, 409].includes(answer.status), answer.text)
-      // Which units that were is only known once no other change of the round is in flight.
+      // The units are known only once no other change of the round is in flight.
       if (answer.status === 200)
         wholes.push({ tally, to: one.kind === 'customer' ? 'cancelled' : one.to, version: JSON.parse(answer.text).version })
       return

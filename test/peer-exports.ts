@@ -4,7 +4,7 @@ import { join } from 'node:path'
 /** A year of a shop as its platform exports it, and what must be in the store afterwards. */
 export interface PeerExport {
   files: Record<string, string>
-  /** In minor units, by currency and status here. */
+  /** Amounts in minor units, by currency and by our status. */
   expected: Record<string, { count: number; amount: number }>
   customers: number
 }

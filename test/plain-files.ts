@@ -12,7 +12,7 @@ export async function openPlainFiles(t: Cleanup, directory: string): Promise<Duc
     connection.closeSync()
     instance.closeSync()
   })
-  // In SQL and in patterns of files the name of the folder may have special characters.
+  // The folder's name may have characters that are special in SQL and in file patterns.
   const pattern = directory.replaceAll(/[*?[]/g, '[$&]').replaceAll("'", "''")
   await connection.run(`set variable lake = '${pattern}'`)
   await connection.run(PLAIN_FILES)

@@ -65,7 +65,7 @@ for (const { width, isDark } of [
     await tiles.getByRole('link', { name: HOSTILE }).waitFor()
     await page.getByLabel('Search').fill('lamp 42')
     await eventually(async () => (await tiles.count()) === 1)
-    // By keyboard alone.
+    // The keyboard suffices.
     await page.getByRole('link', { name: 'Lamp 42' }).focus()
     await page.keyboard.press('Enter')
     await page.getByRole('article', { name: 'Lamp 42' }).waitFor()

@@ -26,7 +26,7 @@ export async function register(url: string, email = `${crypto.randomUUID()}@exam
 export interface Answer {
   what: string
   isGood: boolean
-  /** From the moment at which it was due. */
+  /** Milliseconds since the moment at which it was due. */
   ms: number
 }
 

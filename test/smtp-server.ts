@@ -21,7 +21,7 @@ export interface TestSmtpServer {
   readonly mails: ParsedMail[]
   /** Answers RCPT TO for `address` with a refusal. */
   refuse(address: string, refusal: Refusal): void
-  /** Never answers RCPT TO for addresses of this domain, as a tarpit. */
+  /** Leaves RCPT TO for addresses of this domain unanswered, like a tarpit. */
   hang(domain: string): void
   /** Ends every connection. Idempotent. */
   stop(): Promise<void>

@@ -15,7 +15,7 @@ import { CLIENTS, startClients } from './keep-alive-clients.ts'
 import { BIN } from './store-process.ts'
 
 const folder = makeDataFolder({ after })
-/** Longer than the time within which two signals count as one. */
+/** It exceeds the time within which two signals count as one. */
 const NEXT_PRESS_MS = 400
 const PROCESSES = 3
 /** Enough that the kernel gives each process some. */
@@ -139,7 +139,7 @@ for (const [name, node] of [
     void store.ended.finally(() => {
       isOver = true
     })
-    // So close together that they count as one.
+    // These signals are so close together that they count as one.
     while (!isOver) {
       store.press('SIGINT')
       await delay(1)

@@ -29,7 +29,7 @@ export function launch(
   args: readonly string[],
   { env = {}, node = process.execPath, bin = BIN, cwd, uid }: CommandOptions = {},
 ): ChildProcess {
-  // None of the developer's own settings.
+  // The developer's own settings stay out.
   const environment = {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
@@ -66,7 +66,7 @@ export async function runStorefront(t: Cleanup, args: readonly string[], options
 /** A running `storefront serve`. */
 export interface StoreProcess {
   pid: number
-  /** Where its API answers. */
+  /** The URL of its API. */
   url: string
   /** Its log so far. */
   logs: { level: number; msg: string; addresses?: { port: number }[] }[]

@@ -33,7 +33,7 @@ const BAD_ANSWERS: Record<string, (response: ServerResponse) => void> = {
     const timer = setInterval(() => response.write('x'.repeat(100_000)), 1)
     response.on('close', () => clearInterval(timer))
   },
-  // Never idle for as long as the timeout.
+  // Bytes follow each other faster than the idle timeout.
   'byte by byte': (response) => {
     response.writeHead(400)
     const timer = setInterval(() => response.write('x'), 100)

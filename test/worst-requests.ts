@@ -5,7 +5,10 @@ const { category, brand, word, attribute, currency, group, customers_with } = LA
 const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
 const emailOf = (number: number) => `customer${number}@example.com`
 
-/** By parameter: values that nearly everything has, that a few have, and that nothing has. Enumerations have all of theirs, these first. */
+/**
+ * Values by parameter: ones that nearly everything has, that a few have, and that nothing has. Enumerations have all of
+ * theirs, these first.
+ */
 const WORST: Record<string, readonly string[]> = {
   q: [word.most, 'common lamp product shop', word.few, word.none, `lamp -${word.most}`, 'comon', 'co', 'SKU-500-7'],
   category: [category.most, category.few, 'none'],

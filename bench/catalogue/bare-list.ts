@@ -9,7 +9,7 @@ export interface BareList {
   url: string
   poolSize: number
   statements: { name?: string; text: string; values: unknown[] }[]
-  /** In the values: replaced with the number at the end of the request's path. */
+  /** A placeholder in the values that is replaced with the number at the end of the request's path. */
   marker: number
 }
 

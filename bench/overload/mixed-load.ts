@@ -18,7 +18,7 @@ export interface Phase {
 
 export interface MixedLoad {
   port: number
-  /** At most. A request that finds none free waits, and the time counts. */
+  /** Largest number of connections. A request that finds none free waits, and the time counts. */
   connections: number
   kinds: Kind[]
   phases: Phase[]
@@ -78,7 +78,7 @@ async function offer({ port, connections, kinds, phases, patienceMs = PATIENCE_M
   let onAnswer: (line: Line) => void = () => {}
   const totalWeight = kinds.reduce((sum, { weight }) => sum + weight, 0)
   const credits = kinds.map(() => 0)
-  /** By turns, so that a few requests have every kind among them. */
+  /** Kinds take turns, so that a few requests have every kind among them. */
   const choose = () => {
     for (const [index, { weight }] of kinds.entries()) credits[index] = (credits[index] ?? 0) + weight
     const chosen = credits.indexOf(Math.max(...credits))

@@ -16,7 +16,7 @@ export interface InstalledStore {
   pid: number
   port: number
   dataDir: string
-  /** From the start of its process to its first answer. */
+  /** Time between the start of its process and its first answer. */
   firstAnswerMs: number
   stop(): Promise<void>
 }

@@ -7,7 +7,7 @@ const TICKS_PER_SECOND = 100
 interface Process {
   pid: number
   parent: number
-  /** With children that have exited. */
+  /** Processor time, exited children included. */
   seconds: number
 }
 

@@ -131,7 +131,7 @@ async function startServer(cleanup: Cleanup, dataDir: string, server: Server, is
   return { api: byTcp(api), stream: byTcp(stream), owner: byTcp(owner) }
 }
 
-/** From the newest sequence: counting rows repeatedly would add to the measured load. */
+/** The newest sequence stands for the number: counting rows repeatedly would add to the measured load. */
 async function countRows(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ newest: number | null }>('select max(sequence) as newest from topic_messages')
   return rows[0]?.newest ?? 0

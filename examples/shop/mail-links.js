@@ -14,7 +14,7 @@ const ACTIONS = {
     return `Your e-mail address is ${email}.`
   },
 
-  /** By a button: programs that check links open the page, too. */
+  /** A button confirms it: programs that check links open the page, too. */
   async 'revert-email'(shop, token) {
     const isReverted = await ask('Change of your e-mail address', {
       text: [
@@ -59,7 +59,7 @@ const ACTIONS = {
 export async function followMailedLink(shop, { signIn }) {
   const [, name, token] = /^#([a-z-]+)=([\w-]+)$/.exec(location.hash) ?? []
   if (!Object.hasOwn(ACTIONS, name ?? '')) return undefined
-  // Neither the history nor a bookmark keeps the token.
+  // The token stays out of history and bookmarks.
   history.replaceState(null, '', location.pathname)
   try {
     return await ACTIONS[name](shop, token, { signIn })

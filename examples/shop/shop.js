@@ -40,7 +40,7 @@ const showSession = async () => {
   byId('add-passkey').hidden = !isLoggedIn || !hasPasskeys
 }
 
-/** By the buttons of the form. */
+/** What the form's buttons do. */
 const logIn = {
   login: (credentials) => shop.login(credentials),
   register: (credentials) => shop.register(credentials),

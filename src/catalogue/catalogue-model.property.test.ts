@@ -117,7 +117,7 @@ function assertListed(listed: readonly Listed[], products: readonly ModelProduct
     )
     return
   }
-  // By relevance: the newest, and the newest whose whole name is the search, by rank; then the others by age.
+  // The order by relevance: the newest, and the newest whose whole name is the search, by rank; then the others by age.
   const byAge = inOrder(found, '-created_at')
   const name = query.search.required.map(({ meant }) => meant).join('')
   const named = byAge.filter((product) => product.name.words.join('') === name)

@@ -15,7 +15,7 @@ interface Row {
   brand: string
   in_stock: boolean
   amount: number
-  /** In a second currency; null: not sold in it. */
+  /** The price in a second currency; null: not sold in it. */
   francs: number | null
   created_at: string
 }

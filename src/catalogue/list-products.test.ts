@@ -63,7 +63,7 @@ const KEYS = {
   created_at: (product: Listed) => product.created_at,
 }
 
-/** By the sort key, names by their bytes, then by id. */
+/** Compares by the sort key, names by their bytes, then by id. */
 function compare(sort: string): (a: Listed, b: Listed) => number {
   const sign = sort.startsWith('-') ? -1 : 1
   const key = KEYS[sort.replace('-', '') as keyof typeof KEYS]

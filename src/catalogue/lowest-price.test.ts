@@ -183,7 +183,7 @@ test('prices of before in a currency count when it becomes that of the own price
   for (const price of [800, 500]) await patch(id, { prices: [eur(price)] })
   const changed = await patch(id, { price: eur(1_000), compare_at_price: eur(1_500), prices: [] })
   assert.deepEqual(changed.lowest_price_30_days, eur(500))
-  // And those of the own price, when the currency becomes one of the others.
+  // Earlier own prices count, too, when their currency becomes one of the others.
   await patch(id, { price: usd(1), prices: [{ ...eur(2_000), compare_at: 3_000 }] })
   assert.deepEqual(await lowestIn(id, 'EUR'), eur(500))
 })

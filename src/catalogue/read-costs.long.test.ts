@@ -127,7 +127,7 @@ test('a page of what the planner expects anywhere and is nowhere, or at the othe
 
 test('compares the variants of a group once, whatever their order and the statistics', async () => {
   const variants = 600
-  // In the worst order, the newest stored last.
+  // The worst order: the newest is stored last.
   await store.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock, brand, variant_group, description, created_at)
     select gen_random_uuid(), 'ORDERED-' || n, 'Name', 'Ordered', 100, 'EUR', true, 'Ordered', 'GROUP-ORDERED', repeat('x ', 1000), now() + make_interval(secs => n)

@@ -208,7 +208,7 @@ test('a page that is read while a language comes has its texts', async () => {
   for (let round = 0; round < 20; round++) {
     await translate({})
     await store.pool.query('update products set translations = $2 where id = $1', [lamp.id, { de: { name: NAMES.de } }])
-    // Before the process has noticed the change, mostly.
+    // The request mostly comes before the process has noticed the change.
     const path = `/products?ids=${lamp.id}&max_price=${1_000_000 + round}&lang=de`
     const names = [await get(path), await get(path)].map(({ text }) => JSON.parse(text).data[0].name)
     assert.deepEqual(names, [NAMES.de, NAMES.de], `round ${round}`)

@@ -45,7 +45,7 @@ test('a stream of the broker that was lost gets all events again, those of each 
     await rename(other.id, `Changed ${round}`)
     const { rows } = await pool.query<{ events: number }>('select count(*)::integer as events from product_events')
     const expected = rows[0]?.events ?? 0
-    // Until it is recreated there is no stream to read.
+    // The stream does not exist until it is recreated.
     const published = () => topic.read(0, 1_000).catch(() => [])
     await eventually(async () => (await published()).length === expected, { what: 'every event on the topic', timeoutMs: 60_000 })
     await eventually(async () => received.length >= before + expected, { what: 'every event at the subscriber', timeoutMs: 60_000 })

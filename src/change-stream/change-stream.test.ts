@@ -119,7 +119,7 @@ test('confirms a position only after the handler returned for everything up to i
   await eventually(async () => (await confirmedPosition(db)) >= endOf(seen.all[2]))
 })
 
-// Longer than a stalled machine may pause; the test takes a little longer than this.
+// A stalled machine pauses for less; the test takes a little longer than this.
 const IMPATIENCE_SECONDS = 6
 
 /** Outlasts the server's patience with a reader that answers it, and keeps its connection. */

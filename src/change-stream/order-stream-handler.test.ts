@@ -181,7 +181,7 @@ test('a crash between publish and confirm makes no second message, and repeats t
       if ((await storedEvents(db)).length < 5) return
       await breakReader(db)
       crashed.resolve()
-      // Never returns, like a process that died.
+      // It never returns, like a process that died.
       await new Promise<void>((resolve) => onCleanup(t, resolve))
     }),
   )

@@ -10,7 +10,7 @@ import { PUBLICATION } from './replication-slot.ts'
 
 async function start(t: TestContext) {
   const db = await makeStreamDatabase(t)
-  // With pg's own parsers: the store's pool has a parser of its own.
+  // This client has pg's own parsers: the store's pool has another one.
   const client = new pg.Client({ connectionString: db.url })
   await client.connect()
   onCleanup(t, () => client.end())

@@ -54,7 +54,7 @@ const SKIPPED = { kind: 'skipped' } as const
  */
 export class PgoutputReader<Row extends object, Previous extends keyof Row = never> {
   readonly #shape: RowShape<Row, Previous>
-  /** By object id; null for any table but the one to read. */
+  /** Relations by object id; null for any table but the one to read. */
   readonly #relations = new Map<number, Relation | null>()
 
   constructor(shape: RowShape<Row, Previous>) {

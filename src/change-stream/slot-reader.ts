@@ -6,7 +6,7 @@ import { withinMs } from '../within-ms.ts'
 import { type Lsn, PgoutputReader, type RowShape, readCommitPosition } from './pgoutput.ts'
 import { openReplication, type ReplicationConnection, type ReplicationOptions, type StreamMessage } from './replication-connection.ts'
 
-/** Which rows a stream reads: those of one table, of a publication. */
+/** The rows that a stream reads: those of one table, of a publication. */
 export interface StreamSource<Row, Previous extends keyof Row> {
   publication: string
   shape: RowShape<Row, Previous>
@@ -59,7 +59,7 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
 
 // Far below the wal_sender_timeout that the connection asks for.
 const STATUS_INTERVAL_MS = 2_000
-/** At least this long between two calls of `beforeConfirming`. */
+/** Shortest time between two calls of `beforeConfirming`. */
 const CONFIRM_INTERVAL_MS = 500
 /** The same where nothing was delivered in between. A shorter interval only for this many bytes: recording a position writes some, too. */
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
@@ -216,7 +216,10 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     this.#drainSoon()
   }
 
-  /** With nothing in flight, the WAL up to `walEnd` contains no change of the table: confirming it lets a busy server remove it. */
+  /**
+   * If nothing is in flight, the WAL up to `walEnd` has no change of the table: confirming it lets a busy server remove
+   * it.
+   */
   #keepAlive({ walEnd, replyRequested }: { walEnd: Lsn; replyRequested: boolean }): void {
     const isIdle = !this.#inTransaction && this.#waiting.length === 0 && this.#draining === null
     // A server that shuts down asks for a reply, and waits until everything is confirmed or the connection is closed.
@@ -288,7 +291,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
         this.#sendStatus()
       }
     } finally {
-      // At once: an advance after the last look starts another loop.
+      // This happens in the same turn: an advance after the last look starts another loop.
       this.#isConfirming = false
     }
   }

@@ -93,7 +93,8 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     async onOpened(signal) {
       // Another process may have published meanwhile, and the topic may have been lost.
       newest = null
-      // After the opening: a refill is recorded before its slot exists, and nothing else can move a slot that is being read.
+      // This follows the opening: a refill is recorded before its slot exists, and nothing else can move a slot that is
+      // being read.
       await assertNotLost(pool, slotName)
       signal.throwIfAborted()
       await adoptSlot(pool, slotName)

@@ -30,13 +30,13 @@ export interface PipelineOptions {
 
 interface TopicStatus {
   isOutside: boolean
-  /** With its epoch. */
+  /** Sequence of the newest message, epoch included. */
   newestSequence: number
 }
 
 interface SubscriberStatus {
   name: string
-  /** With its epoch. Null for one that was never active, and while the place that has it cannot be read. */
+  /** Position, epoch included. Null for a subscriber that was never active, and while its position cannot be read. */
   position: number | null
   /** Events behind the topic; null while position or topic are unknown. */
   lag: number | null
@@ -144,7 +144,7 @@ export class Pipeline {
     }))
   }
 
-  /** By the names and sizes of its files; none is opened. */
+  /** Reads the names and sizes of its files; none is opened. */
   async #readLake(): Promise<LakeStatus> {
     this.#lake ??= this.#options.openLake().catch((error) => {
       this.#lake = null

@@ -121,7 +121,10 @@ function isSecure(baseUrl: string): boolean {
   return baseUrl.startsWith('https:')
 }
 
-/** With the port, because cookies ignore it: stores on one host have a session each. With TLS no page without it can set this cookie (RFC 6265bis). */
+/**
+ * The name has the port, because cookies ignore it: stores on one host have a session each. A page without TLS cannot
+ * set this cookie of a store with TLS (RFC 6265bis).
+ */
 function cookieName(baseUrl: string): string {
   const port = new URL(baseUrl).port || (isSecure(baseUrl) ? '443' : '80')
   return `${isSecure(baseUrl) ? '__Secure-' : ''}storefront_console_${port}`

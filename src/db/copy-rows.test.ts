@@ -8,7 +8,7 @@ const ROWS = [
   ['', '{}'],
   ['a tab\t, a line\r\n, a \\N and a "quote"', '{"a":"\\n\\\\"}'],
   ['Grüße, 価格, 🛒', '{"of two bytes":"é","of four":"🛒"}'],
-  // Longer than one chunk: in UTF-16 units, and only in bytes.
+  // These are longer than one chunk: in UTF-16 units, and only in bytes.
   ['x'.repeat(200_000), JSON.stringify({ long: 'y'.repeat(70_000) })],
   ['価'.repeat(60_000), '[]'],
   ...Array.from({ length: 3_000 }, (_, index) => [`row ${index}`, `{"index":${index}}`]),

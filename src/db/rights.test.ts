@@ -165,7 +165,7 @@ test("only the API's role and the owner may execute a function with the owner's 
     [roleOf(addresses.api), callable],
   ] as const)
     assert.equal(await mayExecute(who), count, who)
-  // In a store whose only role is the owner, too.
+  // This holds in a store whose only role is the owner, too.
   await pool.query('grant execute on all functions in schema public to public')
   assert.equal(await mayExecute(role), callable)
   assert.equal(await grantRights(pool, (await pool.query('select current_user as name')).rows[0].name), true)

@@ -36,7 +36,7 @@ test('answers clients that connected before the drain but were not yet accepted'
 
 test('a client that breaks off while the server stops listening ends only its own request', async (t) => {
   const { server, port } = await startServer()
-  // Never quiet: connections wait until the server gives up looking for a moment.
+  // The server is never quiet: connections wait until it gives up looking for a moment.
   let isBusy = true
   const work = () => {
     for (const endsAt = performance.now() + 1; performance.now() < endsAt; );

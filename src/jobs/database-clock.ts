@@ -7,7 +7,7 @@ interface JobDatabase {
   executeSql(text: string, values?: unknown[]): Promise<{ rows: { seconds: number; has_jobs_ahead: boolean }[] }>
 }
 
-/** Less is a correction by NTP, which delays jobs by as much. */
+/** Smallest step. A smaller one is a correction by NTP, which delays jobs by as much. */
 const STEP_SECONDS = 60
 
 const STEP = sql`make_interval(secs => ${STEP_SECONDS})`

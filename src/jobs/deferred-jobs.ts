@@ -19,7 +19,7 @@ export const DEFERRED_INDEX = {
     where priority < 0 and state < 'active' and not blocked`,
 }
 
-/** Below the priority of all jobs that are fetched. */
+/** A priority below that of all jobs that are fetched. */
 const DEFERRED = -1
 const BATCH = 1_000
 const FIND_MS = 15_000
@@ -59,7 +59,7 @@ export class DeferredJobs {
       order by group_id
       limit 1
     )`
-    // From receiver to receiver in the index, however many jobs each has.
+    // The query walks the index from receiver to receiver, however many jobs each has.
     const { rows } = await this.#execute(
       sql`with recursive found as (${next(sql`''`)} union all select following.receiver from found, lateral ${next(sql`found.receiver`)} as following)
       select receiver from found`,

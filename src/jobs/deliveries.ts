@@ -141,7 +141,7 @@ async function recordFailure<Key extends string>(
           sql`update ${kind.table} set ${commaList(changes)} where ${isCurrent(kind, delivery)}
           returning ${commaList(kind.key.map(identifier))}, job_number as number`,
         )
-        // By the database's clock, like the pauses of the queue.
+        // The database's clock counts here, as for the pauses of the queue.
         await sendDeliveryJobs(tx, jobs, kind, rows, () => ({ startAfterSeconds: outcome.seconds }))
       })
       return 'done'

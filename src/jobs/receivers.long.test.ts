@@ -192,7 +192,7 @@ test('receivers are found behind a hundred thousand jobs of another one, which a
   await next.stop()
   const reads = (await countReads()) - before
   t.diagnostic(`${reads} rows read`)
-  // Once per receiver it would be two million; one look past all of them may be the planner's choice.
+  // One look per receiver would read two million; one look past all of them may be the planner's choice.
   assert.ok(reads < 3 * many, `${reads} rows were read`)
 })
 
@@ -356,7 +356,7 @@ test('a job that failed for longer than an outage of its receiver keeps its paus
   await eventually(async () => taken === 1)
   await sendOne('greylisted')
   await eventually(async () => greylisted === 1)
-  // So long it would be after some more failures.
+  // Some more failures would make it so long.
   const pause = `update pgboss.job set start_after = now() + interval '1 hour', retry_count = 12 where state = 'retry' and data->>'label' = 'greylisted'`
   await eventually(async () => (await db.pool.query(pause)).rowCount === 1)
   isDown = true

@@ -22,13 +22,13 @@ interface Receiver {
   isFailing: boolean
   /** Its newest job ended without asking it, because nothing was to be sent. */
   isUnasked: boolean
-  /** In a row. */
+  /** Number of consecutive failures. */
   failures: number
   /** When the first of them ended, by the clock of `performance.now()`; when this process has never seen it well, before all of them. */
   failingSince: number
   /** Pauses since it began to fail. */
   pauses: number
-  /** By the clock of `performance.now()`. */
+  /** Time on the clock of `performance.now()`. */
   pausedUntil: number
 }
 
@@ -74,7 +74,7 @@ export class Receivers {
 
   #remember(name: string): Receiver {
     const receiver = this.#receivers.get(name) ?? { ...NEW }
-    // In the order of use.
+    // Re-inserting keeps the map in order of use.
     this.#receivers.delete(name)
     this.#receivers.set(name, receiver)
     const [oldest] = this.#receivers
@@ -164,7 +164,7 @@ export class Receivers {
     const { firstMs, longestMs } = this.#pauses
     const pause = Math.min(firstMs * 2 ** receiver.pauses, longestMs)
     receiver.pauses = Math.min(receiver.pauses + 1, 20)
-    // Up to a quarter more at random, so that receivers that failed together are not all asked together.
+    // Up to a quarter is added at random, so that receivers that failed together are not all asked together.
     receiver.pausedUntil = performance.now() + pause * (1 + Math.random() / 4)
   }
 

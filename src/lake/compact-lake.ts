@@ -12,7 +12,7 @@ import { selectRows } from './query-duckdb.ts'
 
 export interface CompactOptions {
   store: LakeStore
-  /** Which days, UTC, `YYYY-MM-DD`. */
+  /** Whether a day (UTC, `YYYY-MM-DD`) is merged. */
   isWanted: (ingestDate: string) => boolean
   /** Throws when another process may hold the lock now. */
   assertAlone: () => Promise<void>

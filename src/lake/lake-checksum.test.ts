@@ -38,7 +38,7 @@ function checksums(makeLake: MakeLake): void {
     const [file] = await listLake(store)
     const path = pathOf(file?.name ?? '')
     const bytes = await readFile(path)
-    // In the middle of the data, where Parquet notices nothing.
+    // The middle of the data, where Parquet notices nothing.
     bytes[400] = (bytes[400] ?? 0) ^ 1
     await writeFile(path, bytes)
     const { corrupt } = await withComparisonTables((tables) => readLake(store, ORDER_DATASET, tables))

@@ -11,7 +11,7 @@ import type { LakeSink } from './lake-sink.ts'
 
 const CLAIM = /^\.pending\//
 const FILE = /^orders\//
-/** Where a writer that has checked its fence can be paused, or die. */
+/** Steps at which a writer that has checked its fence can be paused, or die. */
 const STEPS = [
   ['before put', CLAIM],
   ['after put', CLAIM],

@@ -20,7 +20,7 @@ export async function withDuckDB<T>(
 
 /** A DuckDB in memory, without network access. It takes 0.1 s of a processor. */
 export async function createDuckDB(settings: Readonly<Record<string, string>>): Promise<DuckDBInstance> {
-  // With its first use: it takes longer to load than anything else that a start does not need.
+  // Loaded at its first use: it takes longer than anything else that a start does not need.
   const { DuckDBInstance } = await import('@duckdb/node-api')
   return DuckDBInstance.create(':memory:', {
     threads: '2',

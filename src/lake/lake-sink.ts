@@ -50,7 +50,7 @@ const MAX_IDLE = 3
 export class LakeSink<E extends TopicEvent = OrderEvent> {
   readonly #options: LakeSinkOptions<E> & { now: () => Date }
   readonly #files: LakeFiles
-  /** In order of sequence. Rows stay here until their file is complete. */
+  /** Rows in order of sequence, which stay here until their file is complete. */
   #buffer: PendingRow[] = []
   #bufferedCharacters = 0
   #lastTaken = 0

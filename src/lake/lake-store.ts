@@ -12,7 +12,9 @@ export interface LakeFile {
 
 const COMPLETE = /\.(parquet|avro|metadata\.json)$/
 
-/** Where a damaged file is kept: `copies` is the number of earlier ones of its name, whose bytes are others. */
+/**
+ * The name under which a damaged file is kept: `copies` is the number of earlier ones of its name, whose bytes differ.
+ */
 export function asideOf(name: string, copies: number): string {
   return `${name}${copies === 0 ? '' : `.${copies}`}.corrupt`
 }
@@ -50,7 +52,7 @@ export class UnsuitableBucket extends OperatorError {
   }
 }
 
-/** Where the lake's files are. Every adapter passes `lake-store-conformance.ts`. */
+/** The storage of the lake's files. Every adapter passes `lake-store-conformance.ts`. */
 export interface LakeStore {
   /** Throws UnsuitableBucket when two processes could replace the files of each other. Leaves nothing behind; `put` checks it, too. */
   assertSuitable(): Promise<void>

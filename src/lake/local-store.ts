@@ -106,7 +106,7 @@ export class LocalLakeStore implements LakeStore {
   }
 
   async withWorkspace<T>(work: (folder: string) => Promise<T>): Promise<T> {
-    // On the same file system as the files: hard links need that.
+    // The folder is on the same file system as the files: hard links need that.
     const parent = join(this.#directory, TEMPORARY_FOLDER)
     await makeDirectory(parent)
     return withTemporaryFolder(parent, work)
@@ -191,7 +191,7 @@ async function makeDirectory(path: string, isRepeated = false): Promise<void> {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return
-    // Still missing below a parent that exists: a link to nowhere.
+    // A name that is still missing below an existing parent is a link to nowhere.
     if (!isMissing(error) || isRepeated) throw error
     await makeDirectory(dirname(path))
     return makeDirectory(path, true)

@@ -4,7 +4,7 @@ import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } fro
 
 // All queries of the process share it: creating one takes longer than most queries. See docs/decisions/0291.
 let shared: Promise<DuckDBInstance> | null = null
-// After such an error every query of its instance fails, with this word again.
+// Errors after which every query of the same instance fails, with this word again.
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/
 
 /**

@@ -17,7 +17,7 @@ lines.once('line', async (line) => {
     // Killed queries leave their workspaces behind.
     await store.removeOldWorkspaces()
     const { columns, rows, isTruncated } = await queryWithin(store, text, bounds)
-    // Since this process was started.
+    // The time since this process was started.
     const elapsedMs = Math.round(performance.now())
     const head = `{"columns":${JSON.stringify(columns)},"is_truncated":${isTruncated},"elapsed_ms":${elapsedMs},"rows":[`
     end(0, 1, `${head}${rows.join(',')}]}`)

@@ -39,7 +39,7 @@ export interface LakeQueriesOptions {
   /** Variables that the object store needs; the process of a query gets no others. */
   environment: Readonly<Record<string, string>>
   timeoutMs?: number
-  /** Where a query keeps what does not fit into memory, while it runs. */
+  /** The folder in which a running query keeps what does not fit into memory. */
   temporaryDirectory?: string
 }
 

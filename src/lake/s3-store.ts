@@ -27,7 +27,7 @@ export interface S3LakeOptions {
   /** For copies and workspaces. */
   cacheDirectory: string
   cacheBytes?: number
-  /** Per attempt, plus a second for each megabyte of the body. */
+  /** Timeout of one attempt, plus a second for each megabyte of the body. */
   timeoutMs?: number
   /** Attempts per call, with growing pauses between them. */
   attempts?: number
@@ -303,7 +303,7 @@ export class S3LakeStore implements LakeStore {
   }
 }
 
-/** In place of bytes that were changed in the store: no reader takes it for a file of the lake. */
+/** Replaces bytes that were changed in the store: no reader takes it for a lake file. */
 const OTHER_BYTES = Buffer.from('not the bytes that were stored')
 
 function isSame(bytes: Uint8Array, digest: string | undefined): boolean {

@@ -171,7 +171,7 @@ export function createAccountMailRenderer(
   return (kind, { token = '', isForConsole = false, role = '', inviter = null }, chosen) => {
     const language = chosen ?? defaultLanguage
     const page = isForConsole ? consoleUrl : accountUrl
-    // In the fragment, which browsers send neither to a server nor to another site as a referrer.
+    // The token is in the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
     return render(kind, language, { token, link, language, shop, console: consoleUrl, role, inviter })
   }

@@ -40,7 +40,7 @@ export interface NewDelivery {
 
 export type MailJob = DeliveryJob<'event_id'>
 
-/** By the address of today: an account may have another one when its mail is sent. */
+/** Receivers by current address: an account may have another one when its mail is sent. */
 async function findReceivers(tx: Transaction, mails: readonly MailJob[]): Promise<(mail: MailJob) => string | undefined> {
   const { rows } = await tx.query<{ event_id: string; email: string }>(
     sql`select mail.event_id, reader.email

@@ -36,7 +36,7 @@ export interface EmailSubscriberOptions {
   now: () => Date
   /** Mails per hour and account; more are sent later. Null for no limit. */
   maxPerHour: number | null
-  /** After this number of attempts a mail has failed. */
+  /** Attempts after which a mail has failed. */
   maxAttempts?: number
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried

@@ -26,7 +26,7 @@ export interface FoundMail {
   last_error: string | null
 }
 
-/** With what is needed to render it. */
+/** A mail with what is needed to render it. */
 export type MailWithContent = FoundMail & {
   /** The content; null once the mail is sent. */
   content: MailContent | null
@@ -40,7 +40,7 @@ export interface MailSearch {
   status?: DeliveryStatus | undefined
   /** An order's id, a UUID, or its number. */
   order?: string | undefined
-  /** None finds nothing: there is no such account. */
+  /** Accounts whose mails are found. An empty list finds nothing: there is no such account. */
   userIds?: readonly string[] | undefined
   /** Queued then or later. */
   from?: Date | undefined

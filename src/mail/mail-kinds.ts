@@ -70,7 +70,7 @@ export interface MailTexts {
   total: string
   moreItems: string
   reason: string
-  /** Between carrier and number. */
+  /** Text between carrier and number. */
   trackingNumber: string
   role: string
   inviter: string

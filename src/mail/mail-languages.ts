@@ -1,6 +1,6 @@
 import { type Language, languageOf } from '../language.ts'
 
-/** Which language a mail has, and how amounts are written in it. */
+/** The language of a mail, and how amounts are written in it. */
 export interface MailLanguages {
   /** Language of accounts that have chosen none. */
   defaultLanguage: Language

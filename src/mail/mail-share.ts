@@ -25,7 +25,7 @@ export function orderMailWork(connections: number): WorkOptions {
   return { places: 64, share: shareOf((connections * 5) / 8, connections) }
 }
 
-/** With those of order mails one domain gets no more than twelve of sixteen connections. */
+/** Work of account mails. Together with order mails one domain gets at most twelve of sixteen connections. */
 export function accountMailWork(connections: number): WorkOptions {
   return { places: 20, share: shareOf(connections / 8, connections) }
 }

@@ -73,7 +73,7 @@ export function senderNameOf(from: string): string | null {
 
 export interface Sender {
   from: string
-  /** Where answers go, if not to `from`. */
+  /** Address for answers, if it is not `from`. */
   replyTo?: string | null
   /** The header by which the provider knows a repeated mail; null for none. */
   idempotencyHeader?: string | null

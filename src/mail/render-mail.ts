@@ -17,7 +17,7 @@ export interface MailContent {
   order: {
     number: string
     items: { name: string; quantity: number; total: number }[]
-    /** Below the lines. Absent: none. */
+    /** Charges and discounts below the lines; absent for none. */
     adjustments?: { label: string; amount: number }[]
     total: number
     currency: string
@@ -56,7 +56,10 @@ export function isOrderMailKind(kind: string): kind is OrderMailKind {
   return (ORDER_MAIL_KINDS as readonly string[]).includes(kind)
 }
 
-/** Which mail an event has. A parcel that is not the whole order, and lines that are not the last, are a part of it. */
+/**
+ * The kind of mail for an event. A parcel that is not the whole order, and lines that are not the last, are a part of
+ * it.
+ */
 export function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   const { status, parcels = [], status_history } = order
   switch (status_history.at(-1)?.change?.type) {

@@ -16,7 +16,7 @@ import { UNREADABLE } from './tally.ts'
 const MAX_LINES = 1_000
 const MAX_QUANTITY = 1_000_000_000
 const MAX_CHANGES = 20
-/** With these and the longest texts a history has 180 KiB, well below the 512 that `change-limits.ts` allows. */
+/** This limit and the longest texts make a history of 180 KiB, well below the 512 that `change-limits.ts` allows. */
 const MAX_ADJUSTMENTS = 50
 const MAX_ORDER_NUMBER = 999_999_999_999_999
 const text = (maxLength: number) => Type.String({ minLength: 1, maxLength })

@@ -31,7 +31,7 @@ interface Storing {
 }
 
 export interface StoredOrders {
-  /** In the order of the batch. */
+  /** Outcomes in the order of the batch. */
   outcomes: (LineOutcome | Refusal)[]
   /** Log position behind the inserted orders; null when none was inserted. */
   position: string | null

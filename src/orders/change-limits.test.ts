@@ -94,7 +94,7 @@ test('an order takes a hundred part changes of each kind, and then still its res
 const ADJUST = () =>
   ({ change: { type: 'adjusted', kind: 'fee', label: text(100), amount: 1, currency: 'EUR' }, reference: text(200) }) as const
 
-/** By what fills the history: parcels of many lines, or entries with much text. */
+/** The largest histories, by what fills them: parcels of many lines, or entries with much text. */
 const LARGEST: Record<string, (placed: Order) => Order> = {
   lines: (placed) => takeAll(placed, () => ({ ...ship(eachOnce(placed)), ...LONG(), tracking: TRACKING() })).order,
   texts: (placed) => {

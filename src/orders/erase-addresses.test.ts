@@ -30,7 +30,7 @@ const backdate = (store: TestStore, ids: string[], days = RETAIN_DAYS * 2) =>
 const keepForWebhooks = (store: TestStore) =>
   store.pool.query(`insert into webhook_events (event_id, type, body) select id, event ->> 'type', event from topic_messages`)
 
-/** Which of the orders have an address, a phone or a note, in their rows and in the topic or what webhooks keep. */
+/** The orders that have an address, a phone or a note, in their rows and in the topic or what webhooks keep. */
 async function holding(store: TestStore, ids: string[]): Promise<{ rows: string[]; events: string[]; webhooks: string[] }> {
   const { rows } = await store.pool.query('select id::text from orders where id = any($1) and concat(shipping_address, note) <> $2', [
     ids,

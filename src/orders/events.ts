@@ -59,7 +59,7 @@ export interface OrderEventData {
     created_at: string
     updated_at: string
     status_history: StatusChange[]
-    /** Both only of an order of which something besides the status was changed. */
+    /** This member and `parcels` exist once something besides the status was changed. */
     original_total?: { amount: number; currency: string }
     parcels?: Parcel[]
     /** Absent: none. */

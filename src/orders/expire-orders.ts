@@ -102,7 +102,10 @@ function expireTogether(context: TransitionContext, ids: readonly string[], now:
   )
 }
 
-/** After a failure of the whole batch: one order is at fault, and the others must not keep their stock because of it. */
+/**
+ * Called after a failure of the whole batch: one order is at fault, and the others must not keep their stock because of
+ * it.
+ */
 async function expireOneByOne(context: TransitionContext, ids: readonly string[], now: Date): Promise<MoveOutcome[]> {
   const outcomes: MoveOutcome[] = []
   for (const id of ids) {

@@ -120,7 +120,7 @@ async function attempt(tx: Transaction, { lockedRows, auditContext, moves, now, 
 export function decideMove(move: Move, order: Order | undefined, now: Date): Decision {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
-    // Before the version: a client that repeats a move did not get the response with the new one.
+    // This precedes the version check: a client that repeats a move did not get the response with the new version.
     if (wasMade(order, move)) return { kind: 'repeated', order }
     assertVersion(order, move.versions ?? null)
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)

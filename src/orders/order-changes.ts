@@ -57,7 +57,7 @@ export interface AdjustmentVoidedChange {
   amount: number
 }
 
-/** In the order in which a payment passes them, except that `authorized` may follow `failed`: see `isPaymentKnown`. */
+/** The order in which a payment passes them, except that `authorized` may follow `failed`: see `isPaymentKnown`. */
 export const PAYMENT_STATES = ['pending', 'authorized', 'failed', 'paid', 'partially_refunded', 'refunded'] as const
 export type PaymentState = (typeof PAYMENT_STATES)[number]
 

@@ -13,9 +13,12 @@ export interface OrderColumn {
 
 /** A column whose value comes with `POST /orders`. Row, request, answers and events have it under the same name. */
 export interface GivenColumn extends OrderColumn {
-  /** In the request, where it may be absent. */
+  /** Schema in the request, where the member may be absent. */
   input: TSchema
-  /** In answers and events. Optional for a column of a later release: absent without a value, as in everything stored before. */
+  /**
+   * Schema in answers and events. Optional for a column of a later release: absent without a value, as in everything
+   * stored before.
+   */
   shown: TSchema
   example: unknown
 }

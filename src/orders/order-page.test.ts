@@ -11,7 +11,7 @@ const store = await startStore({ after })
 const products = await addProductsForLargeOrders(store)
 const [[ada, bob], [operator]] = await Promise.all([addBuyers(store, 2), addBuyers(store, 1, 'admin')])
 
-// Between two of these there is always another customer's order.
+// Sizes of orders; another customer's order is always between two of them.
 const SIZES = [1_000, 1, 1_000, 999, 1_000, 2, 1, 3, 1_000, 400, 400, 400, 400, 1_000, 1_000, 1]
 const placed: { adas: string[]; all: string[] } = { adas: [], all: [] }
 for (const lines of SIZES) {

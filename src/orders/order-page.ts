@@ -17,12 +17,12 @@ export const OrderLimit = Type.Integer({
   description: 'Orders on a page, at most. A page has fewer when they are large: continue while `has_more` is true.',
 })
 
-/** Where a page by time ends: when its last order was placed, and that order's id. */
+/** End of a page by time: when its last order was placed, and that order's id. */
 const TimePosition = Type.Tuple([
   Type.Integer({ minimum: 0, maximum: 8_640_000_000_000, description: 'Milliseconds since 1970.' }),
   Type.String({ format: 'uuid' }),
 ])
-/** Where a page by number ends: the number of its last order. */
+/** End of a page by number: the number of its last order. */
 const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
 
 /** Orders get ascending numbers, whatever the clock does: see decision 0151. */

@@ -85,7 +85,7 @@ test('places exactly as many of the orders that come at once, from two processes
 })
 
 test('waits, when it looks before it places, until an order of the same customer in another transaction is committed', async (t) => {
-  // With a limit of purchases every batch looks first.
+  // A purchase limit makes every batch look first.
   const looking = await startSecondProcess(t, store, { maxQuantityPerProductAndUser: 1_000 })
   const [lamp, [ada]] = [await store.addProduct(), await addBuyers(store, 1)]
   assert.ok(ada !== undefined)
@@ -151,7 +151,7 @@ test('lets a customer have any number of pending orders when that is off', async
 })
 
 test('an order that waits for the count of its customer holds no stock, without a limit neither', async (t) => {
-  // With a limit of units an order looks first: the optimistic way takes stock last anyway.
+  // A limit of units makes an order look first: the optimistic way takes stock last anyway.
   const unlimited = await startStore(t, { maxPendingOrdersPerUser: null, maxQuantityPerProductAndUser: 1_000 })
   const [lamp, ada] = [await unlimited.addProduct({ stock: 20 }), await unlimited.register()]
   assert.equal((await place(lamp, ada, {}, unlimited)).status, 201)

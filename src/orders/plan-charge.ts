@@ -56,7 +56,7 @@ function voidAdjustment(order: Order, version: number) {
 }
 
 function assertAdjustable({ status }: Order): void {
-  // After its end an order is only paid or paid back.
+  // An order that has ended is only paid or paid back.
   if (ruleOf(status).phase !== 'ended') return
   throw new AppError('illegal_transition', `What is charged for an order that is ${status} cannot be changed.`, {
     members: { current_status: status, allowed_transitions: [] },

@@ -39,7 +39,7 @@ export const OrderDetailSchema = Type.Object(
 )
 export type OrderDetail = Static<typeof OrderDetailSchema>
 
-/** Where the event of one version has been delivered, as far as it is recorded. */
+/** The recorded deliveries of one version's event. */
 export interface Delivery {
   publishedAt: Date | null
   mail: {

@@ -41,7 +41,7 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
 export interface Comparison {
   /** The greatest order number that topic or lake have. */
   publishedOrderNumber?: number
-  /** Above every sequence of earlier epochs of the topic; 0 when the epoch continues. */
+  /** A sequence above all of earlier topic epochs; 0 when the epoch continues. */
   firstSequence?: number
   lost?: LostRange | null
   /** `firstSequence` and `lost` of the catalogue partition. */

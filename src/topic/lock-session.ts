@@ -59,7 +59,7 @@ export class LockSession {
     const endPings = every(PING_MS, () => void this.#orLose(client.query('select 1')))
     const end = () => {
       endPings()
-      // At once, and not after the last handler: until then the server may keep the locks.
+      // The last handler is not awaited: until then the server may keep the locks.
       if (!this.#isClosing) abandonClient(client)
     }
     this.lost.addEventListener('abort', end)

@@ -147,7 +147,10 @@ export interface Topic<E extends TopicEvent = OrderEvent> {
   newestPosition(): Promise<string | null>
   /** Sequence of the newest message; for an empty topic, a number below every sequence to come. */
   newestSequence(): Promise<number>
-  /** Up to `limit` messages after the sequence `after`, in order, none at the end. For commands that read the whole topic. */
+  /**
+   * Returns up to `limit` messages after the sequence `after`, in order, none at the end. For commands that read the
+   * whole topic.
+   */
   read(after: number, limit: number): Promise<StoredMessage[]>
   subscribe(name: string, handler: MessageHandler<E>, options?: SubscribeOptions): Subscription
 }

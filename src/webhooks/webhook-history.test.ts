@@ -27,7 +27,7 @@ test('history is posted to no endpoint, neither by a first run nor by a second r
   const [first, second] = [await add(old.url), await add(newer.url)]
   await db.pool.query(`update webhook_endpoints set created_at = created_at - interval '2 days' where id = $1`, [first.id])
   const before = [ago(DAY_MS), ago(6 * MINUTE_MS)]
-  // By a clock that is behind the database's, or still on its way when the endpoint was added.
+  // This event's clock is behind the database's, or it was still on its way when the endpoint was added.
   const skewed = ago(4 * MINUTE_MS)
   const after = makeNewEvent()
   await publish(ago(3 * DAY_MS), ...before, skewed, after)

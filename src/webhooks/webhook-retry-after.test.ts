@@ -6,7 +6,7 @@ import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
 
 const HOUR = 3_600
 
-/** In how many seconds the one job that is open is due. */
+/** The number of seconds until the one open job is due. */
 const UNTIL_DUE = `select extract(epoch from start_after - now())::float8 as seconds from pgboss.job where name = 'webhook' and state < 'active'`
 
 for (const [status, retryAfter] of [

@@ -8,7 +8,7 @@ import { mayBePublic } from './webhook-url.ts'
 export interface WebhookSenderOptions {
   /** Whether plain http, and addresses that are not public, such as loopback and private ones, are allowed. */
   isPrivateAllowed: boolean
-  /** From the name's resolution to the response's status. */
+  /** Limit for the time between the name's resolution and the response's status. */
   timeoutMs?: number
 }
 

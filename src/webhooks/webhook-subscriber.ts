@@ -181,7 +181,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 interface Refusal {
   reason: string
   isGone: boolean
-  /** From `Retry-After`. */
+  /** The pause that `Retry-After` asks for; null for none. */
   pauseSeconds: number | null
 }
 

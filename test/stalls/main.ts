@@ -1,6 +1,6 @@
 import { measureStalls } from './measure-stalls.ts'
 
-// In a process of its own: the test runner's hooks on promises take more time in each turn than the requests themselves.
+// A separate process: the test runner's hooks on promises take more time in each turn than the requests themselves.
 const [only = '.'] = process.argv.slice(2)
 const cleanups: (() => Promise<void> | void)[] = []
 try {

@@ -10,7 +10,7 @@ export interface RawRequest {
 /** The status of the answer; 0 when the connection ended without one. */
 export type RawAnswer = number
 
-// In a thread of its own: what it does is no work of the thread whose stalls are measured.
+// A separate thread: its work is not that of the thread whose stalls are measured.
 parentPort?.on('message', ({ port, bytes }: RawRequest) => {
   const socket = connect(port, '127.0.0.1')
   let head = ''

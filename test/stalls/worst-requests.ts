@@ -22,7 +22,7 @@ const HEADERS = [
 const labelOf = (filler: string) => filler.trim() || 'spaces'
 const fill = (filler: string, length: number) => filler.repeat(Math.floor(length / filler.length))
 
-/** Which requests are made: all, or those that a short test sends. */
+/** The requests to make: all, or those that a short test sends. */
 export interface WorstRequestOptions {
   /** A token for each request: some end their session. */
   nextToken: () => string

@@ -20,7 +20,7 @@ const now = () => new Date()
 // Files of two days are not merged.
 await farFromMidnight()
 
-/** With two events in each file. */
+/** Each file has two events. */
 const startWithFiles = (t: TestContext, files: number) => startStoreWithFiles(t, Array(files).fill(2))
 
 const repairOn = (store: AuditedStore, lake: LakeStore, at = now) =>

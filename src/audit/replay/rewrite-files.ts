@@ -13,7 +13,7 @@ import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 
 const BATCH_SIZE = 1_000
-/** Above the level of a merge of the same files that may still be written. */
+/** Levels above the rewritten files, and so above a merge of the same files that may still be written. */
 export const LEVELS_ABOVE = 2
 
 /** A file that was compared. `index`: its value in the column `file` of `lake_events`. */
@@ -92,7 +92,7 @@ export class RewrittenFiles<E extends TopicEvent> {
         const all = [...kept, ...made].reduce((some, one) => sql`${some} union all by name (${one})`, sql`select * from no_lake_rows`)
         await tables.writeLakeFile(sql`select * from (${all}) order by sequence`, path, name)
       })
-      // Before the new file supersedes them: a merge deletes what is superseded.
+      // This precedes the new file, which supersedes them: a merge deletes what is superseded.
       for (const file of files) if (!file.isKeptWhole) this.quarantined.push(await store.quarantineCopy(file.name))
       await repairs.put(name, path)
     })
@@ -193,7 +193,7 @@ export class RewrittenFiles<E extends TopicEvent> {
       const events = await makeEvents(wanted.map(({ event_id }) => event_id))
       for (const { event_id, sequence, is_taken } of wanted) {
         const event = events.get(event_id)
-        // At the sequence of another event it is a damaged id, and no event.
+        // An unknown id at the sequence of another event is a damaged id, and no event.
         if (event === undefined && !is_taken) this.lost.add(event_id)
         else if (event !== undefined && sequence !== null) {
           messages.push({ sequence, event })
@@ -226,7 +226,7 @@ function selectKept(paths: readonly string[]): Sql {
     qualify row_number() over (partition by event_id) = 1`
 }
 
-/** None when the file cannot be read. */
+/** The keys of a file's rows; none when it cannot be read. */
 export async function readKeys(path: string): Promise<EventKey[]> {
   const select = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
   const rows = await queryDuckDB(select).catch(ifDamaged([]))

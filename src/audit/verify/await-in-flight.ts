@@ -10,7 +10,7 @@ import type { OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { readTopic } from './read-topic.ts'
 
-/** Above ten seconds, the interval at which an idle reader confirms its position. */
+/** It exceeds ten seconds, the interval at which an idle reader confirms its position. */
 export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const FETCH_ROWS = 2_000

@@ -59,7 +59,7 @@ export async function readTables(store: LakeStore, tables: ComparisonTables): Pr
       if (definition === ORDER_EVENTS)
         read.faults.push(...(await readRows(store, files, (rows) => tables.runWide(sql`insert into table_events ${rows}`))))
     }
-    // Once more: they may be written for the first time just now.
+    // A second check: they may be written for the first time just now.
     const isBack = async ({ name }: LakeTableDefinition) => (await new TableStore(store, name).read()).newest !== null
     for (const table of findGoneTables(versions))
       if (!(await isBack(table))) read.faults.push(`${table.name}: the table is gone, and others that are written with it are there`)

@@ -44,7 +44,7 @@ export const MAX_EXAMPLES = 100
 /** A number of ids or faults, and the first hundred of them. */
 export type Sample = Pick<Finding, 'count' | 'examples'>
 
-/** None without anything in the sample. */
+/** A finding for the sample; none when it is empty. */
 export function findingOf(place: Place, kind: FindingKind, { count, examples }: Sample): Finding[] {
   return count === 0 ? [] : [{ place, kind, count, examples }]
 }

@@ -1,7 +1,7 @@
 import type { Pool } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 
-/** At least one row of a table that breaks a rule. `examples`: ids with the reason. */
+/** Rows of a table that break a rule, at least one. `examples`: ids with the reason. */
 export interface InvalidRowsFound {
   place: 'orders' | 'order counts' | 'products' | 'stock'
   count: number
@@ -94,7 +94,7 @@ export interface OrderChecks {
   do_changes_add_up: boolean
 }
 
-/** Which rules an order breaks, null for none. Pure. */
+/** The rules that an order breaks; null for none. Pure. */
 export function findOrderFault({ are_lines_sound, is_history_whole, do_changes_add_up }: OrderChecks): string | null {
   const reasons = [
     ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),

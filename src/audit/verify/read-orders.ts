@@ -92,7 +92,10 @@ export async function readOrders(
   }
 }
 
-/** In milliseconds. The database casts nothing, because a malformed row must not fail the comparison of all others. */
+/**
+ * Time of the change in milliseconds. The database casts nothing: a malformed row must not fail the comparison of all
+ * others.
+ */
 function changedAt({ at, updated_at }: Pick<OrderEventRow, 'at' | 'updated_at'>): number {
   const time = Date.parse(at ?? '')
   if (!Number.isNaN(time)) return time

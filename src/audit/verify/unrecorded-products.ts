@@ -7,7 +7,7 @@ const BATCH_SIZE = 1_000
 /** Ids of products whose newest event is not their state, and of those whose newest event of stock is not. */
 export interface Unrecorded {
   products: string[]
-  /** Others of which this is so because a category of theirs was renamed, and which get the name and an event one after the other. */
+  /** Other products, whose category was renamed. They get the name and an event one after the other. */
   renaming: string[]
   stock: string[]
   /** Products with a greater id were there before their events, and are being recorded. */

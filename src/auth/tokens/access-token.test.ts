@@ -18,7 +18,7 @@ interface Forge {
   sign(claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
 }
 
-/** With a stopped clock: no token ages. */
+/** The clock is stopped: no token ages. */
 async function startForge(t: TestContext): Promise<Forge> {
   const now = new Date()
   const store = await startStore(t, { now: () => now })

@@ -43,7 +43,7 @@ test('cuts off the client that has waited longest', async (t) => {
       now -= 400
     }
   }
-  // Neither has waited for long.
+  // Both have waited for a short time.
   now = 600
   assert.throws(() => feeds.open(client(), () => {}), isOverloaded)
   now = 5_000

@@ -174,7 +174,7 @@ test('shows each match once, forwards and backwards, when there are more than ar
      from generate_series(1, $1) as number`,
     [total],
   )
-  // In the description of the products that do not have it in their name.
+  // These products have the word in their description instead of their name.
   await store.pool.query(`update products set description = 'a gizmo' where category = 'many' and name = 'thing'`)
   const forwards: string[][] = []
   let path: string | undefined = '/products?q=gizmo&limit=25'

@@ -72,7 +72,7 @@ export function facts(...entries: readonly (readonly [string, Node | string | nu
   return create('dl', { class: 'facts' }, ...given.flatMap(([name, value]) => [create('dt', {}, name), create('dd', {}, value)]))
 }
 
-/** Less important text, such as what stands in place of an empty list. */
+/** Creates less important text, such as what an empty list shows. */
 export function note(...children: Child[]): HTMLElement {
   return create('p', { class: 'muted' }, ...children)
 }

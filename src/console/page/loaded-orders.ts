@@ -16,7 +16,7 @@ export class LoadedOrders {
     this.#isByTime = isByTime
   }
 
-  /** Where the older orders begin, null when all are loaded. */
+  /** The cursor of the older orders; null when all are loaded. */
   get cursor(): string | null {
     return this.#cursor
   }

@@ -70,7 +70,7 @@ export function orderCharges(
   function show(order: Order): void {
     const { adjustments, payment, total, original_total, status } = order
     currency = total.currency
-    // After its end an order is only paid or paid back.
+    // An order that has ended is only paid or paid back.
     const isAdjustable = mayAdjust && ruleOf(status).phase !== 'ended'
     form.hidden = !isAdjustable
     const rows = adjustments.map((each) => [each.label, each.kind, amountText(each.amount), ...(isAdjustable ? [voidButton(each)] : [])])

@@ -45,7 +45,7 @@ export function orderParcels(order: Order): HTMLElement | null {
   return create('section', { class: 'card' }, create('h3', {}, 'Parcels'), create('ol', {}, ...parcels))
 }
 
-/** Such as `2 × Blue mug, 1 × Lamp`. */
+/** Units of an order as text, such as `2 × Blue mug, 1 × Lamp`. */
 export function unitsText({ items }: Order, lines: readonly Schemas['LineQuantity'][]): string {
   const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
   return lines.map(({ product_id, quantity }) => `${quantity} × ${names.get(product_id) ?? product_id}`).join(', ')

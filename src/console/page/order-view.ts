@@ -100,7 +100,7 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
 
   function fail(error: Error | null): void {
     report(error)
-    // There is no such order, and there will be none.
+    // The order does not exist, and never will.
     if (error instanceof Refusal && [400, 404].includes(error.problem.status)) polling.abort()
   }
   refresh()

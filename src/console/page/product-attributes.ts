@@ -42,7 +42,7 @@ function readValue(text: string): string | number | boolean {
     // A number that JavaScript would write otherwise stays a text: 18 digits, or 1.0.
     return typeof value === 'number' && String(value) !== text ? text : value
   } catch {
-    // Such as 12 V, or a text with a quote at either end.
+    // Text that only looks like JSON, such as 12 V, or a text with a quote at either end.
     return text
   }
 }

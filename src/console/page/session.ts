@@ -15,7 +15,7 @@ interface Access {
 
 let current: { token: string; renewAt: number } | null = null
 let renewal: Promise<boolean> | null = null
-/** From the wish to sign out until the store has ended the session: nothing renews it in between. */
+/** Whether the operator is signing out, until the store has ended the session: nothing renews it in between. */
 let isEnding = false
 
 /** The address of a path of the API, which may have a prefix. */
@@ -72,7 +72,7 @@ async function openSession(path: string, body: object): Promise<Unfinished | nul
 export async function signOut(): Promise<void> {
   isEnding = true
   current = null
-  // After a renewal, whose answer replaces the cookie.
+  // A renewal's answer replaces the cookie, so it comes first.
   await renewal?.catch(() => {})
   const signal = AbortSignal.timeout(SIGN_OUT_MS)
   const answer = await withLock(() => fetch(addressOf('console/session'), { method: 'DELETE', signal }))
@@ -88,7 +88,7 @@ export async function accessToken(): Promise<string | null> {
   return (await renew()) ? (current?.token ?? null) : null
 }
 
-/** After a refusal of the token. */
+/** Called after a refusal of the token. */
 export function forgetToken(): void {
   current = null
 }

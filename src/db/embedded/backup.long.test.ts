@@ -17,7 +17,7 @@ test('a backup of a store that sells is whole, and a restore of it leaves orders
   const during: PlacedOrder[] = []
   let isSelling = true
   const selling = (async () => {
-    // Below the limit of pending orders of an account.
+    // It stays below the limit of pending orders of an account.
     while (isSelling && during.length < 20) during.push(await running.place())
   })()
   await running.backUp(target)

@@ -57,7 +57,7 @@ async function commitTable(
   const damaged = new Map<string, string>()
   const read = new Map<string, boolean>()
   for (let snapshots = 0, failures = 0; ; ) {
-    // In this order: a listing that is newer than the base cannot take back what another process has committed.
+    // The order matters: a listing that is newer than the base cannot take back what another process has committed.
     const base = await readBase(table)
     const files = splitSuperseded(await listLake(store, definition.dataset)).current
     const present = checksFiles ? await table.findSound(locationsOf(base), read) : null

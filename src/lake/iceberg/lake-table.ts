@@ -11,7 +11,7 @@ import type { Schema } from './table-metadata.ts'
 export interface LakeTableDefinition {
   name: string
   description: string
-  /** By DuckDB type. */
+  /** Columns by DuckDB type. */
   columns: Readonly<Record<string, Sql>>
   /** The dataset whose files back this table. */
   dataset: DatasetName

@@ -99,7 +99,7 @@ interface NextSnapshot {
   snapshot: Omit<Snapshot, 'schema-id'>
   fields: Schema['fields']
   properties: Record<string, string>
-  /** Which snapshots stay. */
+  /** Whether a snapshot stays. */
   isKept: (snapshot: Snapshot) => boolean
 }
 

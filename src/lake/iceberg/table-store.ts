@@ -148,8 +148,8 @@ export class TableStore {
   }
 
   /**
-   * Which of these locations have files of the table's own that are there and intact. Reads all of them but those in `known`, since no name
-   * gets another file, and adds what it has read.
+   * The locations of the table's own files that exist and are intact. Reads all files but those in `known`, which it
+   * extends: no name gets another file.
    */
   async findSound(locations: Iterable<string>, known: Map<string, boolean>): Promise<Set<string>> {
     const wanted = new Set(locations)

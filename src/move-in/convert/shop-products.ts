@@ -17,7 +17,7 @@ export interface ShopProduct {
   slug?: string | null | undefined
   images: { url?: string | null | undefined; alt?: string | null | undefined }[]
   price: Decimal | null | undefined
-  /** Before a reduction. */
+  /** The price before a reduction. */
   compareAt?: Decimal | null | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined

@@ -52,7 +52,7 @@ interface ExpectedTable {
   required: readonly string[]
   expected: string
   encoding?: string | undefined
-  /** Other names of columns. */
+  /** Alternative column names. */
   aliases?: Readonly<Record<string, string>>
 }
 

@@ -124,7 +124,7 @@ export class BatchDecision {
     const ofGuests = (precision: StockPrecision) => guestHolds?.excessOf(stockHolder, basket.lines, precision) ?? []
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'rounded'), [...ofCustomer, ...ofGuests('rounded')])
     if (request.isOfBlockedAddress === true) throw new AppError('account_blocked', 'The shop has blocked this account. Ask the shop.')
-    // Nothing is refused after it: the exact stock costs an order that is placed.
+    // The exact stock is checked last: learning it costs an order that is placed.
     assertAvailable(basket, [], ofGuests('exact'))
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
     pending?.add(userId)

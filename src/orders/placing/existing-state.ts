@@ -76,7 +76,8 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
       }
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))
       const stock = await lockStock(tx, productIds)
-      // After the lock: an order that was placed meanwhile counts, and an import that changed the stock may have changed the price.
+      // This follows the lock: an order placed meanwhile counts, and an import that changed the stock may have changed
+      // the price.
       const purchases = maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser)
       const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
       return { ...found, stock, purchases, guestHolds, prices: await prices.refresh(tx, productIds) }

@@ -165,7 +165,7 @@ test('a body that is cut off in the middle makes no order', async () => {
     if (isLast) socket.end()
     return text(socket)
   }
-  // Neither when the whole JSON came and only its padding is missing, nor when chunks break off.
+  // The body may lack only its padding after the whole JSON, or its chunks may break off.
   const broken = [
     `${head}content-length: ${body.length}\r\n\r\n${body.slice(0, -5)}`,
     `${head}content-length: ${body.length + 5}\r\n\r\n${body}`,

@@ -8,7 +8,7 @@ export interface PlacingObserver {
   /** The state had changed since a batch was decided on, and it is decided again. */
   batchUndone(): void
   orderPlaced(isReplay: boolean): void
-  /** With the code of the problem. */
+  /** `code`: the problem's code. */
   orderRefused(code: string): void
 }
 

@@ -4,9 +4,12 @@ const REMEMBERED_MS = 10_000
 /** The oldest are forgotten above it, which costs others an attempt. */
 const MAX_OWNERS = 10_000
 
-/** Whose last order was no new order that was placed, lately: their next ones will probably be none either, so the usual state is not assumed for them. */
+/**
+ * Owners whose last order was lately not placed as a new one. Their next ones probably will not be, either, so the
+ * usual state is not assumed for them.
+ */
 export class UnusualOwners {
-  /** Until when, in the order of time. */
+  /** The time until which an owner counts, in order of time. */
   readonly #untilOf = new Map<string, number>()
 
   has(owner: string): boolean {

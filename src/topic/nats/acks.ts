@@ -25,7 +25,7 @@ interface Waiting {
 export class PubAcks {
   readonly #connection: NatsConnection
   readonly #inbox = createInbox()
-  /** By the last token of the reply subject, oldest first. */
+  /** Publications in flight by the last token of their reply subject, oldest first. */
   readonly #waiting = new Map<string, Waiting>()
   #sent = 0
   #subscription: Subscription | null = null

@@ -97,7 +97,7 @@ export async function inspectBroker(
         what: 'the stream has no leader, so nothing can be published',
         remedy: 'start the servers of NATS until a majority runs',
       })
-    // From 2.10 on.
+    // Servers send it from 2.10 on.
     const { ts } = info as { ts?: string }
     const differs = ts === undefined ? 0 : Math.abs(now() - Date.parse(ts)) / 1_000
     if (differs > LARGEST_CLOCK_SECONDS)

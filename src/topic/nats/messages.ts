@@ -89,7 +89,7 @@ export class NatsSource implements MessageSource {
     return this.#toStored(messages, signal)
   }
 
-  /** Up to `limit` messages; none when none arrived for a second. */
+  /** Returns up to `limit` messages; none when none arrived for a second. */
   async read(limit: number): Promise<StoredMessage[]> {
     this.#pull.request(Math.min(limit, BATCH_SIZE))
     return this.#toStored(await this.#pull.take())

@@ -148,7 +148,7 @@ export class NatsTopic<E extends TopicEvent> implements Topic<E> {
 
 async function readBehind(jetstream: Jetstream, stream: TopicStream, after: number, limit: number): Promise<StoredMessage[]> {
   const messages: StoredMessage[] = []
-  // Before the first message of this epoch there is nothing to wait for.
+  // There is nothing to wait for before the first message of this epoch.
   const position = () => messages.at(-1)?.sequence ?? Math.max(after, stream.base)
   const newest = async () => stream.base + (await newestIn(jetstream, stream))
   let last = await newest()

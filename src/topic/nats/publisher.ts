@@ -187,8 +187,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * Where each event is stored; null for one that the stream lacks. Asks the leader: another server may lag, or have messages that a leader
-   * has lost with its leadership. See decision 0202.
+   * The place of each event; null for one that the stream lacks. Asks the leader: another server may lag, or have
+   * messages that a leader has lost with its leadership. See decision 0202.
    */
   async #find(eventIds: readonly string[]): Promise<(Outcome | null)[]> {
     const { streams } = this.#options.jetstream.manager

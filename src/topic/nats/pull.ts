@@ -8,9 +8,9 @@ const MAX_BYTES = 8 * 1024 * 1024
 const EXPIRES_MS = 300_000
 // The driver and newer servers allow at least half of this.
 const HEARTBEAT_MS = 1_000
-/** After this long without messages and heartbeats, the request or the messages sent for it were lost. */
+/** Silence after which the request, or the messages sent for it, count as lost. */
 const SILENCE_MS = 2_500
-// After a pause of this process, buffered input is read before the server counts as silent.
+// Time to read buffered input after a pause of this process, before the server counts as silent.
 const READ_MS = 100
 /** How long `take` waits, after the first message, for the pending messages that the server has announced. */
 const GATHER_MS = 10

@@ -125,7 +125,7 @@ async function ensureStream(jetstream: Jetstream, { name, replicas, logger }: St
   return info
 }
 
-/** Which settings the stream must have, so that no message is lost or stored twice; null when it has them. */
+/** Names the settings that the stream must have, so that no message is lost or stored twice; null when it has them. */
 export function findMisconfiguration(info: StreamInfo, name: string): string | null {
   const config = info.config as unknown as Record<string, unknown>
   const wrong = Object.entries(requiredSettings(name)).filter(([key, value]) => JSON.stringify(config[key]) !== JSON.stringify(value))

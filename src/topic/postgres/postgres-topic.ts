@@ -33,7 +33,10 @@ export interface PostgresTopicOptions {
   sessions?: LockSessions
 }
 
-/** Where a partition is: its table, that of its epochs at a broker, the key of its publishers' lock, and the channel of its notifications. */
+/**
+ * A partition's table, the table of its epochs at a broker, the key of its publishers' lock, and its notification
+ * channel.
+ */
 interface Place {
   table: Sql
   epochs: Sql
