@@ -2,7 +2,7 @@ import type { Import } from './imports.ts'
 
 /** What the files of one room may import at run time. A type may be imported from anywhere: it is no dependency of the program. */
 interface Wall {
-  /** The room: a folder of `src`, or files of it. Of two that fit a file the longer counts. */
+  /** The room: a folder of `src`, or files of it. The longer of two that fit a file counts. */
   room: string | readonly string[]
   /** Rooms, folders and files, below `src`. The room itself, and what every room may use, are allowed without being listed. */
   may: readonly string[]

@@ -78,8 +78,9 @@ export class Broker {
   }
 
   /**
-   * Sets how many more messages the stream accepts; null for no limit but the disk. Not in bytes: nats-server 2.9.10 stores a message
-   * that crosses `max_bytes` by its header and then deletes the oldest, regardless of `discard`.
+   * Sets how many more messages the stream accepts; null for no limit but the disk. Bytes do not work: nats-server
+   * 2.9.10 stores a message that crosses `max_bytes` by its header and then deletes the oldest, regardless of
+   * `discard`.
    */
   async setRoom(messages: number | null): Promise<void> {
     const stored = (await retryUntil(() => this.#findState(), PATIENCE_MS))?.messages ?? 0

@@ -68,7 +68,7 @@ cluster {
     await this.#member(name).server.end('SIGKILL')
   }
 
-  /** Deletes the server's data. Only while it is killed. */
+  /** Deletes the server's data, which requires that it is killed. */
   wipe(name: string): void {
     this.#member(name).server.wipe()
   }

@@ -91,7 +91,9 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     isEmbeddedMeant: read.oneOf('EMBEDDED', ['on', 'off'], 'off') === 'on',
     /** Is null when the notification topic is a database table. */
     nats: readNats(read),
-    /** Encrypts signing keys, account mails and webhook secrets at rest. Null when the store's secret is in `dataDir`. */
+    /**
+     * Encrypts signing keys, account mails and webhook secrets at rest; null when the store's secret is in `dataDir`.
+     */
     secret: readSecret(read),
     /** Is null when mails are written as files below `dataDir`. */
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:'], 'mails are files'),
@@ -110,7 +112,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     defaultLanguage,
     /** BCP 47, of products' own texts. */
     catalogueLanguage: readCatalogueLanguage(read, defaultLanguage),
-    /** Order mails an hour for one account; further ones wait. Null for no limit. */
+    /** Order mails an hour for one account; further ones wait. No limit when null. */
     mailMaxPerHour: read.integer('MAIL_MAX_PER_HOUR', 200, 0, 10_000) || null,
     /** Whether webhooks may go to addresses off the public internet, and over plain http. */
     isPrivateWebhookAllowed: read.oneOf('WEBHOOK_ALLOW_PRIVATE', ['on', 'off'], 'off') === 'on',

@@ -32,8 +32,8 @@ export function minorDigits(currency: string): number {
 }
 
 /**
- * `text`, a decimal number of major units such as `12.50`, in minor units. Exact: no float is involved.
- * Null when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
+ * The minor units of `text`, a decimal number of major units such as `12.50`. Exact: no float is involved. Returns null
+ * when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
  */
 export function parseMajorUnits(text: string, currency: string): number | null {
   const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)

@@ -6,7 +6,7 @@ export function isLanguage(tag: string): tag is Language {
   return (LANGUAGES as readonly string[]).includes(tag)
 }
 
-/** The shipped language of a BCP 47 tag: `de` for `de-AT`. Null for another one. */
+/** The shipped language of a BCP 47 tag: `de` for `de-AT`; null for another one. */
 export function languageOf(tag: string): Language | null {
   const primary = tag.slice(0, 35).split('-', 1)[0]?.toLowerCase() ?? ''
   return isLanguage(primary) ? primary : null
@@ -59,7 +59,7 @@ export function preferredLanguage(acceptLanguage: string | undefined): Language 
   return negotiateLanguage(acceptLanguage, SHIPPED)
 }
 
-/** The one of `available` that meets `tag`: the same, or the longest beginning of it (RFC 4647 §3.4). Null for none. */
+/** The tag in `available` that meets `tag`: the same, or the longest beginning of it (RFC 4647 §3.4); null for none. */
 export function findLanguage<T extends string>(tag: string, available: LanguageSet<T>): T | null {
   for (let range = tag.toLowerCase(); range !== ''; range = range.slice(0, Math.max(0, range.lastIndexOf('-')))) {
     const found = available.get(range)

@@ -96,7 +96,10 @@ export function terminateBackends(db: TestDatabase): Promise<unknown> {
   return asAdmin((admin) => admin.query('select pg_terminate_backend(pid, 60000) from pg_stat_activity where datname = $1', [db.name]))
 }
 
-/** The pids of sessions that wait for a lock of `holder`. Only in its database: creating a replication slot waits for all transactions. */
+/**
+ * The pids of sessions in `holder`'s database that wait for its lock: creating a replication slot waits for all
+ * transactions.
+ */
 export async function findWaiting(pool: Pool, holder: pg.ClientBase): Promise<number[]> {
   const { rows } = await pool.query<{ pid: number }>(
     'select pid from pg_stat_activity where datname = current_database() and $1 = any(pg_blocking_pids(pid))',

@@ -22,7 +22,7 @@ export interface NatsServer {
   end(signal?: NodeJS.Signals): Promise<void>
   /** Starts it again on the same port and messages. */
   start(): Promise<void>
-  /** Deletes all stored messages. Only while the process is not running. */
+  /** Deletes all stored messages. The process must not be running. */
   wipe(): void
 }
 

@@ -36,9 +36,9 @@ export interface RestorableStore {
   dataDir: string
   environment: Record<string, string>
   start(): Promise<RunningStore>
-  /** What `storefront restore` prints. Only while the store is stopped. */
+  /** What `storefront restore` prints. The store must be stopped. */
   restore(source: string): Promise<string[]>
-  /** A copy of the database's files as they are now. Only while the store is stopped. */
+  /** A copy of the current database files. The store must be stopped. */
   copyDatabase(): () => void
   /** A store on another machine, without a database yet, that writes to the same lake. */
   another(): RestorableStore

@@ -10,8 +10,9 @@ export interface HttpLoad {
   seconds: number
   status: number
   /**
-   * An open loop: the number of requests that become due in a second, whether or not earlier ones were answered. Latency then counts from
-   * the moment when a request was due. Without it a closed loop: each connection sends its next request after an answer.
+   * An open loop: the number of requests that become due in a second, whether or not earlier ones were answered.
+   * Latency then counts from the moment when a request was due. A missing rate means a closed loop: each connection
+   * sends its next request after an answer.
    */
   perSecond?: number
   /** Whether each answered request is returned, too. */

@@ -50,9 +50,9 @@ export interface ReplicationOptions {
 }
 
 /**
- * Opens the slot's stream at its confirmed position. `onMessage` is called in order and must not throw.
- * Only `confirm` moves the confirmed position. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a
- * change from before the publication.
+ * Opens the slot's stream at its confirmed position, which moves by `confirm` alone. `onMessage` is called in order and
+ * must not throw. Throws SQLSTATE 55006 when another reader has the slot. The stream ends with 42704 at a change from
+ * before the publication.
  */
 export async function openReplication(
   url: string,

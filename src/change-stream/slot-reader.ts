@@ -24,8 +24,8 @@ export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
 /** A committed transaction that changed rows of the table, or a part of a large one, in order. */
 export interface Commit<Change = OrderChange> {
   /**
-   * `<system id>.<timeline>/<16 hex digits>`: the log, and the end of the commit in it, as text that sorts within one log. Of a large
-   * transaction, every part but the last has a position before that end.
+   * `<system id>.<timeline>/<16 hex digits>`: the log, and the end of the commit in it, as text that sorts within one
+   * log. Every part of a large transaction but the last has a position before that end.
    */
   position: string
   changes: Change[]
@@ -48,7 +48,7 @@ export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Om
    * the server is not told, and the slot is closed and opened again later. `logId` is `<system id>.<timeline>`.
    */
   beforeConfirming?: (logId: string, position: Lsn) => Promise<void>
-  /** Called when the slot could not be opened or read on, before the retry. Not for one that another reader has. */
+  /** Called before the retry when the slot could not be opened or read on, unless another reader has it. */
   onFailed?: (error: unknown) => Promise<void>
   /**
    * Called before each attempt to open the slot, to create one that is missing. When it throws, the attempt has failed.

@@ -37,7 +37,10 @@ export interface ConsoleOptions extends ConsoleParts {
   lakeCatalogue: Catalogue
 }
 
-/** The console: its page, its sessions, and the calls of operators that the page is made of. Those are in the API's document, for other tools. */
+/**
+ * The console: its page, its sessions, and the operators' calls that the page uses. The API's document has these calls,
+ * for other tools.
+ */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
   const { pool, jobs, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
   server.register(async (scope) => {

@@ -30,7 +30,7 @@ export interface DeliveryKind<Key extends string> {
   onUncounted: readonly Sql[]
 }
 
-/** What a job carries. Only the job with the row's present number may make the delivery. */
+/** What a job carries. The job with the row's present number alone may make the delivery. */
 export type DeliveryJob<Key extends string> = Record<Key, string> & { number: number }
 
 /** A delivery that was attempted. `attempts` is their number with this one, for a kind that does not count them before. */

@@ -167,9 +167,8 @@ export async function readJobStarts(db: Queryable, queue: string, ids: readonly 
 }
 
 /**
- * Releases the jobs that were active when the restored backup was made: otherwise they wait for a missed heartbeat.
- * Only for a server that was started on the restored files, where no process can be running a job from before that
- * start.
+ * Releases the jobs that were active when the restored backup was made: otherwise they wait for a missed heartbeat. The
+ * server must have been started on the restored files, so that no process can be running a job from before that start.
  */
 export async function releaseRestoredJobs(db: Queryable): Promise<void> {
   await db.query(

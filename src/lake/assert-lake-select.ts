@@ -67,7 +67,7 @@ function assertAllowed(node: Node, names: ReadonlySet<string>): void {
   }
 }
 
-/** Every object in the value. Without recursion: the SQL decides how deep it is. */
+/** Every object in the value. A loop instead of recursion, because the SQL decides how deep it is. */
 function* walk(root: unknown): Generator<Node> {
   const waiting = [root]
   while (waiting.length > 0) {

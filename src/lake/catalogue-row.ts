@@ -14,7 +14,7 @@ interface Source {
   ingestedAt: string
 }
 
-/** The row of a catalogue event. Amounts are minor units of `currency`. Only ever added to. */
+/** The row of a catalogue event. Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const CATALOGUE_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, value: ({ event }) => event.id },

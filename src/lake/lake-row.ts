@@ -17,7 +17,7 @@ import {
   VARCHAR,
 } from './lake-columns.ts'
 
-/** Increased when a column changes its meaning. Not for a new column: readers merge by name. */
+/** The version increases when a column changes its meaning. A new column leaves it: readers merge by name. */
 export const LAKE_SCHEMA_VERSION = 1
 
 type Lines = ReturnType<typeof linesOf>
@@ -27,7 +27,7 @@ interface ItemSource {
   line: Lines[number] | undefined
 }
 
-/** Fields of a line in the column `items`. Only ever added to. */
+/** Fields of a line in the column `items`. Fields may be added, never removed. */
 export const ITEM_COLUMNS = {
   product_id: { id: 34, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.product_id) },
   sku: { id: 35, type: VARCHAR, isFirst: true, value: ({ item }) => toText(item.sku) },
@@ -54,7 +54,7 @@ interface Source {
   ingestedAt: string
 }
 
-/** The row of an order's event. Amounts are minor units of `currency`. Only ever added to. */
+/** The row of an order event. Amounts are minor units of `currency`. Columns may be added, never removed. */
 export const ORDER_EVENT_COLUMNS = {
   sequence: { id: 1, type: BIGINT, isFirst: true, value: ({ sequence }) => sequence },
   event_id: { id: 2, type: VARCHAR, isFirst: true, value: ({ event }) => event.id },

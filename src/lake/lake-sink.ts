@@ -158,7 +158,10 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     await this.#writing
   }
 
-  /** Why the lake cannot be written; null when it can. Without events it tries a workspace, every 2 seconds at most, and waits as long for it. */
+  /**
+   * Why the lake cannot be written; null when it can. If there are no events, it tries a workspace, every 2 seconds at
+   * most, and waits as long for it.
+   */
   async findFailure(): Promise<string | null> {
     if (this.#flushFailure !== null) return this.#flushFailure
     const now = performance.now()

@@ -59,8 +59,8 @@ export interface LakeStore {
   /** The file for people: a path, or an address that begins with `s3://`. */
   locate(name: string): string
   /**
-   * Complete files whose name begins with `prefix` and is greater than `after`, in order of name. Not a snapshot while
-   * files are added and deleted: see `listLake`.
+   * Complete files whose name begins with `prefix` and is greater than `after`, in order of name. The list is no
+   * snapshot while files are added and deleted: see `listLake`.
    */
   list(prefix: string, after?: string): Promise<LakeFile[]>
   /**
@@ -68,7 +68,10 @@ export interface LakeStore {
    * has the name. The same bytes again are `stored`, so that a call can be repeated after a lost response.
    */
   put(name: string, path: string): Promise<'stored' | 'taken'>
-  /** Stores a finished file in place of the one that has the name. Only for hints: nothing else of the lake is replaced. */
+  /**
+   * Stores a finished file in place of the one that has the name. It is for hints: nothing else of the lake is
+   * replaced.
+   */
   replace(name: string, path: string): Promise<void>
   /** The bytes of a small file. Throws LakeFileGone. */
   read(name: string): Promise<Uint8Array>

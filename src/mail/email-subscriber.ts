@@ -34,7 +34,7 @@ export interface EmailSubscriberOptions {
   render: RenderMail
   logger: Logger
   now: () => Date
-  /** Mails per hour and account; more are sent later. Null for no limit. */
+  /** Mails per hour and account; more are sent later. No limit when null. */
   maxPerHour: number | null
   /** Attempts after which a mail has failed. */
   maxAttempts?: number

@@ -22,7 +22,7 @@ export interface MailTemplates {
   renderAccountMail: RenderAccountMail
   list: readonly MailTemplate[]
   languages: MailLanguages
-  /** The mail of an invented order or account. Null when there is no template of this name. */
+  /** The mail of an invented order or account; null when there is no template of this name. */
   preview(name: string, language?: Language, locale?: string): RenderedMail | null
 }
 

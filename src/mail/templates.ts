@@ -128,7 +128,9 @@ function listOwn(directory: string, names: readonly string[]): string[] {
   )
 }
 
-/** The files of a folder, sorted, also through links. Without hidden ones, which a volume of Kubernetes links to. */
+/**
+ * The files of a folder, sorted, also through links. Hidden ones, which a volume of Kubernetes links to, are left out.
+ */
 function listFiles(directory: string, folder: string): string[] {
   const names = readdirSync(join(directory, folder)).filter((name) => !name.startsWith('.'))
   return names.toSorted().flatMap((name) => {

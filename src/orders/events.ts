@@ -111,7 +111,10 @@ function isUpdate({ status, status_history }: OrderRecord, previous: Pick<OrderR
   return previous?.status === status && status_history.at(-1)?.change !== undefined
 }
 
-/** What the history makes of the order. Of an order that only moved as a whole: what was placed, as in events of releases before. */
+/**
+ * What the history makes of the order. An order that moved as a whole keeps what was placed, as in events of earlier
+ * releases.
+ */
 function contentOf({ items, total_amount, currency, status_history: history }: OrderRecord) {
   const total = { amount: Number(total_amount), currency }
   if (!isAmended(history)) return { items, total }

@@ -97,7 +97,10 @@ const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) =>
 const COLUMNS = selectList()
 const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
 
-/** The first of `rows` that are large, at least one. As they are now: those that meet the conditions no more are left out. */
+/**
+ * The first of `rows` that are large, at least one, in their current state: those that no longer meet the conditions
+ * are left out.
+ */
 async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly PageRow[]): Promise<Map<string, OrderRow>> {
   const ids: string[] = []
   let storedBytes = 0

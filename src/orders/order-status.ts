@@ -22,8 +22,9 @@ export interface StatusRule {
 }
 
 /**
- * All that depends on a status is asked here; checks/statuses.test.ts has what cannot ask. It imports nothing: the console's page has it, too.
- * Without spreads, which lose the literal types that tables of events and mails are closed by.
+ * All that depends on a status is asked here; checks/statuses.test.ts has what cannot ask. It imports nothing: the
+ * console's page has it, too. It has no spreads, which lose the literal types that tables of events and mails are
+ * closed by.
  */
 const RULES = {
   pending: { event: 'created', next: ['confirmed', 'cancelled'], moves: null, parts: ['cancelled'], phase: 'open', badge: 'waiting' },

@@ -9,7 +9,7 @@ export interface SubscriberLag {
   lag: number
 }
 
-/** For a subscriber whose position the topic stores. Null for one that was never active. */
+/** The lag of a subscriber whose position the topic stores; null for one that was never active. */
 export async function readSubscriberLag<E extends TopicEvent>(db: Queryable, topic: Topic<E>, name: string): Promise<SubscriberLag | null> {
   const { rows } = await db.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
   const position = rows[0]?.sequence ?? null

@@ -86,8 +86,9 @@ export class FencedOut extends Error {
 /** Proof that this process is still the active one of its subscriber. */
 export interface Fence {
   /**
-   * Throws FencedOut when another process has taken over. With a transaction, no process takes over before that transaction has ended
-   * (after five idle seconds at most), so its writes are safe. Without one, the answer may be outdated when it is used.
+   * Throws FencedOut when another process has taken over. With a transaction, no process takes over before that
+   * transaction has ended (after five idle seconds at most), so its writes are safe. If there is none, the answer may
+   * be outdated when it is used.
    */
   check(tx?: Queryable): Promise<void>
 }
@@ -104,8 +105,8 @@ export type MessageHandler<E extends TopicEvent = OrderEvent> = (
 
 export interface SubscribeOptions {
   /**
-   * For a subscriber that stores its own position: returns the last sequence that it has stored, 0 for none. Called each time the
-   * subscription becomes active. Without it, the topic stores the position and advances it when the handler returns.
+   * Returns the last sequence that a subscriber with its own position has stored, 0 for none. Called each time the
+   * subscription becomes active. Unless given, the topic stores the position and advances it when the handler returns.
    */
   lastSequence?: () => Promise<number>
   /** Called once with each message that is no event of the partition. The handler never gets one: see decision 0045. */
@@ -113,8 +114,8 @@ export interface SubscribeOptions {
 }
 
 /**
- * A reader of the topic. Of all subscriptions with one name, in all processes, one is active. The others are on standby, and one of them
- * takes over within ten seconds when the active process dies, hangs or is paused.
+ * A reader of the topic. One of all subscriptions with one name, in all processes, is active. The others are on
+ * standby, and one of them takes over within ten seconds when the active process dies, hangs or is paused.
  */
 export interface Subscription {
   /** For readiness and metrics: `standby` is healthy, `failing` is not. */

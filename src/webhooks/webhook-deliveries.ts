@@ -76,7 +76,10 @@ export interface Attempt {
   body: string
 }
 
-/** Counts an attempt before it is made. Null unless this job is to make the delivery and the endpoint is enabled. */
+/**
+ * Counts an attempt before it is made. Returns null unless this job is to make the delivery and the endpoint is
+ * enabled.
+ */
 export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Promise<Attempt | null> {
   const { rows } = await pool.query<Attempt>(
     sql`with attempt as (

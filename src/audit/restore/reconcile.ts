@@ -32,8 +32,9 @@ export interface ReconcileOptions extends ComparedStores {
 }
 
 /**
- * Reconciles topic and lake with a restored database. `replay` must have published what the topic lacks; this writes it to the lake, and
- * records that events which only topic or lake have are lost. Products whose events were lost are recorded as they are now. Null when there is nothing to do.
+ * Reconciles topic and lake with a restored database. `replay` must have published what the topic lacks; this writes it
+ * to the lake, and records that events which only topic or lake have are lost. Products whose events were lost are
+ * recorded in their current state. Returns null when there is nothing to do.
  */
 export async function reconcile({ url, now, catalogueTopic, ...compared }: ReconcileOptions): Promise<ReconcileReport | null> {
   const { pool, topic, lake } = compared

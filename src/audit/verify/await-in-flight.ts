@@ -41,9 +41,9 @@ export interface InFlightResult {
 }
 
 /**
- * Waits for changes in flight to the topic, so that those which it still lacks afterwards are lost: the slot's reader has then confirmed
- * a position past all of them. Without a reader, the changes in the slot are in flight; their events go into `held_events`. Reads the
- * topic after the sequence `position`.
+ * Waits for changes in flight to the topic, so that those which it still lacks afterwards are lost: the slot's reader
+ * has then confirmed a position past all of them. If there is no reader, the changes in the slot are in flight; their
+ * events go into `held_events`. Reads the topic after the sequence `position`.
  */
 export async function awaitInFlight(tables: ComparisonTables, options: InFlightOptions, position: number): Promise<InFlightResult> {
   const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS, onStep = () => {} } = options

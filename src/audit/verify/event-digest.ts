@@ -18,8 +18,8 @@ const TOTAL_AT_VERSION = sql`
   ), 0) else total_amount end`
 
 /**
- * PostgreSQL: the digest of one version (a row `version` of `EACH_VERSION`) of a row of `orders`. Null when the history does not contain
- * every version, or the row is malformed.
+ * PostgreSQL: the digest of one version (a row `version` of `EACH_VERSION`) of a row of `orders`; null when the history
+ * does not contain every version, or the row is malformed.
  */
 export const EVENT_DIGEST_IN_ORDERS = sql`
   case when orders.is_whole then concat_ws('|',

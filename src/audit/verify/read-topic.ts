@@ -28,7 +28,10 @@ export async function readTopic(topic: Topic, tables: ComparisonTables, after = 
   return position
 }
 
-/** Copies the messages of the catalogue into `topic_events`, without digests of their content. Those that are no events are left out. */
+/**
+ * Copies the catalogue messages into `topic_events`, without digests of their content. Leaves out messages that are no
+ * events.
+ */
 export async function readCatalogueTopic(topic: Topic<CatalogueEvent>, tables: ComparisonTables): Promise<void> {
   for await (const { messages } of readBatches(topic, 0)) {
     const rows = messages.map(({ sequence, event }) => ({

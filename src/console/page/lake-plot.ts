@@ -13,8 +13,8 @@ const MAX_SERIES = 16
 const TIME = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/
 
 /**
- * A plot of a column of numbers: over time when the first column has days or times, with a line for each category of the other columns; else a
- * bar for each row. Null without a label or a number.
+ * A plot of a column of numbers: over time when the first column has days or times, with a line for each category of
+ * the other columns; otherwise a bar for each row. Returns null if there is no label or no number.
  */
 export function plotOf({ columns, rows }: Result, signal: AbortSignal): HTMLElement | null {
   const labels = columns.flatMap((column, index) => (isLabel(column) ? [index] : []))

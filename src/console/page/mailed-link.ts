@@ -11,7 +11,10 @@ const ACTIONS: Readonly<Record<string, MailedLink['action']>> = {
   'revert-email': 'revert-email',
 }
 
-/** Takes the one-time token of a mail out of the page's address, so that neither the history nor a bookmark keeps it. Null without one. */
+/**
+ * Takes a mail's one-time token out of the page's address, so that neither the history nor a bookmark keeps it. Returns
+ * null if there is none.
+ */
 export function takeMailedLink(): MailedLink | null {
   const [, name = '', token = ''] = /^#([a-z-]+)=([\w-]+)$/.exec(location.hash) ?? []
   const action = ACTIONS[name]

@@ -2,8 +2,8 @@ import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 
 /**
- * Whether a guest has the address of a customer that the shop has blocked. Only an address that the customer has proven counts: otherwise anybody
- * could register the address of another person, and have it blocked.
+ * Whether a guest has the address of a customer that the shop has blocked. The customer must have proven the address:
+ * otherwise anybody could register the address of another person, and have it blocked.
  */
 export async function isBlockedAddress(pool: Pool, guestId: string): Promise<boolean> {
   const { rowCount } = await pool.query(

@@ -14,7 +14,10 @@ export const ENCODING_HEADER = 'Content-Encoding'
 
 // By default servers accept messages up to 1 MB. The JSON of a thousand lines is larger; compressed it is a tenth of that.
 const COMPRESS_FROM_BYTES = 64 * 1024
-/** Far above the largest order. Without a limit, a foreign message of some kilobytes could decompress to fill the memory. */
+/**
+ * Far above the largest order. If there were no limit, a foreign message of some kilobytes could decompress to fill the
+ * memory.
+ */
 const MAX_EVENT_BYTES = 64 * 1024 * 1024
 const BATCH_SIZE = 1_000
 /** Bounds how long an unavailable server delays the stop of the store. */

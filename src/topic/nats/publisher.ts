@@ -147,8 +147,8 @@ export class NatsPublisher<E extends TopicEvent> {
   }
 
   /**
-   * The messages whose event the stream lacks. Of `duplicates`, the refused messages, those remain that were deleted, or are in flight and
-   * may be lost with the stream's leader.
+   * The messages whose event the stream lacks. `duplicates` are refused messages: those that were deleted, or are in
+   * flight and may be lost with the stream's leader, remain.
    */
   async #withoutStored(
     messages: readonly OutgoingMessage<E>[],
