@@ -8,7 +8,7 @@ export function isTraceparent(text: unknown): text is string {
   return typeof text === 'string' && TRACEPARENT.test(text)
 }
 
-/** A trace context as the version that we implement, with no flag but that of the sampling; null unless it is valid. */
+/** A trace context in the version that we implement, with the sampling flag alone; null unless it is valid. */
 export function readTraceparent(text: unknown): string | null {
   return isTraceparent(text) ? `00${text.slice(2, 53)}${isSampled(text) ? '01' : '00'}` : null
 }

@@ -156,7 +156,7 @@ function stockOutsOf(invoices: readonly Invoice[]): StockOut[] {
     })
 }
 
-/** Events of the stock of each product, and for those that are archived meanwhile those of the product. */
+/** Stock events of each product, and product events of those that are archived meanwhile. */
 function historiesOf(stockOuts: readonly StockOut[]): CatalogueHistory[] {
   return [...Map.groupBy(stockOuts, ({ sku }) => sku)].map(([sku, outs]) => {
     const time = (at: number) => new Date(at).toISOString()

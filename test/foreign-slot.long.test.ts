@@ -86,7 +86,7 @@ async function openShop(t: Cleanup, shape: Shape) {
     },
     metric: async (name: string) =>
       new RegExp(`^${name} (\\d)`, 'm').exec(await (await fetch(`http://127.0.0.1:${ops}/metrics`)).text())?.[1],
-    /** How many events of orders, and of the catalogue, the topic has of those that the tables have. */
+    /** How many events of orders, and of the catalogue, the tables have and the topic lacks. */
     async missing() {
       const { rows } = await admin.query<{ orders: number; products: number }>(
         `select

@@ -236,7 +236,7 @@ interface Kept {
   reference: string | null
 }
 
-/** Verifies the history of one product by itself and against what was answered. Returns by how many pieces it changed the stock. */
+/** Verifies one product's history by itself and against the answers. Returns by how many units it changed the stock. */
 function checkHistory(id: string, initial: number, kept: readonly Kept[], played: Played): number {
   const [first, ...changes] = kept
   assert.deepEqual([first?.kind, first?.version, first?.available_before, first?.available_after], ['created', 1, null, initial])

@@ -65,7 +65,8 @@ test('stops reading at its limits while the handler is busy, and loses nothing',
   })
   const sent = [await insertOrders(db.pool, 1)]
   await gate.entered
-  // The first 24 commits are below the limits of a reader. Of all 60, the server keeps those that fit into no socket buffer.
+  // The first 24 commits are below the limits of a reader. The server keeps those of all 60 that fit into no socket
+  // buffer.
   for (let commit = 0; commit < 24; commit++) sent.push(await insertOrders(db.pool, 300))
   const taken = await currentPosition(db)
   for (let commit = 0; commit < 36; commit++) sent.push(await insertOrders(db.pool, 300))

@@ -57,7 +57,7 @@ for (const hanging of [1, 4, 50]) {
       report('well')
       return 'done'
     })
-    // One that is known to be well does not wait among those that are not.
+    // A receiver that is known to be healthy does not wait among others.
     await sendTo(db, jobs, ['good'])
     await eventually(async () => arrived === 1)
     const bad = Array.from({ length: hanging }, (_, index) => times(hanging === 50 ? 5 : 20, `bad ${index}`)).flat()

@@ -104,7 +104,10 @@ export function toMailContent(event: OrderEvent): MailContent {
   }
 }
 
-/** The units that are not cancelled; of a cancelled order, which keeps its total, those that were until then. They add up to the total. */
+/**
+ * The units that are not cancelled. A cancelled order keeps its total, so it has the units that it had until then. They
+ * add up to the total.
+ */
 function itemsOf(event: OrderEvent): MailContent['order']['items'] {
   const { items, status, status_history, original_total } = event.data.order
   const whole = items.map(({ name, quantity, total }) => ({ name, quantity, total: total.amount }))

@@ -50,7 +50,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     ...shown,
     user_id: Type.String({ format: 'uuid' }),
     status: status === null ? OrderStatusSchema : Type.Literal(status),
-    // An order that only moved as a whole has neither, as in the releases before.
+    // An order that only moved as a whole has neither, as in earlier releases.
     original_total: Type.Optional(original_total),
     parcels: Type.Optional(parcels),
     adjustments: Type.Optional(adjustments),

@@ -38,7 +38,10 @@ export function expireOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed
   )
 }
 
-/** Like `expireOrders`, for orders of guests, and of accounts with the bounds of guests, whose address nobody has proven since. */
+/**
+ * Like `expireOrders`, for guests' orders, and those of accounts with the bounds of guests, whose address was not
+ * proven since.
+ */
 export function expireGuestOrders(pool: Pool, ttlSeconds: number, now: Date, onFailed: OnFailed = rethrow): Promise<number> {
   const before = new Date(now.getTime() - ttlSeconds * 1_000)
   return expire(

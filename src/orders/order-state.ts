@@ -68,7 +68,7 @@ export function amountOf(history: readonly HistoryEntry[]): number {
   return history.reduce((sum, { change }) => sum + (change !== undefined && 'amount' in change ? (change.amount ?? 0) : 0), 0)
 }
 
-/** Whether something besides the status was changed. Events of other orders are as in the releases before. Pure. */
+/** Whether something besides the status was changed. Events of other orders are as in earlier releases. Pure. */
 export function isAmended(history: readonly HistoryEntry[]): boolean {
   return history.some(({ change }) => change !== undefined)
 }

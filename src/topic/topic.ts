@@ -136,9 +136,9 @@ export interface Topic<E extends TopicEvent = OrderEvent> {
   start(): Promise<void>
   stop(): Promise<void>
   /**
-   * Returns when every message is durable; drops messages whose event id the topic has already. Stores them in the given order; if a
-   * broker loses one in transit, only the events of each subject keep their order. Throws when it cannot store all of them: some may then
-   * be stored, so publish the same messages again; without those that are too large after an EventTooLarge.
+   * Returns when every message is durable, in the given order; drops messages whose event id the topic has. If a broker
+   * loses one in transit, only the events of each subject keep their order. When it throws, some may be stored: publish
+   * the same messages again, except too large ones after an EventTooLarge.
    */
   publish(messages: readonly OutgoingMessage<E>[]): Promise<void>
   /**

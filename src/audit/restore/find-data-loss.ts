@@ -34,9 +34,10 @@ const TAIL = 1_000
 const BATCH_SIZE = 1_000
 
 /**
- * Compares the newest events of topic and lake with the orders, or with the events of products. `known`: the sequence up to which this was done before. `isThorough`:
- * also when the topic has passed the end of the lake since. Without a restore, the database has every published event, also after it removed older ones of a product,
- * and the lake is never ahead of the topic. The lake is read first, the orders last, so events in flight cannot look lost.
+ * Compares the newest events of topic and lake with the orders, or with the product events. `known`: the sequence up to
+ * which this was done before. `isThorough`: also when the topic has passed the end of the lake since. Unless the
+ * database was restored, it has every published event, also after it removed older ones of a product, and the lake is
+ * never ahead of the topic. The lake is read first, the orders last, so events in flight cannot look lost.
  */
 export async function findDataLoss<E extends TopicEvent>(
   compared: ComparedStores<E>,
