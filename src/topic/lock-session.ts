@@ -111,7 +111,11 @@ export class LockSession {
     const client = await this.client.catch(() => null)
     if (client === null || !this.#isClosing) return
     // Without the timeout this would wait forever for a server that is cut off.
-    await withinMs(SESSION_TIMEOUT_MS, client.end().catch(() => {}), null)
+    await withinMs(
+      SESSION_TIMEOUT_MS,
+      client.end().catch(() => {}),
+      null,
+    )
     abandonClient(client)
   }
 
