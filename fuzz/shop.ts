@@ -83,7 +83,9 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
     await addProduct(admin)
     const productId = known.products.at(-1)?.id
     const order = (await call('POST /orders', customer, { items: [{ product_id: productId, quantity: 1 }] })) as { id: string }
-    const [, ...moves] = pathTo(ORDER_STATUSES[++turn % ORDER_STATUSES.length] ?? 'pending')
+    // Every second order is pending: only those can be cancelled by their customer.
+    const status = turn++ % 2 === 0 ? 'pending' : ORDER_STATUSES[(turn / 2) % ORDER_STATUSES.length]
+    const [, ...moves] = pathTo(status ?? 'pending')
     for (const to of moves) await call('POST /admin/orders/{id}/transitions', admin, { to }, order.id)
   }
 
