@@ -8,8 +8,7 @@ interface Money {
 }
 
 const DEFAULT_MINOR_DIGITS = 2
-// ISO 4217, list one. Intl is no source: CLDR has what is customary in shops (HUF 0), and that changes between releases
-// of Node.
+// ISO 4217, list one. Not from Intl: CLDR has what is customary in shops (HUF 0), and that changes between releases of Node.
 const MINOR_DIGITS: Readonly<Record<string, number>> = Object.freeze({
   ...{ BIF: 0, CLP: 0, DJF: 0, GNF: 0, ISK: 0, JPY: 0, KMF: 0, KRW: 0, PYG: 0, RWF: 0, UGX: 0, VND: 0, VUV: 0, XAF: 0, XOF: 0, XPF: 0 },
   ...{ BHD: 3, IQD: 3, JOD: 3, KWD: 3, LYD: 3, OMR: 3, TND: 3 },
@@ -22,7 +21,7 @@ export function isCurrency(code: string): boolean {
   return CURRENCIES.has(code)
 }
 
-/** The currencies that have this number of decimals, other than two. */
+/** The currencies with this number of decimals, of those that do not have two. */
 export function currenciesWithDigits(digits: number): string[] {
   return Object.keys(MINOR_DIGITS).filter((currency) => MINOR_DIGITS[currency] === digits)
 }
@@ -33,8 +32,8 @@ export function minorDigits(currency: string): number {
 }
 
 /**
- * `text`, a decimal number of major units such as `12.50`, in minor units, without a float. Returns null for any other
- * text, for more decimals than `currency` has, and above 2^53 − 1 minor units.
+ * The minor units of `text`, a decimal number of major units such as `12.50`. Exact: no float is involved. Returns null
+ * when it is not such a number, has more decimals than `currency`, or exceeds 2^53 − 1 minor units.
  */
 export function parseMajorUnits(text: string, currency: string): number | null {
   const match = /^(\d{1,16})(?:\.(\d{1,4}))?$/.exec(text)
@@ -84,11 +83,11 @@ export function amountFormatter(currency: string, locale: string | undefined): (
     minimumFractionDigits: digits,
     maximumFractionDigits: digits,
   })
-  // The amount is formatted from text: a large one divided by 100 is no longer exact.
+  // Text keeps a large amount exact, which a number divided by 100 would not.
   return (amount) => format.format(formatMajorUnits({ amount, currency }) as `${number}`)
 }
 
-/** An exact amount for a reader in `locale`, by default the browser's or the process's. */
+/** An amount as a person reads it in `locale`, by default that of the browser or the process. Exact. */
 export function formatMoney({ amount, currency }: Money, locale?: string): string {
   return amountFormatter(currency, locale)(amount)
 }
