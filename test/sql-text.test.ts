@@ -13,7 +13,7 @@ const EXCEPTIONS: Record<string, string> = {
   'src/db/migrate.ts query(text)': 'a file of migrations/',
   'src/db/migrate.ts query(statement)': 'a file of migrations/',
   'src/db/sql-functions.ts query(statements)': 'files of src/<room>/sql/',
-  'src/db/sql-functions.ts query(rows[0].revokes)': 'PostgreSQL makes it, with format(), of names',
+  'src/db/sql-functions.ts query(revokes)': 'PostgreSQL makes it, with format(), of names',
   'src/http/define-route.ts { operationId, summary, description, params, query, headers, body, consumes, produces, answers, ...rest }':
     'the schemas of a route, no statement',
   "src/http/define-route.ts { access = '', stepUp, params, query, headers, consumes, cost, refuses = [] }":

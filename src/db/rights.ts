@@ -1,4 +1,5 @@
 import type { Queryable } from './pool.ts'
+import { readRevokes } from './sql-functions.ts'
 
 /**
  * The rights of the API's role, which the subscribers and the commands use too, on each table and sequence. It has no right on any other.
@@ -142,11 +143,6 @@ const STATEMENTS = `
     from pg_proc
     where prosecdef and pronamespace = current_schema()::regnamespace and prorettype <> 'trigger'::regtype and $1 <> current_user
       and not exists (select from aclexplode(proacl) where grantee = (select oid from pg_roles where rolname = $1))
-    union all
-    select format('revoke execute on function %s from public', oid::regprocedure)
-    from pg_proc
-    where prosecdef and pronamespace = current_schema()::regnamespace
-      and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)
   )
   select string_agg(statement, '; ') as statements from needed`
 
@@ -158,7 +154,10 @@ const STATEMENTS = `
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))
   const parameters = [role, Object.keys(API_RIGHTS), rights, JOB_QUEUE_SCHEMA, JOB_QUEUE_RIGHTS]
-  const read = async () => (await owner.query<{ statements: string | null }>(STATEMENTS, parameters)).rows[0]?.statements ?? null
+  const read = async () => {
+    const { rows } = await owner.query<{ statements: string | null }>(STATEMENTS, parameters)
+    return [rows[0]?.statements, await readRevokes(owner)].filter(Boolean).join('; ') || null
+  }
   if ((await read()) === null) return false
   await owner.query('begin')
   try {

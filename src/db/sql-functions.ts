@@ -47,12 +47,17 @@ export async function createFunctions(db: Queryable, isWanted: (name: string) =>
   )
   const statements = (await readFunctions()).flatMap(({ name, text }) => (isWanted(name) ? [text] : [])).join('')
   if (statements !== '') await db.query(statements)
-  // PostgreSQL lets everybody call a new function.
+  const revokes = await readRevokes(db)
+  if (revokes !== null) await db.query(revokes)
+}
+
+/** Statements that close functions with the owner's rights, which PostgreSQL opens to everybody; null for none. */
+export async function readRevokes(db: Queryable): Promise<string | null> {
   const { rows } = await db.query<{ revokes: string | null }>(
     sql`select string_agg(format('revoke execute on function %s from public', oid::regprocedure), '; ') as revokes
     from pg_proc
     where prosecdef and pronamespace = current_schema()::regnamespace
       and exists (select from aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee = 0)`,
   )
-  if (rows[0]?.revokes) await db.query(rows[0].revokes)
+  return rows[0]?.revokes ?? null
 }
