@@ -34,7 +34,14 @@ test('a size above its budget is found, and a line allows it', () => {
 
 test('a size that has fallen is the new budget, and one above it is not', () => {
   const sizes = { characters: { 'src/mail': 900 }, places: { 'a list': 5 }, turns: { 'by now': 0 } }
-  assert.deepEqual(lower(sizes, budget), { characters: { 'src/mail': 900 }, places: { 'a list': 2 }, turns: { 'by now': 0 }, rises: [] })
+  const lowered = lower(sizes, budget)
+  assert.deepEqual(lowered, { characters: { 'src/mail': 900 }, places: { 'a list': 2 }, turns: { 'by now': 0 }, rises: [] })
+  const grown = { characters: { 'src/mail': 900, 'src/parcels': 5 }, places: { 'a list': 2 }, turns: { 'by now': 1 } }
+  assert.deepEqual(
+    lower(grown, lowered),
+    { ...lowered, characters: { 'src/mail': 900, 'src/parcels': 0 } },
+    'what has disappeared stays so, and a new room needs a line',
+  )
 })
 
 test('what is counted is there: each room has characters, and each recipe names places', () => {

@@ -115,7 +115,7 @@ export function lower(sizes: Sizes, budget: Budget): Budget {
   const lowered = (kind: (typeof KINDS)[number]) =>
     Object.fromEntries(
       Object.entries(sizes[kind])
-        .map(([name, size]) => [name, Math.min(size, most(budget, kind, name) || size)] as const)
+        .map(([name, size]) => [name, Math.min(size, most(budget, kind, name))] as const)
         .toSorted(([a], [b]) => (a < b ? -1 : 1)),
     )
   return { characters: lowered('characters'), places: lowered('places'), turns: lowered('turns'), rises: [] }
