@@ -63,7 +63,7 @@ const STATUS_INTERVAL_MS = 2_000
 const CONFIRM_INTERVAL_MS = 500
 /** The same where nothing was delivered in between. A shorter interval only for this many bytes: recording a position writes some, too. */
 const IDLE_CONFIRM_INTERVAL_MS = 5_000
-const IDLE_CONFIRM_BYTES = 8_192n
+const IDLE_CONFIRM_BYTES = 2_048n
 const STOP_PATIENCE_MS = 2_000
 /**
  * Past this many changes or bytes in memory, reading from the socket pauses. A batch is everything that arrived while the previous one
