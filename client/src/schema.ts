@@ -1483,7 +1483,7 @@ export interface paths {
         put?: never;
         /**
          * Moves an order to another status
-         * @description With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:move`.
+         * @description With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:move`.
          */
         post: operations["moveOrder"];
         delete?: never;
@@ -1503,7 +1503,7 @@ export interface paths {
         put?: never;
         /**
          * Ships a part of an order, or the rest of it, as one parcel
-         * @description Of a confirmed order, which stays confirmed until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description Of a confirmed order, which stays confirmed until its last open unit is shipped. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["shipLines"];
         delete?: never;
@@ -1523,7 +1523,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels a part of an order that is not shipped yet, or the rest of it
-         * @description The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was shipped; returned when all that was shipped came back. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description The stock is given back and the total falls. When nothing is open any more, the order is shipped; cancelled when nothing of it was shipped; returned when all that was shipped came back. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["cancelLines"];
         delete?: never;
@@ -1543,7 +1543,7 @@ export interface paths {
         put?: never;
         /**
          * Takes back a part of what was shipped, or all of it
-         * @description When all that was shipped came back and nothing is open, the order is returned. The total stays. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
+         * @description When all that was shipped came back and nothing is open, the order is returned. The total stays. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`. Needs the scope `orders:move`.
          */
         post: operations["returnLines"];
         delete?: never;
@@ -1563,7 +1563,7 @@ export interface paths {
         put?: never;
         /**
          * Charges shipping, a tax or a fee, or grants a discount
-         * @description The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
          */
         post: operations["addAdjustment"];
         delete?: never;
@@ -8094,7 +8094,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The operator as it is now. */
+            /** @description The changed operator. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10245,7 +10245,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The product as it is now. */
+            /** @description The changed product. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10564,7 +10564,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The category as it is now. */
+            /** @description The changed category. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10879,7 +10879,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The stock as it is now. */
+            /** @description The current stock. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12255,7 +12255,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before. */
+            /** @description The order after the move; with `Idempotency-Replayed: true` the current one, when the move was made before. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12412,7 +12412,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12565,7 +12565,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12719,7 +12719,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before. */
+            /** @description The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -15,7 +15,7 @@ import { signInRoutes } from './factors/sign-in-routes.ts'
 import { login } from './login.ts'
 import { refresh } from './refresh.ts'
 import { register } from './register.ts'
-import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentUser, strict, Token, TokenSetSchema } from './schemas.ts'
+import { Email, LoggedIn, Name, NewPassword, PresentedPassword, presentSignIn, strict, Token, TokenSetSchema } from './schemas.ts'
 import { revokeSession } from './sessions.ts'
 import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
@@ -74,8 +74,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
     },
     async (request, reply) => {
       const opened = await register(context, request.body, clientOf(request))
-      if (opened === null) return reply.code(202).send({ status: 'verification_required' as const })
-      return { ...opened, user: presentUser(opened.user) }
+      return opened === null ? reply.code(202).send({ status: 'verification_required' as const }) : presentSignIn(opened)
     },
   )
 
@@ -94,10 +93,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },
       refuses: ['rate_limited'],
     },
-    async (request) => {
-      const opened = await createGuest(context, request.body, clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await createGuest(context, request.body, clientOf(request))),
   )
 
   defineRoute(
@@ -115,10 +111,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       answers: { 200: [LoggedIn, 'The account, and the tokens of its first session.'] },
       refuses: ['invalid_one_time_token', 'invalid_credentials', 'email_taken', 'rate_limited'],
     },
-    async (request) => {
-      const opened = await verifyEmail(context, request.body, clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await verifyEmail(context, request.body, clientOf(request))),
   )
 
   defineRoute(
@@ -137,10 +130,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_credentials', 'account_blocked', 'second_factor_required', 'rate_limited'],
     },
-    async (request) => {
-      const opened = await login(context, request.body, clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await login(context, request.body, clientOf(request))),
   )
 
   defineRoute(

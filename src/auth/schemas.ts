@@ -100,6 +100,11 @@ export const Name = Type.String({
 /** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */
 export const Token = Type.String()
 
+/** The answer to a sign-in: the account, and what was opened for it. */
+export function presentSignIn<Opened extends { user: User }>(opened: Opened) {
+  return { ...opened, user: presentUser(opened.user) }
+}
+
 export function presentUser({ id, email, name, role, language, created_at }: User) {
   return { id, email, name, role, scopes: [...ROLE_SCOPES[role]], language, created_at: created_at.toISOString() }
 }

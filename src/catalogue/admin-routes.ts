@@ -73,7 +73,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       params: ProductParams,
       headers: IfMatchHeader,
       body: ProductPatchBody,
-      answers: { 200: [EditedProductSchema, 'The product as it is now.'] },
+      answers: { 200: [EditedProductSchema, 'The changed product.'] },
       refuses: ['sku_taken', 'slug_taken', 'if_match_required'],
     },
     async (request, reply) => {

@@ -119,7 +119,7 @@ export function stockRoutes(server: HttpServer, { pool, version }: CatalogueCont
       params: ProductParams,
       headers: IfMatchHeader,
       body: CountBody,
-      answers: { 200: [StockSchema, 'The stock as it is now.'] },
+      answers: { 200: [StockSchema, 'The current stock.'] },
       refuses: ['if_match_required'],
     },
     async (request, reply) => {

@@ -85,13 +85,16 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       operationId: 'moveOrder',
       summary: 'Moves an order to another status',
       description:
-        'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the order ' +
-        'as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the current ' +
+        'order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
       headers: IfMatch,
       body: Transition,
       answers: {
-        200: [AdminOrderSchema, 'The order after the move; with `Idempotency-Replayed: true` as it is now, when the move was made before.'],
+        200: [
+          AdminOrderSchema,
+          'The order after the move; with `Idempotency-Replayed: true` the current one, when the move was made before.',
+        ],
       },
       refuses: ['illegal_transition'],
     },

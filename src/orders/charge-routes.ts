@@ -62,7 +62,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       description:
         'The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: ' +
         'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
-        'with the order as it is now, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+        'with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
       headers: IfMatch,
       body: NewAdjustment,

@@ -40,7 +40,7 @@ const NewReturn = Type.Object(
 )
 
 const REPEATS =
-  'The same request with the same `reference` again changes nothing and answers with the order as it is now, whatever `If-Match` says, and with ' +
+  'The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with ' +
   '`Idempotency-Replayed: true`; another one with that reference is refused with `change_reference_taken`.'
 
 interface PartRoute<Body extends TObject> {
@@ -98,7 +98,7 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
       answers: {
         200: [
           AdminOrderSchema,
-          'The order after the change; with `Idempotency-Replayed: true` as it is now, when the change was made before.',
+          'The order after the change; with `Idempotency-Replayed: true` the current one, when the change was made before.',
         ],
       },
       refuses: ['illegal_transition', 'quantity_exceeded', 'too_many_changes', 'total_negative', 'change_reference_taken'],

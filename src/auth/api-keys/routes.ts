@@ -1,10 +1,11 @@
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { auditContextOf } from '../../activity/record-activity.ts'
 import { defineList, defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { IdPosition, PageOf } from '../../http/pagination.ts'
 import { KEY_SCOPES } from '../../http/scopes.ts'
-import { clientOf } from '../client.ts'
+import { clientOf, type SecurityEvent } from '../client.ts'
 import type { AuthContext } from '../context.ts'
 import { EXAMPLE_API_KEY, EXAMPLE_API_KEY_INPUT, EXAMPLE_NEW_API_KEY } from '../examples.ts'
 import { strict } from '../schemas.ts'
@@ -73,6 +74,11 @@ const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
 /** Keys of machines. A key cannot call these routes: none has their scope. */
 export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthContext): void {
+  async function onChanged(request: FastifyRequest, event: SecurityEvent, keyId: string): Promise<void> {
+    await liveKeys.refresh()
+    clientOf(request).record(event, { user_id: auditContextOf(request).actor.id ?? '', key_id: keyId })
+  }
+
   defineRoute(
     server,
     'POST /admin/api-keys',
@@ -93,8 +99,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const auditContext = auditContextOf(request)
       const input = { name, scopes, expiresAt: expiresAt === null ? null : new Date(expiresAt) }
       const { key, ...made } = await createApiKey(pool, input, { auditContext, now: now() })
-      await liveKeys.refresh()
-      clientOf(request).record('api_key_created', { user_id: auditContext.actor.id ?? '', key_id: made.id })
+      await onChanged(request, 'api_key_created', made.id)
       return { ...presentApiKey(made), key }
     },
   )
@@ -136,8 +141,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       const { overlap_seconds: overlapSeconds = DEFAULT_OVERLAP_SECONDS } = request.body
       const auditContext = auditContextOf(request)
       const { key, ...rotated } = await rotateApiKey(pool, request.params.id, overlapSeconds, { auditContext, now: now() })
-      await liveKeys.refresh()
-      clientOf(request).record('api_key_rotated', { user_id: auditContext.actor.id ?? '', key_id: rotated.id })
+      await onChanged(request, 'api_key_rotated', rotated.id)
       return { ...presentApiKey(rotated), key }
     },
   )
@@ -158,8 +162,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
     async (request) => {
       const auditContext = auditContextOf(request)
       const revoked = await revokeApiKey(pool, request.params.id, { auditContext, now: now() })
-      await liveKeys.refresh()
-      clientOf(request).record('api_key_revoked', { user_id: auditContext.actor.id ?? '', key_id: revoked.id })
+      await onChanged(request, 'api_key_revoked', revoked.id)
       return presentApiKey(revoked)
     },
   )

@@ -3,7 +3,7 @@ import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { clientOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
-import { LoggedIn, presentUser } from '../schemas.ts'
+import { LoggedIn, presentSignIn } from '../schemas.ts'
 import { asAssertion, asProof, PasskeyRequest, PasskeySignIn, SecondFactorSchema, StepUpRequest, StepUpSchema } from './schemas.ts'
 import { askForPasskey, completeSignIn, signInWithPasskey } from './sign-in.ts'
 import { askForStepUp, stepUp } from './step-up.ts'
@@ -25,10 +25,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_challenge', 'invalid_second_factor', 'account_blocked', 'rate_limited'],
     },
-    async (request) => {
-      const opened = await completeSignIn(context, asProof(request.body), clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await completeSignIn(context, asProof(request.body), clientOf(request))),
   )
 
   defineRoute(
@@ -61,10 +58,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_challenge', 'invalid_second_factor', 'account_blocked'],
     },
-    async (request) => {
-      const opened = await signInWithPasskey(context, asAssertion(request.body.passkey), clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await signInWithPasskey(context, asAssertion(request.body.passkey), clientOf(request))),
   )
 
   defineRoute(

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
 import { clientOf } from '../client.ts'
-import { LoggedIn, presentUser } from '../schemas.ts'
+import { LoggedIn, presentSignIn } from '../schemas.ts'
 import { exchangeCode } from './exchange-code.ts'
 import { finishSignIn } from './finish-sign-in.ts'
 import { linkRoutes } from './link-routes.ts'
@@ -110,10 +110,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_one_time_token', 'account_blocked', 'second_factor_required', 'rate_limited'],
     },
-    async (request) => {
-      const opened = await exchangeCode(auth, request.body, clientOf(request))
-      return { ...opened, user: presentUser(opened.user) }
-    },
+    async (request) => presentSignIn(await exchangeCode(auth, request.body, clientOf(request))),
   )
 
   linkRoutes(server, signIns)

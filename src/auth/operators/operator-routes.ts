@@ -92,7 +92,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
         "new role. Nobody changes their own role, and the last admin's stays.",
       params: Params,
       body: RoleChange,
-      answers: { 200: [OperatorSchema, 'The operator as it is now.'] },
+      answers: { 200: [OperatorSchema, 'The changed operator.'] },
       refuses: ['last_admin'],
     },
     async (request) => {

@@ -63,7 +63,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       params: CategoryParams,
       headers: IfMatchHeader,
       body: CategoryPatchBody,
-      answers: { 200: [CategorySchema, 'The category as it is now.'] },
+      answers: { 200: [CategorySchema, 'The changed category.'] },
       refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'if_match_required'],
     },
     async (request, reply) => {
