@@ -2,7 +2,7 @@ import { createApiKey, type KeyInput } from '../src/auth/api-keys/create-api-key
 import type { Pool } from '../src/db/pool.ts'
 import type { Scope } from '../src/http/scopes.ts'
 
-const DOING = { actor: { type: 'system', id: null }, action: 'keys create', requestId: null } as const
+const AUDIT_CONTEXT = { actor: { type: 'system', id: null }, action: 'keys create', requestId: null } as const
 
 /** A key that a command has made. */
 export async function makeKey(
@@ -10,5 +10,5 @@ export async function makeKey(
   scopes: readonly Scope[],
   { name = 'A scanner', expiresAt = null, now = new Date() }: Partial<KeyInput> & { now?: Date } = {},
 ): Promise<{ id: string; key: string }> {
-  return createApiKey(pool, { name, scopes, expiresAt }, { auditContext: DOING, now })
+  return createApiKey(pool, { name, scopes, expiresAt }, { auditContext: AUDIT_CONTEXT, now })
 }

@@ -33,7 +33,8 @@ export const CATALOGUE_EVENT_COLUMNS = {
   attributes: { id: 24, type: VARCHAR, value: ({ product }) => toJson(product?.attributes) },
   currency: { id: 11, type: VARCHAR, value: ({ currency }) => currency },
   currency_exponent: {
-    ...{ id: 12, type: INTEGER },
+    id: 12,
+    type: INTEGER,
     value: ({ currency }) => (currency !== null && isCurrency(currency) ? minorDigits(currency) : null),
   },
   price_amount: { id: 62, type: BIGINT, value: ({ priced }) => amountOf(priced.price) },
@@ -45,10 +46,7 @@ export const CATALOGUE_EVENT_COLUMNS = {
   archived_at: { id: 67, type: TIMESTAMPTZ, value: ({ product }) => toText(product?.archived_at) },
   available: { id: 68, type: BIGINT, value: ({ data }) => toWhole(data.available) },
   previous_available: { id: 69, type: BIGINT, value: ({ data }) => toWhole(data.previous_available) },
-  product: {
-    ...{ id: 70, type: VARCHAR },
-    value: ({ product }) => toJson(product),
-  },
+  product: { id: 70, type: VARCHAR, value: ({ product }) => toJson(product) },
   ingested_at: { id: 31, type: TIMESTAMPTZ, value: ({ ingestedAt }) => ingestedAt },
 } as const satisfies Readonly<Record<string, LakeColumn<Source>>>
 

@@ -4,7 +4,7 @@ import { sql } from '../db/sql.ts'
 import type { ImportedCustomer } from './customer-line.ts'
 import type { LineOutcome, Refusal } from './move-in.ts'
 
-const DOING: AuditContext = { actor: { type: 'system', id: null }, action: 'import customers', requestId: null }
+const AUDIT_CONTEXT: AuditContext = { actor: { type: 'system', id: null }, action: 'import customers', requestId: null }
 
 /** A customer with the line of the file. `id`: of the customer in the other shop, and of a new account. */
 export interface NumberedCustomer {
@@ -59,7 +59,7 @@ export async function storeCustomers(
       ${stored.map(({ id }) => id)}::uuid[], ${stored.map(({ userId }) => userId)}::uuid[], ${stored.map(({ digest }) => digest)}::bytea[]
     ) as customer (id, user_id, digest)`)
   const after = { source: options.source, created: inserted.size, linked: linked.length }
-  await recordActivity(tx, DOING, { subjectType: 'account', subjectId: null, before: null, after })
+  await recordActivity(tx, AUDIT_CONTEXT, { subjectType: 'account', subjectId: null, before: null, after })
   return decided.map((outcome, index) => {
     const isLost = outcome === 'created' && !inserted.has(batch[index]?.id ?? '')
     return isLost ? { refusal: 'somebody has just registered this address; run the import again' } : outcome

@@ -10,7 +10,7 @@ import type { LineOutcome, Refusal } from './move-in.ts'
 import type { ImportedOrder } from './order-line.ts'
 import { idOfSource } from './source-ids.ts'
 
-const DOING: AuditContext = { actor: { type: 'system', id: null }, action: 'import orders', requestId: null }
+const AUDIT_CONTEXT: AuditContext = { actor: { type: 'system', id: null }, action: 'import orders', requestId: null }
 
 const BY_OTHER_SHOP: StatusChange['actor'] = { type: 'system', id: null }
 
@@ -73,7 +73,12 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
       from unnest(${created.map(({ id }) => id)}::uuid[], ${created.map(({ digest }) => digest)}::bytea[]) as imported (order_id, digest)
     )
     select pg_current_wal_insert_lsn()::text as position`)
-  await recordActivity(tx, DOING, { subjectType: 'order', subjectId: null, before: null, after: { source, created: created.length } })
+  await recordActivity(tx, AUDIT_CONTEXT, {
+    subjectType: 'order',
+    subjectId: null,
+    before: null,
+    after: { source, created: created.length },
+  })
   return { outcomes, position: inserted[0]?.position ?? null }
 }
 

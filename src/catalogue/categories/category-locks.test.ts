@@ -11,7 +11,7 @@ import { changeCategory, deleteCategory } from './change-tree.ts'
 import { renameProducts } from './rename-products.ts'
 
 const { pool } = await createTestDatabase({ after })
-const DOING = auditContextOfCommand('a test')
+const AUDIT_CONTEXT = auditContextOfCommand('a test')
 const ROUNDS = 8
 let last = 0
 
@@ -57,20 +57,21 @@ test('changes, imports and the tree never deadlock, whatever categories they cre
   await importAll(skus.map((sku, index) => product(sku, { categories: [['Root 0', `Sub ${index}`], ['Root 1']] })))
   const { rows } = await pool.query<{ id: string }>('select id from products order by sku')
   const ids = rows.map(({ id }) => id)
-  const change = () => changeProduct(pool, any(ids), null, { categories: [[`Root ${++last % 2}`, `New ${last}`, `Deep ${last}`]] }, DOING)
+  const change = () =>
+    changeProduct(pool, any(ids), null, { categories: [[`Root ${++last % 2}`, `New ${last}`, `Deep ${last}`]] }, AUDIT_CONTEXT)
   const imports = (rest: () => object) => () => importAll(skus.toReversed().map((sku) => product(sku, rest())))
   const roots = await categoryIds('Root %')
   await Promise.all([
     ...[change, change, change].map(repeat),
-    repeat(() => changeProduct(pool, any(ids), null, { category: `Text ${++last % 40}` }, DOING)),
+    repeat(() => changeProduct(pool, any(ids), null, { category: `Text ${++last % 40}` }, AUDIT_CONTEXT)),
     repeat(imports(() => ({ categories: [[`Root ${++last % 2}`, `Imported ${last}`], [`A ${last % 50}`]] }))),
     repeat(imports(() => ({ categories: [[`Imported ${++last}`, 'X'], [`Root ${last % 2}`]] }))),
     repeat(imports(() => ({ category: `Text ${++last % 40}`, translations: { de: { name: `Becher ${last}` } } }))),
-    repeat(() => createProduct(pool, product(`N${++last}`, { category: `Text ${last}` }), DOING)),
-    repeat(() => changeCategory(pool, any(roots), null, { name: `Root ${++last % 2}` }, DOING)),
-    repeat(() => changeCategory(pool, any(roots), null, { parent_id: any([null, ...roots]) }, DOING)),
-    repeat(async () => deleteCategory(pool, any(await categoryIds('%')), null, DOING)),
-    repeat(() => archiveProduct(pool, any(ids), null, DOING)),
+    repeat(() => createProduct(pool, product(`N${++last}`, { category: `Text ${last}` }), AUDIT_CONTEXT)),
+    repeat(() => changeCategory(pool, any(roots), null, { name: `Root ${++last % 2}` }, AUDIT_CONTEXT)),
+    repeat(() => changeCategory(pool, any(roots), null, { parent_id: any([null, ...roots]) }, AUDIT_CONTEXT)),
+    repeat(async () => deleteCategory(pool, any(await categoryIds('%')), null, AUDIT_CONTEXT)),
+    repeat(() => archiveProduct(pool, any(ids), null, AUDIT_CONTEXT)),
     repeat(() => renameProducts(pool, new AbortController().signal)),
   ])
   await pool.query('select pg_stat_force_next_flush()')
