@@ -6,7 +6,7 @@ import { makeKey } from './api-keys.ts'
 import { NO_CHROMIUM } from './chromium.ts'
 import { assertUsable, HOSTILE, NARROW, openConsole, withoutRefusals } from './console-harness.ts'
 import { registerOperator } from './register-operator.ts'
-import { addTotp } from './second-factor.ts'
+import { addTotp, timeForCodes } from './second-factor.ts'
 import type { TestStore } from './store.ts'
 
 const rowOf = (page: Page, text: string) => page.getByRole('row').filter({ hasText: text })
@@ -133,7 +133,7 @@ test('an admin invites an operator, changes the role, resets the factors and rem
 
   const login = await store.call('POST', '/auth/login', { body: { email, password } })
   assert.equal(login.json.user.role, 'support')
-  await addTotp(store, login.json.access_token, new Date())
+  await addTotp(store, login.json.access_token, await timeForCodes())
   await page.reload()
   await row.getByText('set up', { exact: true }).waitFor()
   // Who has signed in long ago proves again who they are.

@@ -1,10 +1,21 @@
 import assert from 'node:assert/strict'
 import { totpCode, totpStepOf } from '../src/auth/factors/totp.ts'
 import { type Authenticator, createAuthenticator, type Forgery } from './authenticator.ts'
+import { eventually } from './eventually.ts'
 import { assertProblem } from './problem.ts'
 import type { Account, Answer, TestStore } from './store.ts'
 
 type Store = Pick<TestStore, 'call'>
+
+const CODE_MS = 30_000
+/** A process may stand still for five seconds. */
+const CALM_MS = 6_000
+
+/** The time, for a store with the real clock: not just before the next code, with which the one that `addTotp` confirms would be too old. */
+export async function timeForCodes(): Promise<Date> {
+  await eventually(async () => CODE_MS - (Date.now() % CODE_MS) > CALM_MS, { pauseMs: 100 })
+  return new Date()
+}
 
 /** Sets up an authenticator app. Its code is that of `now`, plus `steps` of thirty seconds. */
 export async function addTotp(store: Store, token: string, now: Date) {

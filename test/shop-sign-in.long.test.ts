@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { freePort } from './free-port.ts'
 import { CLIENT, startOidcProvider } from './oidc-providers.ts'
-import { addTotp } from './second-factor.ts'
+import { addTotp, timeForCodes } from './second-factor.ts'
 import { startShop } from './shop-process.ts'
 import { type StoreOverrides, startStore, type TestStore } from './store.ts'
 import { addVirtualAuthenticator } from './virtual-authenticator.ts'
@@ -47,7 +47,7 @@ test('a customer with an authenticator app signs in with a code, a recovery code
 }, async (t) => {
   const { store, page, complaints } = await openShop(t, await freePort())
   const ada = await store.register()
-  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, new Date())
+  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
   await addVirtualAuthenticator(page)
 
   await enterPassword(page, ada)
@@ -78,7 +78,7 @@ test('a customer with an authenticator app signs in with a code, a recovery code
 test('a customer who closes the question for the second factor is not signed in, and can begin again', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page } = await openShop(t, await freePort())
   const ada = await store.register()
-  const { codeAt } = await addTotp(store, ada.token, new Date())
+  const { codeAt } = await addTotp(store, ada.token, await timeForCodes())
   await enterPassword(page, ada)
   await page.keyboard.press('Escape')
   const account = page.getByRole('dialog', { name: 'Sign in' })
@@ -113,7 +113,7 @@ test('a customer signs in with a provider, after it with the code where the acco
 
   const grace = (await store.pool.query(`select id from users where email = 'grace@example.com'`)).rows[0].id
   const ada = await store.register()
-  const { codeAt } = await addTotp(store, ada.token, new Date())
+  const { codeAt } = await addTotp(store, ada.token, await timeForCodes())
   await store.pool.query('update totp_authenticators set user_id = $1 where user_id = $2', [grace, ada.id])
   await signIn()
   await dialogOf(page).waitFor()

@@ -4,7 +4,7 @@ import { Browser, SHOP } from '../../test/oidc-browser.ts'
 import { CLIENT, startOidcProvider } from '../../test/oidc-providers.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
-import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../test/second-factor.ts'
+import { addPasskey, addTotp, askedForFactor, signInByPasskey, timeForCodes } from '../../test/second-factor.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 
 const { issuer, state } = await startOidcProvider({ after }, { redirectUri: 'http://localhost:3000/auth/oidc/acme/callback' })
@@ -51,7 +51,7 @@ test('a blocked customer gets one answer to every way of signing in, and no sess
 
 test('a blocked customer with a second factor gets the same answer after it, and the code is not used up', async () => {
   const ada = await store.register()
-  const now = new Date()
+  const now = await timeForCodes()
   const { codeAt } = await addTotp(store, ada.token, now)
   const { challenge } = await askedForFactor(store, ada)
   assert.equal((await decide(ada.id, 'block')).status, 204)

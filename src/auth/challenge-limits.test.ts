@@ -3,7 +3,7 @@ import { after, mock, test } from 'node:test'
 import { Browser, SHOP } from '../../test/oidc-browser.ts'
 import { CLIENT, startForgedProvider } from '../../test/oidc-providers.ts'
 import { assertProblem } from '../../test/problem.ts'
-import { addTotp } from '../../test/second-factor.ts'
+import { addTotp, timeForCodes } from '../../test/second-factor.ts'
 import { type Answer, startStore } from '../../test/store.ts'
 import { deleteExpired } from './delete-expired.ts'
 
@@ -63,7 +63,7 @@ test('one address begins at most sixty sign-ins with providers a minute, and a r
 
 test('who has the password of an account with a second factor gets twenty challenges in five minutes, and its owner elsewhere another', async () => {
   const ada = await store.register()
-  await addTotp(store, ada.token, new Date())
+  await addTotp(store, ada.token, await timeForCodes())
   const logIn = (from: string) => store.call('POST', '/auth/login', { body: { email: ada.email, password: ada.password }, from })
   const answers: Answer[] = []
   for (let attempt = 0; attempt < 22; attempt++) answers.push(await logIn(ATTACKER))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mock, type TestContext, test } from 'node:test'
 import { readAccountMails } from '../../../test/account-mails.ts'
 import { assertProblem } from '../../../test/problem.ts'
-import { addPasskey, addTotp, askedForFactor, signInByPasskey } from '../../../test/second-factor.ts'
+import { addPasskey, addTotp, askedForFactor, signInByPasskey, timeForCodes } from '../../../test/second-factor.ts'
 import { type Account, type Answer, startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
 import { takeTurns } from '../../../test/take-turns.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -42,7 +42,7 @@ const countByStatus = (answers: Answer[]) =>
 test('who has the password and guesses codes is slowed down, and the owner signs in elsewhere with the app', async (t) => {
   const store = await start(t)
   const ada = await store.register()
-  const { codeAt } = await addTotp(store, ada.token, new Date())
+  const { codeAt } = await addTotp(store, ada.token, await timeForCodes())
   const answers = await guess(store, ada, 20, () => ATTACKER)
   assert.deepEqual(countByStatus(answers), { 422: 6, 429: 14 }, 'five are free, and one after the first delay')
   const refusal = answers.at(-1)
@@ -57,7 +57,7 @@ test('who has the password and guesses codes is slowed down, and the owner signs
 test('passkeys and recovery codes complete a sign-in at an address where codes wait', async (t) => {
   const store = await start(t)
   const ada = await store.register()
-  const { recoveryCodes } = await addTotp(store, ada.token, new Date())
+  const { recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
   const { authenticator } = await addPasskey(store, ada.token)
   assert.equal((await guess(store, ada, 8, () => OWNER)).at(-1)?.status, 429)
   const asked = await askedForFactor(store, ada)
@@ -72,8 +72,8 @@ test('from all addresses together, and in two processes at once, a hundred wrong
   const store = await start(t)
   const other = await startSecondProcess(t, store)
   const [ada, bob] = [await store.register(), await store.register()]
-  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, new Date())
-  const bobs = await addTotp(store, bob.token, new Date())
+  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
+  const bobs = await addTotp(store, bob.token, await timeForCodes())
   const attempts: (() => Promise<Answer>)[] = []
   for (let network = 0; network < 26; network++) {
     const body = { challenge: await challengeOf(store, ada), totp_code: '000000' }
@@ -100,7 +100,7 @@ test('from all addresses together, and in two processes at once, a hundred wrong
 test('wrong codes of a step-up delay the codes of its own session, and no sign-in', async (t) => {
   const store = await start(t)
   const ada = await store.register()
-  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, new Date())
+  const { codeAt, recoveryCodes } = await addTotp(store, ada.token, await timeForCodes())
   const asked = { challenge: await challengeOf(store, ada), recovery_code: recoveryCodes?.[0] }
   const other = (await complete(store, asked, OWNER)).json.access_token
   const stepUp = (token: string, body: object) => store.call('POST', '/auth/step-up', { token, body })
@@ -117,7 +117,7 @@ test('wrong codes of a step-up delay the codes of its own session, and no sign-i
 test('a right code resets the delay, and wrong ones are mailed to the owner once a day', async (t) => {
   const store = await start(t)
   const ada = await store.register()
-  const { codeAt } = await addTotp(store, ada.token, new Date())
+  const { codeAt } = await addTotp(store, ada.token, await timeForCodes())
   const mails = async () => (await readAccountMails(store)).filter(({ kind, to }) => kind === 'second_factor_failed' && to === ada.email)
   await guess(store, ada, 4, () => OWNER)
   assert.equal((await mails()).length, 0, 'people mistype')

@@ -5,7 +5,7 @@ import { createGuest, placeOrder } from '../../../test/guests.ts'
 import { Browser, SHOP } from '../../../test/oidc-browser.ts'
 import { CLIENT, type Person, startOidcProvider } from '../../../test/oidc-providers.ts'
 import { assertProblem, faults } from '../../../test/problem.ts'
-import { addTotp } from '../../../test/second-factor.ts'
+import { addTotp, timeForCodes } from '../../../test/second-factor.ts'
 import { startSecondProcess, startStore } from '../../../test/store.ts'
 
 const BASE = 'http://localhost:3000'
@@ -254,7 +254,7 @@ test('an account without a password gets one by mail, unlinks the provider, and 
 test('an account with a second factor needs it after a provider too', async () => {
   const person = someone()
   const { user, access_token: token } = await open(person)
-  const { codeAt } = await addTotp(store, token, new Date())
+  const { codeAt } = await addTotp(store, token, await timeForCodes())
   const { browser, code = '' } = await signIn(person)
   const asked = assertProblem(await browser.exchange(code), 403, 'second_factor_required')
   const answer = await store.call('POST', '/auth/second-factor', { body: { challenge: asked.challenge, totp_code: codeAt(new Date()) } })
