@@ -38,7 +38,7 @@ const NAMES: readonly Retired[] = [
   { pattern: /\b[Ss]ealing\b|\b(un)?seal(s|ed)?\b/, instead: 'encrypt, decrypt' },
   { pattern: /\bDoing\b|\bdoingOf/, instead: 'AuditContext, auditContextOf' },
   { pattern: /\bgoesBack\b/, instead: 'restockedLines' },
-  { pattern: /\bcountedFor\b/, instead: 'quotaKey' },
+  { pattern: /\b[cC]ountedFor\b/, instead: 'quotaKey, QuotaKey' },
   { pattern: /ProductsOfBefore\b/, instead: '…WithoutEvents' },
   {
     pattern: /\b(setAside|copyAside|strays|SoundFiles|isUnsound)\b/,

@@ -124,7 +124,7 @@ export class Shop {
     const at = new Date()
     const change = [{ status: to, at: at.toISOString(), actor: { type: 'admin', id: null }, reason: null }]
     const [line] = order.items
-    const restockedLines = to === 'cancelled' && !this.forgetsStock ? (line?.quantity ?? 0) : 0
+    const restocked = to === 'cancelled' && !this.forgetsStock ? (line?.quantity ?? 0) : 0
     // The condition on the status makes a repeat after a lost answer change nothing.
     await this.#pool.query(
       `with moved as (
@@ -134,7 +134,7 @@ export class Shop {
         returning id
       )
       update inventory set available = available + $7 where product_id = $6 and $7 > 0 and exists (select from moved)`,
-      [order.id, to, JSON.stringify(change), at, order.status, line?.product_id, restockedLines],
+      [order.id, to, JSON.stringify(change), at, order.status, line?.product_id, restocked],
     )
     this.acknowledged.set(order.id, (this.acknowledged.get(order.id) ?? 0) + 1)
     order.status = to

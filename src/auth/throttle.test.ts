@@ -143,7 +143,7 @@ test('a right password, a refused attempt and a failed check revert their count 
   const store = await startThrottledStore(t)
   const throttle = new Throttle({ pool: store.pool, secret: TEST_SECRET, isEnabled: true, isByNetwork: true })
   const client = { address: '2001:db8:1:2::1', userAgent: null, language: null, record() {} }
-  const quotaKey = async (limit: string) => {
+  const pointsOf = async (limit: string) => {
     const { rows } = await store.pool.query('select points from rate_limits where key like $1', [`${limit}:%`])
     return rows.map(({ points }) => points)
   }
@@ -152,14 +152,14 @@ test('a right password, a refused attempt and a failed check revert their count 
     throttle.guardPassword(client, 'ada', () => Promise.reject(new Error('too much is waiting'))),
     /too much/,
   )
-  assert.deepEqual([await quotaKey('login-address'), await quotaKey('login-site')], [[0], [0]])
+  assert.deepEqual([await pointsOf('login-address'), await pointsOf('login-site')], [[0], [0]])
   let checks = 0
   const wrong = async () => {
     checks++
     return null
   }
   for (let i = 0; i < 9; i++) await throttle.guardPassword(client, 'ada', wrong).catch(() => {})
-  assert.deepEqual([checks, await quotaKey('login-address'), await quotaKey('login-site')], [6, [6], [6]])
+  assert.deepEqual([checks, await pointsOf('login-address'), await pointsOf('login-site')], [6, [6], [6]])
 })
 
 test('counts an IPv6 client by its /64 and, with four times the bound, by its /48', async (t) => {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { CALLER, type Caller } from './caller.ts'
 import { clientAddress, siteOf } from './client-address.ts'
-import type { CountedFor } from './fair-queue.ts'
+import type { QuotaKey } from './fair-queue.ts'
 import type { HttpServer } from './http-server.ts'
 import type { ShedClass } from './load-class.ts'
 import { type CostClass, costOf, REQUEST_COSTS, type RequestCost } from './request-cost.ts'
@@ -96,7 +96,7 @@ export class Admission {
    * A guest counts for the network alone: a new guest costs nothing. Neither does another /64 of the /48 that an IPv6 customer of a data
    * centre has.
    */
-  quotaKey(request: FastifyRequest): CountedFor {
+  quotaKey(request: FastifyRequest): QuotaKey {
     const caller = request.getDecorator<Caller | undefined>(CALLER) ?? null
     const address = this.isByNetwork ? clientAddress(request) : null
     const network = address === null ? [] : [siteOf(address)]

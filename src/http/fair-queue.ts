@@ -2,7 +2,7 @@
  * The owners that something counts for: the account, then its network, as far as they are known and count. Networks
  * take turns, and within one its accounts; an account without a network takes turns with networks.
  */
-export type CountedFor = readonly string[]
+export type QuotaKey = readonly string[]
 
 interface Owner {
   /** The weight of its items. */
@@ -46,7 +46,7 @@ export class FairQueue<Item> {
     return this.#networks.size
   }
 
-  push(quotaKey: CountedFor, item: Item, weight = 1): void {
+  push(quotaKey: QuotaKey, item: Item, weight = 1): void {
     const [accountName, name] = ownersOf(quotaKey)
     const network: Network<Item> = this.#networks.get(name) ?? { accounts: new Map(), weight: 0, newest: 0, since: performance.now() }
     this.#networks.set(name, network)
@@ -118,7 +118,7 @@ export class FairQueue<Item> {
   }
 
   /** Removes an item. Returns false when it is not in the queue. */
-  remove(quotaKey: CountedFor, item: Item): boolean {
+  remove(quotaKey: QuotaKey, item: Item): boolean {
     const [accountName, name] = ownersOf(quotaKey)
     const network = this.#networks.get(name)
     const account = network?.accounts.get(accountName)
@@ -151,7 +151,7 @@ export class FairQueue<Item> {
 }
 
 /** The account and the network; without the one or the other, it is both. */
-function ownersOf(quotaKey: CountedFor): [account: string, network: string] {
+function ownersOf(quotaKey: QuotaKey): [account: string, network: string] {
   return [quotaKey[0] ?? '', quotaKey.at(-1) ?? '']
 }
 

@@ -1,4 +1,4 @@
-import { type CountedFor, FairQueue } from './fair-queue.ts'
+import { FairQueue, type QuotaKey } from './fair-queue.ts'
 import type { ShedClass } from './load-class.ts'
 import { overloaded } from './load-shedder.ts'
 
@@ -14,7 +14,7 @@ export interface RequestLimits {
 }
 
 interface Waiting {
-  quotaKey: CountedFor
+  quotaKey: QuotaKey
   begin: () => void
   refuse: (error: Error) => void
 }
@@ -43,7 +43,7 @@ export class RequestLimiter {
   }
 
   /** Runs `work` when there is a place. Throws `overloaded` when too many requests wait, or this one has waited too long. */
-  async admit<T>(quotaKey: CountedFor, work: () => Promise<T>): Promise<T> {
+  async admit<T>(quotaKey: QuotaKey, work: () => Promise<T>): Promise<T> {
     await this.#takePlace(quotaKey)
     try {
       return await work()
@@ -58,7 +58,7 @@ export class RequestLimiter {
     }
   }
 
-  async #takePlace(quotaKey: CountedFor): Promise<void> {
+  async #takePlace(quotaKey: QuotaKey): Promise<void> {
     if (this.#running < this.#limits.places && this.#mayRun(quotaKey)) {
       this.#count(quotaKey)
       return
@@ -83,11 +83,11 @@ export class RequestLimiter {
 
   readonly #isReady = ({ quotaKey }: Waiting) => this.#mayRun(quotaKey)
 
-  #mayRun(quotaKey: CountedFor): boolean {
+  #mayRun(quotaKey: QuotaKey): boolean {
     return quotaKey.every((one) => (this.#runningOf.get(one) ?? 0) < this.#placesOfOne)
   }
 
-  #count(quotaKey: CountedFor): void {
+  #count(quotaKey: QuotaKey): void {
     this.#running++
     for (const one of quotaKey) this.#runningOf.set(one, (this.#runningOf.get(one) ?? 0) + 1)
   }

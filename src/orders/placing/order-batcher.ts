@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { PriceList } from '../../catalogue/products.ts'
 import { loggableError } from '../../db/loggable-error.ts'
-import { type CountedFor, FairQueue } from '../../http/fair-queue.ts'
+import { FairQueue, type QuotaKey } from '../../http/fair-queue.ts'
 import type { PlacedOrder } from './batch-decision.ts'
 import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions } from './deferred-orders.ts'
 import { OptimisticBackoff } from './optimistic-backoff.ts'
@@ -85,7 +85,7 @@ export class OrderBatcher {
   }
 
   /** Returns when the order is committed. Throws the reason for a refusal, and `overloaded` when too many orders wait. */
-  place(request: OrderRequest, quotaKey: CountedFor = [request.userId]): Promise<PlacedOrder> {
+  place(request: OrderRequest, quotaKey: QuotaKey = [request.userId]): Promise<PlacedOrder> {
     const [customer = request.userId] = quotaKey
     const answer = Promise.withResolvers<PlacedOrder>()
     const lockKeys = this.#options.lockKeysOf(request)

@@ -1,5 +1,5 @@
 import { AppError } from '../../errors.ts'
-import type { CountedFor } from '../../http/fair-queue.ts'
+import type { QuotaKey } from '../../http/fair-queue.ts'
 import { overloaded } from '../../http/load-shedder.ts'
 import type { PlacedOrder } from './batch-decision.ts'
 import type { OrderRequest } from './order-request.ts'
@@ -7,7 +7,7 @@ import type { OrderRequest } from './order-request.ts'
 /** An order in the batcher. */
 export interface WaitingOrder {
   request: OrderRequest
-  quotaKey: CountedFor
+  quotaKey: QuotaKey
   /** The first that it counts for: the customer, or the network of a guest. */
   customer: string
   lockKeys: readonly string[]
