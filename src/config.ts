@@ -23,6 +23,7 @@ import { SUBSCRIBER_ROLES, type SubscriberRole } from './subscribers.ts'
 export type Role = 'api' | 'stream' | SubscriberRole
 export const ROLES: readonly Role[] = ['api', 'stream', ...SUBSCRIBER_ROLES]
 
+const LOGGED_REQUESTS = ['notable', 'all'] as const
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
 
@@ -203,6 +204,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** The roles of all processes of the store; an alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
+    /** The requests that have a log line. */
+    loggedRequests: read.oneOf('LOG_REQUESTS', LOGGED_REQUESTS, 'notable'),
     /** `auto`: readable lines on a terminal, JSON elsewhere. */
     logFormat: read.oneOf('LOG_FORMAT', LOG_FORMATS, 'auto'),
   }

@@ -147,8 +147,7 @@ test('takes each setting it knows', () => {
     CURRENCY: 'JPY',
     ROLES: 'lake, api,lake',
     EXPECTED_ROLES: 'lake,stream,api',
-    LOG_LEVEL: 'debug',
-    LOG_FORMAT: 'pretty',
+    ...{ LOG_LEVEL: 'debug', LOG_REQUESTS: 'all', LOG_FORMAT: 'pretty' },
     RATE_LIMITS: 'off',
     ADMIN_SECOND_FACTOR: 'off',
     PASSKEY_DOMAIN: 'shop.example',
@@ -229,8 +228,7 @@ test('takes each setting it knows', () => {
     traces: null,
     roles: ['api', 'lake'],
     expectedRoles: ['api', 'stream', 'lake'],
-    logLevel: 'debug',
-    logFormat: 'pretty',
+    ...{ logLevel: 'debug', loggedRequests: 'all', logFormat: 'pretty' },
   })
 })
 

@@ -40,6 +40,7 @@ import type { HttpServer } from '../http/http-server.ts'
 import { limitConnections } from '../http/limit-connections.ts'
 import { problemPages } from '../http/problem-pages.ts'
 import { referenceRoutes } from '../http/reference.ts'
+import { RequestLog } from '../http/request-log.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import { createJobQueue, type JobQueue } from '../jobs/job-queue.ts'
@@ -221,7 +222,11 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     tracing = null,
   } = options
   const { baseUrl, basePath, trustProxy, corsOrigins, maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent } = config
-  const reporting = { ...(metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }), ...(tracing === null ? {} : { tracing }) }
+  const reporting = {
+    requestLog: new RequestLog(logger, config.loggedRequests),
+    ...(metrics === undefined ? {} : { onAnswered: metrics.requestAnswered }),
+    ...(tracing === null ? {} : { tracing }),
+  }
   const { authenticate, sessionGuard } = auth
   const { admission } = catalogue
   const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
@@ -245,7 +250,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     onUntrustedProxy: metrics?.untrustedProxySeen,
     ...reporting,
   })
-  const shortcut = { logger, requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
+  const shortcut = { requestIdOf: requestId, headers: publicCorsHeaders(corsOrigins), ...reporting }
   addShortcut(server, catalogueShortcut(catalogue), shortcut)
   limitConnections(server, { maxConnections: config.maxConnections, onDropped: () => metrics?.connectionDropped() })
   await server.register(

@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { limitConnections } from './limit-connections.ts'
+import { RequestLog } from './request-log.ts'
 import { createHttpServer, requestId } from './server.ts'
 import { addShortcut } from './shortcut.ts'
 
@@ -14,7 +15,7 @@ server.get('/page', { config: { access: 'public', cost: 'memory' } }, async () =
   asked++
   return 'x'.repeat(1_000)
 })
-addShortcut(server, () => null, { logger, requestIdOf: requestId })
+addShortcut(server, () => null, { requestLog: new RequestLog(logger), requestIdOf: requestId })
 limitConnections(server, {})
 await server.listen({ host: '127.0.0.1', port: 0 })
 after(() => server.close())

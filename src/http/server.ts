@@ -24,6 +24,7 @@ import { PROBLEM_SCHEMAS, Problem, sendError } from './problem.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { refuseConnection } from './refuse-connection.ts'
 import { enforceCosts } from './request-cost.ts'
+import type { RequestLog } from './request-log.ts'
 import { listRoutes } from './route-list.ts'
 import type { SessionGuard } from './session-guard.ts'
 import { addTracing, type RequestTracing, traceIdOfRequest } from './trace-context.ts'
@@ -44,6 +45,8 @@ export interface HttpServerOptions {
   authenticate: Authenticate
   /** The proofs that sessions need besides; none by default. */
   sessionGuard?: SessionGuard
+  /** None by default. */
+  requestLog?: RequestLog
   onAnswered?: OnAnswered
   /** Gives requests their spans. */
   tracing?: RequestTracing
@@ -157,13 +160,10 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     done()
   })
   server.addHook('onResponse', (request, reply, done) => {
-    options.onAnswered?.(request.method, request.routeOptions.url, reply.statusCode, reply.elapsedTime)
-    if (options.logger.isLevelEnabled('info')) {
-      // The route's pattern, not the URL: paths and queries can contain personal data.
-      const { method, routeOptions, raw } = request
-      const answered = { status: reply.statusCode, ms: Math.round(reply.elapsedTime) }
-      request.log.info({ trace_id: traceIdOfRequest(raw), method, route: routeOptions.url, ...answered }, 'request')
-    }
+    const { id, method, routeOptions, raw } = request
+    const [route, status, ms] = [routeOptions.url, reply.statusCode, reply.elapsedTime]
+    options.onAnswered?.(method, route, status, ms)
+    options.requestLog?.add({ method, route, status, ms }, () => ({ request_id: id, trace_id: traceIdOfRequest(raw) }))
     done()
   })
   await server.register(swagger, openApiOptions(options.baseUrl, options.basePath ?? ''))

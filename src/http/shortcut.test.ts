@@ -2,17 +2,21 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { pino } from 'pino'
 import { exchange } from '../../test/raw-http.ts'
+import { RequestLog } from './request-log.ts'
 import { createHttpServer, requestId } from './server.ts'
 import { addShortcut } from './shortcut.ts'
 
-const logger = pino({ level: 'silent' })
-const server = await createHttpServer({ logger, baseUrl: 'http://localhost', authenticate: () => Promise.reject(new Error('unused')) })
+const lines: Record<string, unknown>[] = []
+const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+const requestLog = new RequestLog(logger)
+const authenticate = () => Promise.reject(new Error('unused'))
+const server = await createHttpServer({ logger, requestLog, baseUrl: 'http://localhost', authenticate })
 server.get('/page', { config: { access: 'public', cost: 'memory' } }, async () => 'the usual way')
 const shortcut = (_request: unknown, response: import('node:http').ServerResponse) => {
   response.end('from memory')
   return { route: '/page', status: 200 }
 }
-addShortcut(server, shortcut, { logger, requestIdOf: requestId })
+addShortcut(server, shortcut, { requestLog, requestIdOf: requestId })
 await server.listen({ host: '127.0.0.1', port: 0 })
 after(() => server.close())
 
@@ -41,4 +45,15 @@ test('leaves a request with two hosts to Fastify, which refuses it', async () =>
   const answers = await exchange({ server }, 'GET /page HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n')
   assert.match(answers, /^HTTP\/1\.1 400 /)
   assert.equal(waysOf(answers), null)
+})
+
+test('logs an answer from memory like one of Fastify', async () => {
+  lines.length = 0
+  const body = 'Content-Length: 2\r\n\r\n{}'
+  await exchange({ server }, `GET /page HTTP/1.1\r\nHost: a\r\n\r\nGET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${body}`)
+  const logged = lines.filter(({ msg }) => msg === 'request')
+  assert.deepEqual(
+    logged.map(({ request_id, trace_id, method, route, status }) => [typeof request_id, typeof trace_id, method, route, status]),
+    Array(2).fill(['string', 'string', 'GET', '/page', 200]),
+  )
 })

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Logger } from 'pino'
 import { findHostFault } from './host.ts'
 import type { HttpServer } from './http-server.ts'
+import type { RequestLog } from './request-log.ts'
 import type { OnAnswered } from './server.ts'
 import { type RequestTracing, startSpan, traceIdOfRequest } from './trace-context.ts'
 
@@ -16,7 +16,7 @@ export type Shortcut = (
 ) => { route: string; status: number } | null
 
 export interface ShortcutOptions {
-  logger: Logger
+  requestLog: RequestLog
   requestIdOf: (request: IncomingMessage) => string
   /** Headers of every answer, in the form of `Shortcut`. */
   headers?: readonly string[]
@@ -33,7 +33,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,
-  { logger, requestIdOf, headers = [], onAnswered, tracing }: ShortcutOptions,
+  { requestLog, requestIdOf, headers = [], onAnswered, tracing }: ShortcutOptions,
 ): void {
   const listeners = server.server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   let isOpen = true
@@ -56,10 +56,7 @@ export function addShortcut(
     const ms = performance.now() - beganAt
     onAnswered?.(method, sent.route, sent.status, ms)
     if (tracing !== undefined) startSpan(request, tracing, beganAt).end({ method, ...sent })
-    if (logger.isLevelEnabled('info')) {
-      const ids = { request_id: id, trace_id: traceIdOfRequest(request) }
-      logger.info({ ...ids, method, ...sent, ms: Math.round(ms) }, 'request')
-    }
+    requestLog.add({ method, ...sent, ms }, () => ({ request_id: id, trace_id: traceIdOfRequest(request) }))
     return true
   }
 }

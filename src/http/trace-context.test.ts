@@ -54,7 +54,7 @@ test('a request without a valid trace gets one of its own, the same in its probl
 })
 
 test('a page from memory has the trace in its log line', async (t) => {
-  const store = await startStore(t, { logger })
+  const store = await startStore(t, { logger, loggedRequests: 'all' })
   lines.length = 0
   for (let i = 0; i < 3; i++) await (await fetch(`${store.server.listeningOrigin}/products`, { headers: { traceparent: SENT } })).text()
   assert.deepEqual(logged('/products'), [TRACE, TRACE, TRACE])
