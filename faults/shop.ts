@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { recordProductEvents } from '../src/catalogue/product-events.ts'
+import { recordProductEvents } from '../src/catalogue/change-catalogue.ts'
 import type { Pool } from '../src/db/pool.ts'
 import { inTransaction } from '../src/db/transaction.ts'
 import { allowedTransitions, type OrderStatus } from '../src/orders/order-status.ts'

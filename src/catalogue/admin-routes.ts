@@ -8,8 +8,7 @@ import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
 import { isBrokenOff } from '../http/problem.ts'
-import { archiveProduct, changeProduct } from './change-product.ts'
-import { createProduct } from './create-product.ts'
+import { archiveProduct, changeProduct, createProduct } from './change-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
 import { normalizeProduct } from './normalize-product.ts'
@@ -34,10 +33,7 @@ const PRODUCT_LIMIT_BYTES = 1_048_576
 /** Changes of the catalogue by operators: visible at once in this process, within a second in others. `currency`: ISO 4217. */
 export function catalogueAdminRoutes(server: HttpServer, context: CatalogueContext, currency: string): void {
   const { pool, baseUrl, version } = context
-  const sendProduct = async (reply: FastifyReply, product: StoredProduct) => {
-    await version.refresh()
-    return reply.headers({ etag: `"${productETag(product)}"` }).send(product)
-  }
+  const sendProduct = (reply: FastifyReply, product: StoredProduct) => reply.headers({ etag: `"${productETag(product)}"` }).send(product)
 
   defineRoute(
     server,
@@ -54,7 +50,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       refuses: ['sku_taken', 'slug_taken'],
     },
     async (request, reply) => {
-      const product = await createProduct(pool, normalizeProduct(request.body), auditContextOf(request))
+      const product = await createProduct(context, normalizeProduct(request.body), auditContextOf(request))
       return sendProduct(reply.code(201).header('location', `${baseUrl}/products/${product.id}`), product)
     },
   )
@@ -78,7 +74,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'product')
-      const product = await changeProduct(pool, request.params.id, ifMatch, request.body, auditContextOf(request))
+      const product = await changeProduct(context, request.params.id, ifMatch, request.body, auditContextOf(request))
       return sendProduct(reply, product)
     },
   )
@@ -94,10 +90,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       params: ProductParams,
       answers: { 200: [EditedProductSchema, 'The product.'] },
     },
-    async (request, reply) => {
-      const product = await getProduct(pool, request.params.id)
-      return reply.headers({ etag: `"${productETag(product)}"` }).send(product)
-    },
+    async (request, reply) => sendProduct(reply, await getProduct(pool, request.params.id)),
   )
 
   defineRoute(
@@ -112,10 +105,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       headers: IfMatchHeader,
       answers: { 204: 'The product is archived.' },
     },
-    async (request) => {
-      await archiveProduct(pool, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request))
-      await version.refresh()
-    },
+    (request) => archiveProduct(context, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request)),
   )
 
   // A separate scope: only here a body is a stream of lines.

@@ -1,118 +1,101 @@
+import { randomUUIDv7 } from 'node:crypto'
 import type { Static } from 'typebox'
-import { type AuditContext, difference, recordActivity } from '../activity/record-activity.ts'
+import { type AuditContext, cutTexts, difference } from '../activity/record-activity.ts'
 import { translateConstraint } from '../db/constraints.ts'
-import type { Pool, Transaction } from '../db/pool.ts'
+import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { inTransaction } from '../db/transaction.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
-import { assertResolved, resolveCategories, saveCategories } from './categories/product-categories.ts'
-import { renameBeforeChange } from './categories/rename-products.ts'
-import { assertNoContradiction, isReduced, normalizeNamed, normalizeProduct } from './normalize-product.ts'
-import { toStoredPrices } from './offered-prices.ts'
-import {
-  editable,
-  getProduct,
-  getProductForUpdate,
-  imagesOf,
-  isNamedBy,
-  productETag,
-  type StoredProduct,
-  savePage,
-} from './product-details.ts'
-import { recordProductEvents, recordProductsWithoutEvents } from './product-events.ts'
-import type { ProductPatchBody } from './product-input.ts'
-import { changeSlugs, readSlug } from './slugs.ts'
+import { assertResolved, resolveCategories } from './categories/product-categories.ts'
+import { type ChangedCatalogue, changeCatalogue, inCatalogue } from './change-catalogue.ts'
+import { mergeProduct } from './merge-product.ts'
+import { assertNoContradiction, normalizeNamed, normalizeProduct } from './normalize-product.ts'
+import { editable, getProduct, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
+import type { ProductInput, ProductPatchBody } from './product-input.ts'
+import { readSlug } from './slugs.ts'
+import { writeStock } from './stock-adjustments.ts'
+import { type ProductToStore, storeProducts } from './store-products.ts'
 
-type ProductPatch = Static<typeof ProductPatchBody>
+/** Adds a product with its stock, which is not tracked without `stock`. Throws `sku_taken`, `slug_taken` or `invalid_body`. */
+export async function createProduct(
+  catalogue: ChangedCatalogue,
+  product: ProductInput,
+  auditContext: AuditContext,
+): Promise<StoredProduct> {
+  assertNoContradiction(product)
+  const id = randomUUIDv7()
+  const { stock = null } = product
+  return inCatalogue(catalogue, async (tx) => {
+    const category = assertResolved((await resolveCategories(tx, [product]))[0])
+    return changeCatalogue(tx, { ids: [], auditContext }, async () => {
+      const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
+      const written = await storeOne(tx, { id, isNew: true, product, category, slug, isInStock: stock !== 0 })
+      const change = { productId: id, isNew: true, before: null, after: stock, reference: null }
+      await writeStock(tx, [change], { kind: 'created', reason: null, by: auditContext.actor })
+      const result = await getProduct(tx, id)
+      const { id: _, ...state } = editable(result)
+      const after = cutTexts({ ...state, in_stock: result.in_stock, stock })
+      return { result, written, activity: { subjectId: id, before: null, after } }
+    })
+  })
+}
 
 /**
  * Replaces the properties of `patch`, each as a whole, if `ifMatch` names the product's state (RFC 9110 §13.1.1). Stock is changed by
  * `setStock`. Throws `not_found`, `precondition_failed`, `sku_taken`, `slug_taken` or `invalid_body`.
  */
 export async function changeProduct(
-  pool: Pool,
+  catalogue: ChangedCatalogue,
   id: string,
   ifMatch: IfMatch,
-  patch: ProductPatch,
+  patch: Static<typeof ProductPatchBody>,
   auditContext: AuditContext,
 ): Promise<StoredProduct> {
-  return inTransaction(pool, async (tx) => {
-    // Categories come before the product, as in an import: this may lock the tree.
-    const [resolved = { name: '', ids: null }] = await resolveCategories(tx, [normalizeNamed(patch)])
-    const current = await getMatchingForUpdate(tx, id, ifMatch)
-    const next = normalizeProduct(merge(current, patch))
-    assertNoContradiction(next)
-    const category = assertResolved(resolved)
-    await recordProductsWithoutEvents(tx, [id])
-    if (patch.category !== undefined) await renameBeforeChange(tx, [id])
-    // Categories come before the product, whose change gives its keys to them.
-    if (category.ids !== null) await saveCategories(tx, id, category.ids)
-    const slug = await readSlug(tx, next.slug ?? current.slug)
-    try {
-      await tx.query(
-        sql`update products
-         set sku = ${next.sku}, name = ${next.name}, description = ${next.description}, category = ${category.ids === null ? next.category : category.name}, brand = ${next.brand},
-           image_url = ${next.image_url}, variant_group = ${next.group}, options = ${next.options},
-           attributes = ${next.attributes}, translations = ${next.translations ?? {}},
-           prices = ${toStoredPrices(next.prices ?? [])},
-           price_amount = ${next.price.amount}, price_currency = ${next.price.currency},
-           compare_at_amount = ${next.compare_at_price?.amount ?? null},
-           -- Two changes within a millisecond still get different entity tags.
-           updated_at = greatest(clock_timestamp(), updated_at + interval '1 millisecond')
-         where id = ${id}`,
-      )
-      if (slug !== current.slug) await changeSlugs(tx, [{ productId: id, slug }])
-    } catch (error) {
-      throw translateConstraint(error)
-    }
-    await savePage(tx, id, next)
-    const changed = await getProduct(tx, id)
-    await recordProductEvents(tx, [id], auditContext.traceparent ?? null)
-    const differing = difference(editable(current), editable(changed))
-    if (differing !== null) await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: changed.id, ...differing })
-    return changed
+  return inCatalogue(catalogue, async (tx) => {
+    const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
+    return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
+      const current = await getMatching(tx, id, ifMatch)
+      const { sku, name, price, prices } = current
+      const given = normalizeProduct({ ...{ sku, name, price, prices }, ...patch })
+      const product = mergeProduct(current, given, (column) => isNamedIn(patch, column))
+      assertNoContradiction(product)
+      const category = assertResolved(resolved)
+      const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
+      const written = await storeOne(tx, { id, isNew: false, product, category, slug, isInStock: current.in_stock })
+      const result = await getProduct(tx, id)
+      const differing = difference(editable(current), editable(result))
+      return { result, written, activity: differing && { subjectId: result.id, ...differing } }
+    })
   })
 }
 
-/**
- * `category` alone replaces the first category; `categories` bring their own. `image_url` alone replaces the first
- * image, and null removes all; `images` bring their own. A price alone that is not below `compare_at_price` removes it,
- * so that a program that only sends prices is not refused.
- */
-function merge(current: StoredProduct, patch: ProductPatch) {
-  const { category, categories: _categories, ...stored } = current
-  const {
-    id: _,
-    lowest_price_30_days: _lowest,
-    lowestPriorAmounts: _amounts,
-    in_stock: _stock,
-    created_at: _created,
-    updated_at: _updated,
-    ...known
-  } = stored
-  const merged = { ...known, ...(patch.categories === undefined ? { category } : {}), ...patch }
-  const { compare_at_price: before } = current
-  if (patch.compare_at_price === undefined && before !== null && !isReduced(merged.price, before)) merged.compare_at_price = null
-  if (patch.images === undefined) return { ...merged, images: imagesOf(merged.image_url, current.images) }
-  const { image_url: _former, ...others } = merged
-  return patch.image_url === undefined ? others : merged
+/** Whether a patch names a column, as `mergeProduct` asks for them. The patch replaces translations, prices and `seo` as a whole. */
+function isNamedIn(patch: object, column: string): boolean {
+  return column.includes(':') || Object.hasOwn(patch, column.startsWith('seo_') ? 'seo' : column)
+}
+
+async function storeOne(tx: Transaction, row: ProductToStore): Promise<string[]> {
+  try {
+    return await storeProducts(tx, [row])
+  } catch (error) {
+    throw translateConstraint(error)
+  }
 }
 
 /** Removes a product from every list and from sale; orders keep their copy. Throws `not_found` or `precondition_failed`. */
-export async function archiveProduct(pool: Pool, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
-  await inTransaction(pool, async (tx) => {
-    const product = await getMatchingForUpdate(tx, id, ifMatch)
-    await recordProductsWithoutEvents(tx, [id])
-    await tx.query('update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = $1', [id])
-    await recordProductEvents(tx, [id], auditContext.traceparent ?? null)
-    const states = { before: { is_archived: false }, after: { is_archived: true } }
-    await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: product.id, ...states })
-  })
+export async function archiveProduct(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
+  await inCatalogue(catalogue, (tx) =>
+    changeCatalogue(tx, { ids: [id], auditContext }, async () => {
+      const product = await getMatching(tx, id, ifMatch)
+      await tx.query(sql`update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+      const states = { before: { is_archived: false }, after: { is_archived: true } }
+      return { result: undefined, written: [id], activity: { subjectId: product.id, ...states } }
+    }),
+  )
 }
 
-async function getMatchingForUpdate(tx: Transaction, id: string, ifMatch: IfMatch): Promise<StoredProduct> {
-  const product = await getProductForUpdate(tx, id)
+async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promise<StoredProduct> {
+  const product = await getProduct(tx, id)
   if (isNamedBy(product, ifMatch)) return product
   const headers = { etag: `"${productETag(product)}"` }
   throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers })

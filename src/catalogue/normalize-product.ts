@@ -3,7 +3,7 @@ import type { Money } from '../money.ts'
 import type { OfferedPrice } from './offered-prices.ts'
 import { toImage } from './product-details.ts'
 import type { CategoryReference, NewProduct, ProductInput } from './product-input.ts'
-import { normalizeTranslations } from './translations.ts'
+import { findFaultInTranslations, normalizeTranslations } from './translations.ts'
 
 /** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
@@ -35,7 +35,10 @@ export function isReduced(price: Money, before: Money): boolean {
 }
 
 /** The contradiction between two properties of a product, or null. */
-export function findContradiction({ price, compare_at_price: before, prices = [], image_url, images }: ProductInput): FieldError | null {
+export function findContradiction(product: ProductInput): FieldError | null {
+  const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
+  const faultInTranslations = findFaultInTranslations(translations)
+  if (faultInTranslations !== null) return { pointer: '#/translations', detail: faultInTranslations }
   if (before !== null && !isReduced(price, before)) {
     return { pointer: '#/compare_at_price', detail: 'compare_at_price must be above the price, in its currency' }
   }

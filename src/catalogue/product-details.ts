@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox'
-import type { Queryable, Transaction } from '../db/pool.ts'
+import type { Queryable } from '../db/pool.ts'
 import { limitTo, prepared, type Sql, sql } from '../db/sql.ts'
 import { AppError, notFound } from '../errors.ts'
 import { entityTag } from '../http/cacheable.ts'
@@ -61,7 +61,7 @@ export interface StoredProduct extends EditedProduct {
   lowestPriorAmounts: Readonly<Record<string, number>>
 }
 
-interface DetailsRow extends ProductRow {
+export interface DetailsRow extends ProductRow {
   categories: ProductCategories
   images: Image[] | null
   seo_title: string | null
@@ -74,17 +74,21 @@ interface DetailsRow extends ProductRow {
 
 const ALL_TRANSLATIONS = sql`product.translations`
 const NO_TRANSLATIONS = sql`'{}'::jsonb`
-const selectDetails = (
-  categories: Sql,
+
+/** Selects whole products, of the alias `product`, with `columns`, among which are their categories in some form. */
+export const selectDetails = (
+  columns: Sql,
   translations = ALL_TRANSLATIONS,
-) => sql`select ${PRODUCT_COLUMNS}, ${categories} as categories, page.images, page.seo_title, page.seo_description, page.availability_text,
+) => sql`select ${PRODUCT_COLUMNS}, ${columns}, page.images, page.seo_title, page.seo_description, page.availability_text,
       ${translations} as translations, product.prices, product.lowest_prior_amounts
     from products as product
     left join product_pages as page on page.product_id = product.id`
 
 /** The product that `condition` names, null also for an archived one. */
-async function findDetails(db: Queryable, condition: Sql): Promise<StoredProduct | null> {
-  const { rows } = await db.query<DetailsRow>(sql`${selectDetails(PRODUCT_CATEGORIES)} where ${condition} and product.archived_at is null`)
+async function findSold(db: Queryable, condition: Sql): Promise<StoredProduct | null> {
+  const { rows } = await db.query<DetailsRow>(
+    sql`${selectDetails(sql`${PRODUCT_CATEGORIES} as categories`)} where ${condition} and product.archived_at is null`,
+  )
   return rows[0] === undefined ? null : toDetails(rows[0])
 }
 
@@ -101,7 +105,7 @@ const READ_BYTES = 1_000_000
 export async function listDetailsAfter(db: Queryable, afterId: string, count: number, isTranslated: boolean): Promise<StoredProduct[]> {
   const size = isTranslated ? sql`pg_column_size(description) + pg_column_size(translations)` : sql`pg_column_size(description)`
   // The ids first: a join of both tables by their keys could begin at the first row.
-  const statement = sql`${selectDetails(CATEGORY_IDS, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)}
+  const statement = sql`${selectDetails(sql`${CATEGORY_IDS} as categories`, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)}
     where product.id = any(array(
       select id
       from (
@@ -120,21 +124,21 @@ export async function listDetailsAfter(db: Queryable, afterId: string, count: nu
   return rows.map((row) => toDetails({ ...row, categories: row.categories.flatMap((id) => categories.get(id) ?? []) }))
 }
 
-/** Throws `not_found`, also for an archived product. */
-export async function getProduct(db: Queryable, id: string): Promise<StoredProduct> {
-  return present(await findDetails(db, sql`product.id = ${id}`))
+/** Products by sku, archived ones too, without their categories, and without translations unless `isTranslated`. */
+export async function findDetails(db: Queryable, skus: readonly string[], isTranslated: boolean): Promise<Map<string, StoredProduct>> {
+  const details = selectDetails(sql`'[]'::json as categories`, isTranslated ? ALL_TRANSLATIONS : NO_TRANSLATIONS)
+  const { rows } = await db.query<DetailsRow>(sql`${details} where product.sku = any(${skus}::text[])`)
+  return new Map(rows.map((row) => [row.sku, toDetails(row)]))
 }
 
-/** Like `getProduct`, and locks the product. */
-export async function getProductForUpdate(tx: Transaction, id: string): Promise<StoredProduct> {
-  // The lock is a statement of its own: the next one sees what was committed during the wait, in the other tables too.
-  await tx.query(sql`select from products where id = ${id} for update`)
-  return getProduct(tx, id)
+/** Throws `not_found`, also for an archived product. */
+export async function getProduct(db: Queryable, id: string): Promise<StoredProduct> {
+  return present(await findSold(db, sql`product.id = ${id}`))
 }
 
 /** The product that has this slug or had it. Another spelling of a slug means the same. Throws `not_found`. */
 export async function getProductBySlug(db: Queryable, slug: string): Promise<StoredProduct> {
-  return present(await findDetails(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug}))`))
+  return present(await findSold(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug}))`))
 }
 
 function present(product: StoredProduct | null): StoredProduct {
@@ -142,26 +146,8 @@ function present(product: StoredProduct | null): StoredProduct {
   return product
 }
 
-/** Stores what only the page of a product shows. */
-export async function savePage(tx: Transaction, productId: string, page: Pick<ProductDetails, 'images' | 'seo' | 'availability_text'>) {
-  const images = storedImages(page.images)
-  const { seo, availability_text } = page
-  if ([images, seo.title, seo.description, availability_text].every((value) => value === null)) {
-    await tx.query(sql`delete from product_pages where product_id = ${productId}`)
-    return
-  }
-  await tx.query(
-    sql`insert into product_pages (product_id, images, seo_title, seo_description, availability_text)
-     values (${productId}, ${JSON.stringify(images ?? [])}, ${seo.title}, ${seo.description}, ${availability_text})
-     on conflict (product_id) do update set
-       images = excluded.images,
-       seo_title = excluded.seo_title,
-       seo_description = excluded.seo_description,
-       availability_text = excluded.availability_text`,
-  )
-}
-
-function toDetails(row: DetailsRow): StoredProduct {
+/** The product of a row of `selectDetails`. */
+export function toDetails(row: DetailsRow): StoredProduct {
   return {
     ...toProduct(row),
     categories: row.categories,
@@ -233,7 +219,7 @@ export function editable({
   lowest_price_30_days: _lowest,
   lowestPriorAmounts: _amounts,
   ...product
-}: StoredProduct): object {
+}: StoredProduct): Partial<StoredProduct> {
   return product
 }
 

@@ -10,7 +10,8 @@ import { createEventBackfill } from './backfill-events.ts'
 import { CATALOGUE_EVENT_TYPES, type ProductEventRecord, toCatalogueEvent } from './catalogue-event.ts'
 import { findCatalogueEventDefect, findRecordDefect } from './catalogue-event-defects.ts'
 import { catalogueEventSchemas } from './catalogue-event-schemas.ts'
-import { recordProductEvents, saveStockEventPercent } from './product-events.ts'
+import { recordProductEvents } from './change-catalogue.ts'
+import { saveStockEventPercent } from './product-events.ts'
 
 const store = await startStore({ after })
 const { call, create, patch, setStock, eventsOf, typesOf } = await createCatalogueOperator(store)

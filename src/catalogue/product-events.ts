@@ -1,28 +1,7 @@
-import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import type { Pool, Queryable } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { OLD_EVENTS_LOCK } from './catalogue-event.ts'
-
-/**
- * Records what has changed of these products since their newest events: the last statement of each transaction that writes products, whose
- * rows it has locked. `traceparent` is that of the request, if any. Returns the number of events. See docs/decisions/0277-events-of-the-catalogue.md.
- */
-export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
-  if (productIds.length === 0) return 0
-  const { rows } = await tx.query<{ recorded: number }>(
-    sql`select record_product_events(${productIds}::uuid[], ${traceparent}) as recorded`,
-  )
-  return rows[0]?.recorded ?? 0
-}
-
-/**
- * Records products before they are changed, while some still wait for their first event: otherwise no record would have
- * the price that ends. Their rows must be locked.
- */
-export async function recordProductsWithoutEvents(tx: Transaction, productIds: readonly string[]): Promise<void> {
-  if (productIds.length === 0) return
-  await tx.query(sql`select record_product_events(${productIds}::uuid[], null) where exists (select from product_event_backfill)`)
-}
 
 /**
  * The inventory columns for a level that is set. `step` is the units between two events, `level` that of the last

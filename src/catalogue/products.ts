@@ -111,7 +111,7 @@ export function toProduct(row: ProductRow): Product {
   }
 }
 
-export function pricesOf(
+function pricesOf(
   row: Pick<ProductRow, 'price_amount' | 'price_currency' | 'compare_at_amount'>,
 ): Pick<Product, 'price' | 'compare_at_price'> {
   const { price_amount: amount, compare_at_amount: before, price_currency: currency } = row

@@ -29,6 +29,7 @@ export async function readSlug(db: Queryable, text: string): Promise<string> {
  * slug; another product's violates `product_slugs_slug_unique`. The products must be locked.
  */
 export async function changeSlugs(tx: Transaction, changes: readonly { productId: string; slug: string }[]): Promise<void> {
+  if (changes.length === 0) return
   const productIds = changes.map(({ productId }) => productId)
   const change = sql`unnest(${changes.map(({ slug }) => slug)}::text[], ${productIds}::uuid[]) as change (slug, product_id)`
   await tx.query(

@@ -46,12 +46,13 @@ export const StockAdjustmentSchema = Type.Object(
 )
 export type StockAdjustment = Static<typeof StockAdjustmentSchema>
 
-export interface StockChange {
-  kind: StockAdjustment['kind']
+/** The new level of a product whose stock is locked, or of a new product. */
+export interface StockWrite {
+  productId: string
+  isNew: boolean
+  before: number | null
   after: number | null
   reference: string | null
-  reason: string | null
-  by: StockActor
 }
 
 /** Added to each version: a database that was restored, or lagged, must not give one again. See decision 0140. */
@@ -95,38 +96,50 @@ export async function listStockLevels(db: Queryable, productIds: readonly string
   return rows
 }
 
-/** Writes a change of the level that `lockStockLevel` returned, in its transaction, with author and reason. */
-export async function changeStockLevel(
+/**
+ * Writes levels that differ, and those of new products. Records each change with author and reason. Returns the
+ * changes of the levels in no order.
+ */
+export async function writeStock(
   tx: Transaction,
-  productId: string,
-  before: StockLevel,
-  change: StockChange,
-): Promise<StockAdjustment> {
-  const event = stockEventColumns(sql`${change.after}::bigint`, sql`event_level`)
-  await tx.query(
-    sql`update inventory
-    set available = ${change.after}, version = version + 1, event_level = ${event.level}, event_step = ${event.step}
-    where product_id = ${productId}`,
-  )
-  const isInStock = change.after !== 0
-  await tx.query('update products set in_stock = $2, updated_at = now() where id = $1 and in_stock <> $2', [productId, isInStock])
-  return insertAdjustment(tx, productId, before, change)
-}
-
-/** Records a change of stock that has been written. */
-export async function insertAdjustment(
-  tx: Transaction,
-  productId: string,
-  before: Pick<StockLevel, 'available'>,
-  { kind, after, reference, reason, by }: StockChange,
-): Promise<StockAdjustment> {
+  writes: readonly StockWrite[],
+  { kind, reason, by }: Pick<StockAdjustment, 'kind' | 'reason'> & { by: StockActor },
+): Promise<StockAdjustment[]> {
+  const changes = writes
+    .filter(({ isNew, before, after }) => isNew || before !== after)
+    .map(({ productId, isNew, before, after, reference }) => ({ product_id: productId, is_new: isNew, before, after, reference }))
+  if (changes.length === 0) return []
+  const [added, changed] = [stockEventColumns(sql`after`), stockEventColumns(sql`change.after`, sql`inventory.event_level`)]
   const { rows } = await tx.query<AdjustmentRow>(
-    sql`insert into stock_adjustments
-      (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
-    values (${productId}, (select version from inventory where product_id = ${productId}), ${kind}, ${before.available}, ${after}, ${reference}, ${reason}, ${by.type}, ${by.id})
-    returning ${ADJUSTMENT_COLUMNS}`,
+    sql`with change as materialized (
+       select product_id, is_new, before, after, reference
+       from json_to_recordset(${JSON.stringify(changes)}::json)
+         as change (product_id uuid, is_new boolean, before bigint, after bigint, reference text)
+     ), added as (
+       insert into inventory (product_id, available, event_level, event_step)
+       select product_id, after, ${added.level}, ${added.step} from change where is_new order by product_id
+       returning product_id, version
+     ), changed as (
+       update inventory
+       set available = change.after, version = inventory.version + 1, event_level = ${changed.level}, event_step = ${changed.step}
+       from change
+       where inventory.product_id = change.product_id and not change.is_new
+       returning inventory.product_id, inventory.version
+     ), listed as (
+       update products
+       set in_stock = change.after is distinct from 0, updated_at = greatest(clock_timestamp(), products.updated_at)
+       from change
+       where products.id = change.product_id and not change.is_new and products.in_stock <> (change.after is distinct from 0)
+     )
+     insert into stock_adjustments (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
+     select change.product_id, written.version, ${kind}, change.before, change.after, change.reference, ${reason}, ${by.type}, ${by.id}
+     from change
+     join (select product_id, version from added union all select product_id, version from changed) as written
+       on written.product_id = change.product_id
+     where change.after is distinct from change.before
+     returning ${ADJUSTMENT_COLUMNS}`,
   )
-  return toAdjustment(rows[0] as AdjustmentRow)
+  return rows.map(toAdjustment)
 }
 
 /** The relative change of a product's stock that was booked under a reference, if any. */

@@ -6,13 +6,12 @@ import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { PageOf } from '../http/pagination.ts'
-import { adjustStock } from './adjust-stock.ts'
+import { adjustStock, setStock } from './change-stock.ts'
 import { EXAMPLE_NEW_STOCK_ADJUSTMENT, EXAMPLE_STOCK, EXAMPLE_STOCK_COUNT } from './examples.ts'
 import { INVISIBLE, MAX_STOCK, Stock } from './product-input.ts'
 import { ProductIds } from './product-query.ts'
 import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
-import { setStock } from './set-stock.ts'
 import {
   AdjustmentPosition,
   getStockLevel,
@@ -73,7 +72,8 @@ const StockSchema = Type.Object(
 const StockListSchema = Type.Object({ data: Type.Array(StockSchema) }, { title: 'StockList', examples: [{ data: [EXAMPLE_STOCK] }] })
 
 /** Stock for other systems to read and write: see docs/stock.md. */
-export function stockRoutes(server: HttpServer, { pool, version }: CatalogueContext): void {
+export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): void {
+  const { pool } = catalogue
   const sendLevel = (reply: FastifyReply, productId: string, level: StockLevel) =>
     reply.headers({ etag: `"${level.version}"` }).send({ product_id: productId, ...level })
 
@@ -131,9 +131,7 @@ export function stockRoutes(server: HttpServer, { pool, version }: CatalogueCont
       }
       const count = { stock, versions: readIfMatch(header), expected, reference, reason, auditContext: auditContextOf(request) }
       const id = request.params.id.toLowerCase()
-      const level = await setStock(pool, id, count)
-      await version.refresh()
-      return sendLevel(reply, id, level)
+      return sendLevel(reply, id, await setStock(catalogue, id, count))
     },
   )
 
@@ -156,8 +154,7 @@ export function stockRoutes(server: HttpServer, { pool, version }: CatalogueCont
     async (request, reply) => {
       const { delta, reference, reason = null } = request.body
       const change = { delta, reference, reason, auditContext: auditContextOf(request) }
-      const { adjustment, isReplay } = await adjustStock(pool, request.params.id.toLowerCase(), change)
-      await version.refresh()
+      const { adjustment, isReplay } = await adjustStock(catalogue, request.params.id.toLowerCase(), change)
       return reply.code(isReplay ? 200 : 201).send(adjustment)
     },
   )

@@ -1,7 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { auditContextOfCommand } from '../activity/record-activity.ts'
-import { adjustStock } from '../catalogue/adjust-stock.ts'
+import { adjustStock } from '../catalogue/change-stock.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, OperatorError } from '../errors.ts'
 import { mergeLines } from '../orders/basket.ts'
@@ -102,7 +102,7 @@ async function listProductIds(pool: Pool): Promise<string[]> {
 /** A delivery to the warehouse: a demo never runs out of what it sells. */
 async function restock(pool: Pool, productId: string): Promise<void> {
   const reference = `demo-${randomUUID()}`
-  await adjustStock(pool, productId, {
+  await adjustStock({ pool }, productId, {
     delta: DELIVERED_PIECES,
     reference,
     reason: 'delivery to the warehouse',

@@ -14,7 +14,7 @@ const CategoryParams = Type.Object({ id: Type.String({ format: 'uuid', descripti
 
 /** Changes of the tree by operators. */
 export function categoryAdminRoutes(server: HttpServer, context: CatalogueContext): void {
-  const { pool, baseUrl, version } = context
+  const { pool, baseUrl } = context
   const send = (reply: FastifyReply, category: Category) => reply.headers({ etag: `"${categoryETag(category)}"` }).send(category)
 
   defineRoute(
@@ -44,8 +44,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       refuses: ['slug_taken', 'category_name_taken', 'category_misplaced', 'too_many_categories'],
     },
     async (request, reply) => {
-      const category = await createCategory(pool, normalizeCategory(request.body), auditContextOf(request))
-      await version.refresh()
+      const category = await createCategory(context, normalizeCategory(request.body), auditContextOf(request))
       return send(reply.code(201).header('location', `${baseUrl}/admin/categories/${category.id}`), category)
     },
   )
@@ -68,8 +67,7 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
     },
     async (request, reply) => {
       const ifMatch = requireIfMatch(request.headers['if-match'], 'category')
-      const category = await changeCategory(pool, request.params.id, ifMatch, normalizeCategory(request.body), auditContextOf(request))
-      await version.refresh()
+      const category = await changeCategory(context, request.params.id, ifMatch, normalizeCategory(request.body), auditContextOf(request))
       return send(reply, category)
     },
   )
@@ -87,9 +85,6 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       answers: { 204: 'The category is deleted.' },
       refuses: ['category_not_empty'],
     },
-    async (request) => {
-      await deleteCategory(pool, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request))
-      await version.refresh()
-    },
+    (request) => deleteCategory(context, request.params.id, readSentCompressed(request.headers['if-match']), auditContextOf(request)),
   )
 }

@@ -3,8 +3,7 @@ import { after, test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
 import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { AppError } from '../../errors.ts'
-import { archiveProduct, changeProduct } from '../change-product.ts'
-import { createProduct } from '../create-product.ts'
+import { archiveProduct, changeProduct, createProduct } from '../change-product.ts'
 import { importCatalogue } from '../import/import-catalogue.ts'
 import { type ImportedProduct, type ImportLine, readProduct } from '../import/imported-product.ts'
 import { changeCategory, deleteCategory } from './change-tree.ts'
@@ -58,20 +57,20 @@ test('changes, imports and the tree never deadlock, whatever categories they cre
   const { rows } = await pool.query<{ id: string }>('select id from products order by sku')
   const ids = rows.map(({ id }) => id)
   const change = () =>
-    changeProduct(pool, any(ids), null, { categories: [[`Root ${++last % 2}`, `New ${last}`, `Deep ${last}`]] }, AUDIT_CONTEXT)
+    changeProduct({ pool }, any(ids), null, { categories: [[`Root ${++last % 2}`, `New ${last}`, `Deep ${last}`]] }, AUDIT_CONTEXT)
   const imports = (rest: () => object) => () => importAll(skus.toReversed().map((sku) => product(sku, rest())))
   const roots = await categoryIds('Root %')
   await Promise.all([
     ...[change, change, change].map(repeat),
-    repeat(() => changeProduct(pool, any(ids), null, { category: `Text ${++last % 40}` }, AUDIT_CONTEXT)),
+    repeat(() => changeProduct({ pool }, any(ids), null, { category: `Text ${++last % 40}` }, AUDIT_CONTEXT)),
     repeat(imports(() => ({ categories: [[`Root ${++last % 2}`, `Imported ${last}`], [`A ${last % 50}`]] }))),
     repeat(imports(() => ({ categories: [[`Imported ${++last}`, 'X'], [`Root ${last % 2}`]] }))),
     repeat(imports(() => ({ category: `Text ${++last % 40}`, translations: { de: { name: `Becher ${last}` } } }))),
-    repeat(() => createProduct(pool, product(`N${++last}`, { category: `Text ${last}` }), AUDIT_CONTEXT)),
-    repeat(() => changeCategory(pool, any(roots), null, { name: `Root ${++last % 2}` }, AUDIT_CONTEXT)),
-    repeat(() => changeCategory(pool, any(roots), null, { parent_id: any([null, ...roots]) }, AUDIT_CONTEXT)),
-    repeat(async () => deleteCategory(pool, any(await categoryIds('%')), null, AUDIT_CONTEXT)),
-    repeat(() => archiveProduct(pool, any(ids), null, AUDIT_CONTEXT)),
+    repeat(() => createProduct({ pool }, product(`N${++last}`, { category: `Text ${last}` }), AUDIT_CONTEXT)),
+    repeat(() => changeCategory({ pool }, any(roots), null, { name: `Root ${++last % 2}` }, AUDIT_CONTEXT)),
+    repeat(() => changeCategory({ pool }, any(roots), null, { parent_id: any([null, ...roots]) }, AUDIT_CONTEXT)),
+    repeat(async () => deleteCategory({ pool }, any(await categoryIds('%')), null, AUDIT_CONTEXT)),
+    repeat(() => archiveProduct({ pool }, any(ids), null, AUDIT_CONTEXT)),
     repeat(() => renameProducts(pool, new AbortController().signal)),
   ])
   await pool.query('select pg_stat_force_next_flush()')

@@ -1,11 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { type AuditContext, difference, recordActivity } from '../../activity/record-activity.ts'
 import { translateConstraint } from '../../db/constraints.ts'
-import type { Pool, Transaction } from '../../db/pool.ts'
+import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { IfMatch } from '../../http/if-match.ts'
+import { type ChangedCatalogue, inCatalogue } from '../change-catalogue.ts'
 import { readSlug } from '../slugs.ts'
 import { type Category, categoryETag, countRoom, getCategory, lockTree, MAX_CATEGORIES } from './category.ts'
 import type { CategoryPatch, NewCategory } from './category-input.ts'
@@ -14,9 +14,9 @@ import type { CategoryPatch, NewCategory } from './category-input.ts'
  * Adds a category. Without `slug` it gets a free one, without `position` it follows those with one. Throws
  * `invalid_body`, `slug_taken`, `category_name_taken`, `category_misplaced` or `too_many_categories`.
  */
-export async function createCategory(pool: Pool, input: NewCategory, auditContext: AuditContext): Promise<Category> {
+export async function createCategory(catalogue: ChangedCatalogue, input: NewCategory, auditContext: AuditContext): Promise<Category> {
   const { name, slug, parent_id = null, position } = input
-  return changeTree(pool, async (tx) => {
+  return changeTree(catalogue, async (tx) => {
     if ((await countRoom(tx)) === 0) throw new AppError('too_many_categories', `There are ${MAX_CATEGORIES} categories or more.`)
     await assertParent(tx, parent_id)
     const id = randomUUIDv7()
@@ -34,13 +34,13 @@ export async function createCategory(pool: Pool, input: NewCategory, auditContex
  * `not_found`, `precondition_failed`, `invalid_body`, `slug_taken`, `category_name_taken` or `category_misplaced`.
  */
 export async function changeCategory(
-  pool: Pool,
+  catalogue: ChangedCatalogue,
   id: string,
   ifMatch: IfMatch,
   patch: CategoryPatch,
   auditContext: AuditContext,
 ): Promise<Category> {
-  return changeTree(pool, async (tx) => {
+  return changeTree(catalogue, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
     const next = { ...current, ...patch }
     const slug = patch.slug === undefined ? current.slug : await readSlug(tx, patch.slug)
@@ -63,8 +63,8 @@ export async function changeCategory(
 }
 
 /** Deletes a category that has no product and none below it. Throws `not_found`, `precondition_failed` or `category_not_empty`. */
-export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
-  await changeTree(pool, async (tx) => {
+export async function deleteCategory(catalogue: ChangedCatalogue, id: string, ifMatch: IfMatch, auditContext: AuditContext): Promise<void> {
+  await changeTree(catalogue, async (tx) => {
     const current = await getMatching(tx, id, ifMatch)
     // The category is locked first: a transaction that has locked it may change these rows of its products.
     await tx.query(sql`select from categories where id = ${id} for update`)
@@ -80,8 +80,8 @@ export async function deleteCategory(pool: Pool, id: string, ifMatch: IfMatch, a
   })
 }
 
-async function changeTree<T>(pool: Pool, change: (tx: Transaction) => Promise<T>): Promise<T> {
-  return inTransaction(pool, async (tx) => {
+async function changeTree<T>(catalogue: ChangedCatalogue, change: (tx: Transaction) => Promise<T>): Promise<T> {
+  return inCatalogue(catalogue, async (tx) => {
     await lockTree(tx)
     try {
       return await change(tx)

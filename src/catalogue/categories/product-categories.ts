@@ -1,5 +1,5 @@
 import type { Transaction } from '../../db/pool.ts'
-import { type Sql, sql } from '../../db/sql.ts'
+import { sql } from '../../db/sql.ts'
 import { AppError } from '../../errors.ts'
 import type { CategoryReference, ProductInput } from '../product-input.ts'
 import { type CategoryFault, findOrCreate } from './create-categories.ts'
@@ -12,14 +12,8 @@ export interface ResolvedCategories {
 
 type Named = Pick<ProductInput, 'category' | 'categories'>
 
-/** Like `resolveCategories`, for one product. Throws `invalid_body`. */
-export async function resolveProductCategories(tx: Transaction, product: Named): Promise<ResolvedCategories> {
-  const [resolved = { fault: '', at: '' }] = await resolveCategories(tx, [product])
-  return assertResolved(resolved)
-}
-
 /** Throws `invalid_body`. */
-export function assertResolved(resolved: ResolvedCategories | CategoryFault): ResolvedCategories {
+export function assertResolved(resolved: ResolvedCategories | CategoryFault = { name: '', ids: null }): ResolvedCategories {
   if (!('fault' in resolved)) return resolved
   throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: `#/${resolved.at}`, detail: resolved.fault }] })
 }
@@ -75,29 +69,35 @@ async function lockCategories(tx: Transaction, ids: readonly string[], texts: re
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/** Stores the categories of a product, which must be locked. */
-export function saveCategories(tx: Transaction, productId: string, ids: readonly string[]): Promise<void> {
-  return replaceCategories(
-    tx,
-    sql`select ${productId}::uuid as product_id, id as category_id, place - 1 as position
-     from unnest(${ids}::uuid[]) with ordinality as listed (id, place)`,
-  )
-}
-
-/** Replaces the categories of products by the rows of `wanted`: product_id, category_id and position. */
-export async function replaceCategories(tx: Transaction, wanted: Sql): Promise<void> {
-  await tx.query(
-    sql`with wanted as materialized (${wanted}), removed as (
+/** Replaces the categories of locked products that name them. Returns the ids of the products that had others. */
+export async function saveCategories(
+  tx: Transaction,
+  products: readonly { id: string; category: ResolvedCategories }[],
+): Promise<string[]> {
+  const wanted = products.flatMap(({ id, category }) => (category.ids ?? []).map((categoryId, position) => ({ id, categoryId, position })))
+  if (wanted.length === 0) return []
+  const { rows } = await tx.query<{ id: string }>(
+    sql`with wanted as materialized (
+       select product_id, category_id, position
+       from unnest(
+         ${wanted.map(({ id }) => id)}::uuid[], ${wanted.map(({ categoryId }) => categoryId)}::uuid[], ${wanted.map(({ position }) => position)}::integer[]
+       ) as wanted (product_id, category_id, position)
+     ), removed as (
        delete from product_categories as stored
        where stored.product_id in (select product_id from wanted)
          and not exists (select from wanted where wanted.product_id = stored.product_id and wanted.category_id = stored.category_id)
+       returning stored.product_id
+     ), placed as (
+       insert into product_categories as stored (product_id, category_id, position, is_listed, price_amount, created_at, name)
+       select wanted.product_id, wanted.category_id, wanted.position, product.archived_at is null, product.price_amount, product.created_at,
+         product.name
+       from wanted
+       join products as product on product.id = wanted.product_id
+       order by wanted.product_id, wanted.category_id
+       on conflict (product_id, category_id) do update set position = excluded.position where stored.position <> excluded.position
+       returning stored.product_id
      )
-     insert into product_categories as stored (product_id, category_id, position, is_listed, price_amount, created_at, name)
-     select wanted.product_id, wanted.category_id, wanted.position, product.archived_at is null, product.price_amount, product.created_at,
-       product.name
-     from wanted
-     join products as product on product.id = wanted.product_id
-     order by wanted.product_id, wanted.category_id
-     on conflict (product_id, category_id) do update set position = excluded.position where stored.position <> excluded.position`,
+     select product_id as id from removed union select product_id from placed`,
   )
+  return rows.map(({ id }) => id)
 }

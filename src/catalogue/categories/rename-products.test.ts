@@ -28,10 +28,10 @@ const numbered = (category: string) => Array.from({ length: PRODUCTS }, (_, inde
 async function makeStore(t: TestContext) {
   const { pool } = await createTestDatabase(t)
   await importAll(pool, numbered('Red'))
-  const blue = await createCategory(pool, { name: 'Blue' }, AUDIT_CONTEXT)
+  const blue = await createCategory({ pool }, { name: 'Blue' }, AUDIT_CONTEXT)
   const { rows } = await pool.query<{ id: string }>(`select id from categories where name = 'Red'`)
   const redId = rows[0]?.id ?? ''
-  const rename = (id: string, name: string) => changeCategory(pool, id, null, { name }, AUDIT_CONTEXT)
+  const rename = (id: string, name: string) => changeCategory({ pool }, id, null, { name }, AUDIT_CONTEXT)
   // A change of a product takes a while, in the middle of a statement.
   await pool.query(`create function take_a_while() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return new; end $$`)
   await pool.query(`create trigger a_while before update on products for each row execute function take_a_while()`)
@@ -125,13 +125,13 @@ test('a batch has as many products as are changed in a moment, however slow they
 
 test('a change and an import make no category of a name that is just given up', async (t) => {
   const { pool, redId, blueId, rename, members, untilChanging } = await makeStore(t)
-  await createCategory(pool, { name: 'Green' }, AUDIT_CONTEXT)
+  await createCategory({ pool }, { name: 'Green' }, AUDIT_CONTEXT)
   await rename(redId, 'Crimson')
   await rename(blueId, 'Red')
   const { rows } = await pool.query<{ id: string; sku: string }>('select id, sku from products order by sku')
   const [one, ...others] = rows
   // Products whose text is the former name get the one of now first.
-  const changing = changeProduct(pool, one?.id ?? '', null, { category: 'Green' }, AUDIT_CONTEXT)
+  const changing = changeProduct({ pool }, one?.id ?? '', null, { category: 'Green' }, AUDIT_CONTEXT)
   await untilChanging()
   await rename(redId, 'Scarlet')
   await changing

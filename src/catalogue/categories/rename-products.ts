@@ -3,7 +3,7 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { Loop } from '../../loop.ts'
-import { recordProductEvents } from '../product-events.ts'
+import { changeCatalogue } from '../change-catalogue.ts'
 import { shareTree } from './category.ts'
 
 /** Products of one transaction, which are locked until it ends: as many as are changed in about `BATCH_MS`. */
@@ -89,15 +89,10 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
     sql`select id from products where id = any(${members.map(({ id }) => id)}::uuid[]) for no key update skip locked`,
   )
   const ids = locked.map(({ id }) => id)
-  await tx.query(
-    sql`update products
-     set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
-     from product_categories as member
-     join categories as category on category.id = member.category_id
-     where products.id = any(${ids}::uuid[]) and products.category <> category.name
-       and member.product_id = products.id and member.category_id = ${categoryId} and member.position = 0`,
-  )
-  await recordProductEvents(tx, ids, null)
+  await changeCatalogue(tx, { ids, auditContext: null }, async () => {
+    await giveNames(tx, ids, sql`member.category_id = ${categoryId}`)
+    return { result: undefined, written: ids, activity: null }
+  })
   const last = members.length < size ? undefined : members.at(-1)
   return { hasSkipped: ids.length < members.length, last: last === undefined ? null : { createdAt: last.createdAt, id: last.id } }
 }
@@ -112,14 +107,23 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
     tx,
     sql`id in (select category_id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed)`,
   )
+  await giveNames(
+    tx,
+    productIds,
+    sql`member.is_listed and category.renamed_at is not null
+      and exists (select from categories as other where other.name = products.category)`,
+  )
+}
+
+/** Gives locked products the name of their first category, where `condition` is met. */
+async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<void> {
   await tx.query(
     sql`update products
      set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
      from product_categories as member
-     join categories as category on category.id = member.category_id and category.renamed_at is not null
+     join categories as category on category.id = member.category_id
      where products.id = any(${productIds}::uuid[]) and products.category <> category.name
-       and member.product_id = products.id and member.position = 0 and member.is_listed
-       and exists (select from categories as other where other.name = products.category)`,
+       and member.product_id = products.id and member.position = 0 and ${condition}`,
   )
 }
 

@@ -3,10 +3,7 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { withGuard } from '../../spreadsheet-guard.ts'
 import { CATEGORY_IDS, readNames } from '../categories/category.ts'
-import { fromStoredPrices, type StoredPrices } from '../offered-prices.ts'
-import { type Image, imagesOf, storedImages } from '../product-details.ts'
-import { type ProductRow, pricesOf } from '../products.ts'
-import { CURRENT_SLUG } from '../slugs.ts'
+import { type DetailsRow, selectDetails, storedImages, toDetails } from '../product-details.ts'
 import { TRANSLATED_TEXTS } from '../translations.ts'
 import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
@@ -14,16 +11,7 @@ import type { ImportedProduct } from './imported-product.ts'
 
 const FETCH_SIZE = 2_000
 
-interface ExportedRow
-  extends Pick<ImportedProduct, 'sku' | 'name' | 'description' | 'group' | 'options' | 'attributes' | 'availability_text' | 'stock'>,
-    Required<Pick<ImportedProduct, 'translations'>>,
-    Pick<ProductRow, 'slug' | 'category' | 'brand' | 'image_url' | 'price_amount' | 'price_currency' | 'compare_at_amount'> {
-  category_ids: string[]
-  images: Image[] | null
-  seo_title: string | null
-  seo_description: string | null
-  prices: StoredPrices
-}
+type ExportedRow = Omit<DetailsRow, 'categories'> & { categories: string[]; stock: number | null }
 
 /** The optional content of an export. */
 export interface ExportContent {
@@ -61,11 +49,7 @@ export async function* exportCatalogue(
     if (header !== null) yield `${header}\n`
     await tx.query(
       sql`declare exported no scroll cursor for
-       select ${CURRENT_SLUG} as slug, sku, name, description, category, ${CATEGORY_IDS} as category_ids, brand, image_url, images, variant_group as "group", options, attributes,
-         price_amount, price_currency, compare_at_amount, seo_title, seo_description, availability_text, translations, prices, available as stock
-       from products as product
-       left join product_pages as page on page.product_id = product.id
-       left join inventory on inventory.product_id = product.id
+       ${selectDetails(sql`${CATEGORY_IDS} as categories, (select available from inventory where product_id = product.id) as stock`)}
        where archived_at is null
        order by sku`,
     )
@@ -87,31 +71,21 @@ function toProduct(
   { names, isNested }: { names: ReadonlyMap<string, string[]>; isNested: ReadonlySet<string | undefined> },
   { withStock, languages, currencies }: ExportContent,
 ): ExportedProduct {
-  const categories = row.category_ids.map((id) => names.get(id) ?? [])
+  const categories = row.categories.map((id) => names.get(id) ?? [])
   // A name that another category has below one would lead an import there, where it comes first.
   const isPlain = categories.length === 1 && categories[0]?.length === 1 && !isNested.has(categories[0][0])
   // Its text may still be the former name, which an import would make a category again.
   const category = categories[0]?.at(-1) ?? row.category
-  const { slug, sku, name, description, brand, image_url, group, options, attributes, availability_text, stock = null } = row
-  const images = storedImages(imagesOf(image_url, row.images))
+  const product = toDetails({ ...row, categories: [] })
+  const { slug, sku, name, description, brand, image_url, group, options, attributes = {}, price, compare_at_price } = product
+  const images = storedImages(product.images)
   return {
-    ...{
-      slug,
-      sku,
-      name,
-      description,
-      category,
-      ...(isPlain ? {} : { categories }),
-      brand,
-      image_url,
-      ...(images === null ? {} : { images: [...images] }),
-    },
-    ...{ group, options, attributes, ...pricesOf(row) },
-    seo: { title: row.seo_title, description: row.seo_description },
-    availability_text,
-    ...(languages.length === 0 ? {} : { translations: row.translations }),
-    ...(currencies.length === 0 ? {} : { prices: fromStoredPrices(row.prices, row.price_currency) }),
-    ...(withStock ? { stock } : {}),
+    ...{ slug, sku, name, description, category, ...(isPlain ? {} : { categories }) },
+    ...{ brand, image_url, ...(images === null ? {} : { images: [...images] }), group, options, attributes, price, compare_at_price },
+    ...{ seo: product.seo, availability_text: product.availability_text },
+    ...(languages.length === 0 ? {} : { translations: product.translations }),
+    ...(currencies.length === 0 ? {} : { prices: product.prices }),
+    ...(withStock ? { stock: row.stock } : {}),
   }
 }
 

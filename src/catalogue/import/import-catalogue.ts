@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
-import type { Pool, Transaction } from '../../db/pool.ts'
+import type { AuditContext } from '../../activity/record-activity.ts'
+import { translateConstraint } from '../../db/constraints.ts'
+import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { QUERY_CANCELED, sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { SYSTEM } from '../stock-adjustments.ts'
+import { AppError } from '../../errors.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
-import { SkuTakenConcurrently } from './lock-products.ts'
 import { type Outcome, type Refusal, upsertProducts } from './upsert-products.ts'
 
 /** Numbers of lines. A product is unchanged when neither it nor its stock differs from the file. */
@@ -168,23 +168,13 @@ async function upsertWithRetry(
 ): Promise<(Outcome | Refusal)[]> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await inTransaction(pool, async (tx) => {
-        const outcomes = await upsertProducts(tx, products, auditContext?.actor ?? SYSTEM, auditContext?.traceparent ?? null)
-        if (auditContext !== null) await recordBatch(tx, auditContext, outcomes)
-        return outcomes
-      })
+      return await inTransaction(pool, (tx) => upsertProducts(tx, products, auditContext))
     } catch (error) {
-      if (!(error instanceof SkuTakenConcurrently) || attempt > products.length) throw error
+      const refusal = translateConstraint(error)
+      const isSkuTaken = refusal instanceof AppError && refusal.code === 'sku_taken'
+      if (!isSkuTaken || attempt > products.length) throw error
     }
   }
-}
-
-/** Each batch has one row, so that an aborted import has recorded what it has stored. */
-async function recordBatch(tx: Transaction, auditContext: AuditContext, outcomes: readonly (Outcome | Refusal)[]): Promise<void> {
-  const count = (wanted: Outcome) => outcomes.filter((outcome) => outcome === wanted).length
-  const after = { created: count('created'), updated: count('updated') }
-  if (after.created + after.updated === 0) return
-  await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: null, before: null, after })
 }
 
 function rowFault(error: unknown): string | null {

@@ -1,25 +1,27 @@
 import { MAX_STOCK } from '../product-input.ts'
-import type { StockLevel } from '../stock-adjustments.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
 /** The stock of a product before and after a line of an import, or the reason for the refusal of the line. */
 export type StockDecision = { before: number | null; after: number | null; reference: string | null } | { refusal: string }
 
-/**
- * The stock of a product after a line that names a number, a difference or neither. `present` is the locked stock, undefined for a new
- * product; `booked` is the earlier change under the line's reference, if any.
- */
+/** The locked stock of an existing product. */
+export interface PresentStock {
+  available: number | null
+  /** The earlier change under the line's reference; null for none. */
+  booked: number | null
+}
+
+/** The stock of a product after a line that names a number, a difference or neither. `present` is undefined for a new product. */
 export function decideStock(
   line: Pick<ImportedProduct, 'stock' | 'stock_delta' | 'reference'>,
-  present: StockLevel | undefined,
-  booked: number | undefined,
+  present: PresentStock | undefined,
 ): StockDecision {
   const { stock, stock_delta: delta, reference = null } = line
-  const available = present?.available ?? null
+  const { available = null, booked = null } = present ?? {}
   if (stock !== undefined) return { before: available, after: stock, reference: null }
   if (delta === undefined) return { before: available, after: available, reference: null }
-  if (booked !== undefined && booked !== delta) return { refusal: `reference was booked before with a stock_delta of ${booked}` }
-  if (booked !== undefined || (delta === 0 && present !== undefined)) return { before: available, after: available, reference: null }
+  if (booked !== null && booked !== delta) return { refusal: `reference was booked before with a stock_delta of ${booked}` }
+  if (booked !== null || (delta === 0 && present !== undefined)) return { before: available, after: available, reference: null }
   if (present !== undefined && available === null) return { refusal: 'stock_delta needs stock that is tracked: give stock first' }
   const before = available ?? 0
   const after = before + delta

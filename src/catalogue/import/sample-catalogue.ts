@@ -1,7 +1,6 @@
 import { createReadStream } from 'node:fs'
 import type { Pool } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { SYSTEM } from '../stock-adjustments.ts'
 import { readImportLines } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
 import { upsertProducts } from './upsert-products.ts'
@@ -20,8 +19,8 @@ export async function loadSampleCatalogue(pool: Pool): Promise<boolean> {
     if (rows[0]?.has_products === true) return false
     const products = await readSample()
     // Reduced products get their former price first: `lowest_price_30_days` comes from prices that were in effect.
-    await upsertProducts(tx, products.flatMap(atFormerPrice), SYSTEM)
-    await upsertProducts(tx, products, SYSTEM)
+    await upsertProducts(tx, products.flatMap(atFormerPrice), null)
+    await upsertProducts(tx, products, null)
     return true
   })
 }

@@ -5,7 +5,7 @@ import { debianPostgresMissing, startDebianPostgres } from '../../../test/debian
 import { auditContextOfCommand } from '../../activity/record-activity.ts'
 import { migrate } from '../../db/migrate.ts'
 import type { Pool } from '../../db/pool.ts'
-import { createProduct } from '../create-product.ts'
+import { createProduct } from '../change-product.ts'
 import type { ImportedProduct } from '../import/imported-product.ts'
 import { listProducts } from '../list-products.ts'
 import { normalizeProduct } from '../normalize-product.ts'
@@ -148,7 +148,7 @@ for (const [server, skip, open] of servers) {
   test(`searches find the same products on ${server}, and split words at the same characters`, { skip }, async () => {
     const { pool, url } = await open()
     await migrate(url)
-    for (const added of PRODUCTS) await createProduct(pool, added, auditContextOfCommand('test'))
+    for (const added of PRODUCTS) await createProduct({ pool }, added, auditContextOfCommand('test'))
     await assertSearches(pool)
     assert.deepEqual(await findDifferent(pool), [])
   })

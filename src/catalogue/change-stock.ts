@@ -1,0 +1,105 @@
+import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
+import type { Transaction } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
+import type { IfMatch } from '../http/if-match.ts'
+import { type ChangedCatalogue, inCatalogue } from './change-catalogue.ts'
+import { MAX_STOCK } from './product-input.ts'
+import { findAdjustment, lockStockLevel, type StockAdjustment, type StockLevel, writeStock } from './stock-adjustments.ts'
+
+interface StockChange {
+  reason: string | null
+  auditContext: AuditContext
+}
+
+/** A count of the units, made of the state that `versions` and `expected` name. Both conditions must be met. */
+export interface StockCount extends StockChange {
+  /** The new level; null ends the tracking. */
+  stock: number | null
+  versions: IfMatch
+  /** The number that is available as far as the caller knows; undefined for any. */
+  expected?: number | null | undefined
+  reference: string | null
+}
+
+/** A change of stock outside orders, such as a delivery or breakage. */
+export interface Adjustment extends StockChange {
+  /** Units to add, or to remove when negative. Never 0. */
+  delta: number
+  /** Identifies the movement, such as a delivery note. Booked once for each product. */
+  reference: string
+}
+
+/** Sets the stock of one product. Throws `not_found`, and `precondition_failed` with the current stock. */
+export async function setStock(catalogue: ChangedCatalogue, productId: string, count: StockCount): Promise<StockLevel> {
+  return inCatalogue(catalogue, async (tx) => {
+    const before = await lockStockLevel(tx, productId)
+    assertAsExpected(before, count)
+    // Nothing changes, so the version stays.
+    if (before.available === count.stock) return before
+    const { version } = await writeLevel(tx, productId, before, { ...count, kind: 'count', after: count.stock })
+    return { available: count.stock, version }
+  })
+}
+
+/**
+ * Changes the stock of one product by a number of units, once for each reference: a repeat returns the first adjustment.
+ * Throws `not_found`, `insufficient_stock`, `stock_not_tracked`, `adjustment_reference_taken` or `invalid_body`.
+ */
+export async function adjustStock(
+  catalogue: ChangedCatalogue,
+  productId: string,
+  change: Adjustment,
+): Promise<{ adjustment: StockAdjustment; isReplay: boolean }> {
+  return inCatalogue(catalogue, async (tx) => {
+    // The lock precedes the search for the reference: of two concurrent calls the second waits here and then finds the
+    // adjustment of the first.
+    const before = await lockStockLevel(tx, productId)
+    const earlier = await findEarlier(tx, productId, change)
+    if (earlier !== null) return { adjustment: earlier, isReplay: true }
+    const after = add(productId, before.available, change.delta)
+    return { adjustment: await writeLevel(tx, productId, before, { ...change, kind: 'adjustment', after }), isReplay: false }
+  })
+}
+
+async function writeLevel(
+  tx: Transaction,
+  productId: string,
+  { available: before }: StockLevel,
+  { kind, after, reference, reason, auditContext }: StockChange & Pick<StockAdjustment, 'kind' | 'after' | 'reference'>,
+): Promise<StockAdjustment> {
+  const change = { productId, isNew: false, before, after, reference }
+  const [written] = await writeStock(tx, [change], { kind, reason, by: auditContext.actor })
+  const states = { before: { stock: before }, after: { stock: after } }
+  await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: productId, ...states })
+  return written as StockAdjustment
+}
+
+function assertAsExpected({ available, version }: StockLevel, { versions, expected }: StockCount): void {
+  const isVersion = versions === null || versions.has(String(version))
+  if (isVersion && (expected === undefined || expected === available)) return
+  throw new AppError('precondition_failed', 'The stock has changed since it was counted.', {
+    members: { available, version },
+    headers: { etag: `"${version}"` },
+  })
+}
+
+async function findEarlier(tx: Transaction, productId: string, { reference, delta }: Adjustment): Promise<StockAdjustment | null> {
+  const earlier = await findAdjustment(tx, productId, reference)
+  if (earlier === null || earlier.delta === delta) return earlier
+  throw new AppError('adjustment_reference_taken', 'The stock of this product was changed under this reference by another number.', {
+    members: { adjustment: earlier },
+  })
+}
+
+function add(productId: string, available: number | null, delta: number): number {
+  if (available === null) throw new AppError('stock_not_tracked', 'The stock of this product is not tracked: set it first.')
+  const after = available + delta
+  if (after < 0) {
+    throw new AppError('insufficient_stock', `${available} available, ${-delta} to be taken off.`, {
+      members: { available, shortages: [{ product_id: productId, requested: -delta, available }] },
+    })
+  }
+  if (after <= MAX_STOCK) return after
+  const detail = `would make more than ${MAX_STOCK}`
+  throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#/delta', detail }] })
+}

@@ -1,0 +1,141 @@
+import type { Transaction } from '../db/pool.ts'
+import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { type ResolvedCategories, saveCategories } from './categories/product-categories.ts'
+import { renameBeforeChange } from './categories/rename-products.ts'
+import { toStoredPrices } from './offered-prices.ts'
+import { storedImages } from './product-details.ts'
+import type { ProductInput } from './product-input.ts'
+import { CURRENT_SLUG, changeSlugs } from './slugs.ts'
+
+/** A product as it will be stored. */
+export interface ProductToStore {
+  id: string
+  isNew: boolean
+  /** Complete, except for what stays: see `mergeProduct`. */
+  product: ProductInput
+  category: ResolvedCategories
+  /** Null: the stored one stays, and a new product gets one of its name. */
+  slug: string | null
+  /** Stored with a new product: later, sales and `writeStock` keep it up to date. */
+  isInStock: boolean
+}
+
+const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb` }
+/** The columns of products that a change writes, each with its type and its value for `storeProducts`. Null where it stays. */
+const PRODUCT_COLUMNS = {
+  sku: column('text', ({ product }) => product.sku),
+  name: column('text', ({ product }) => product.name),
+  description: column('text', ({ product }) => product.description),
+  category: column('text', ({ category }) => category.name || null),
+  brand: column('text', ({ product }) => product.brand),
+  image_url: column('text', ({ product }) => product.image_url),
+  variant_group: column('text', ({ product }) => product.group),
+  options: column('jsonb', ({ product }) => product.options),
+  attributes: column('jsonb', ({ product }) => product.attributes),
+  price_amount: column('bigint', ({ product }) => product.price.amount),
+  price_currency: column('text', ({ product }) => product.price.currency),
+  compare_at_amount: column('bigint', ({ product }) => product.compare_at_price?.amount ?? null),
+  translations: column('jsonb', ({ product }) => product.translations ?? null),
+  prices: column('jsonb', ({ product }) => (product.prices === undefined ? null : toStoredPrices(product.prices))),
+}
+/** Those of the page, in a row of its own, which is absent where all are null. */
+const PAGE_COLUMNS = {
+  images: column('jsonb', ({ product }) => storedImages(product.images)),
+  seo_title: column('text', ({ product }) => product.seo.title),
+  seo_description: column('text', ({ product }) => product.seo.description),
+  availability_text: column('text', ({ product }) => product.availability_text),
+}
+
+function column(type: keyof typeof TYPES, read: (row: ProductToStore) => unknown) {
+  return { type, read }
+}
+
+const COLUMNS = Object.entries({ ...PRODUCT_COLUMNS, ...PAGE_COLUMNS })
+const PRODUCT_NAMES = Object.keys(PRODUCT_COLUMNS).map(identifier)
+const PAGE_NAMES = Object.keys(PAGE_COLUMNS).map(identifier)
+const list = (names: readonly Sql[], render: (name: Sql) => Sql = (name) => name) => commaList(names.map(render))
+
+const KEPT: Readonly<Record<string, Sql>> = {
+  category: sql`coalesce(given.category, product.category)`,
+  translations: sql`coalesce(given.translations, product.translations, '{}')`,
+  // Without the currency of the product's own price, which may have changed.
+  prices: sql`coalesce(given.prices, product.prices, '{}') - given.price_currency`,
+  images: sql`coalesce(given.images, '[]')`,
+}
+const GIVEN = commaList(COLUMNS.map(([name]) => sql`${KEPT[name] ?? sql`given.${identifier(name)}`} as ${identifier(name)}`))
+const DEFINITIONS = commaList(COLUMNS.map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))
+const HAS_PAGE = sql`(input.images <> '[]' or coalesce(input.seo_title, input.seo_description, input.availability_text) is not null)`
+
+/**
+ * Creates products and replaces existing ones, which are locked; an archived one is sold again. Returns the ids of those that differ from
+ * what was stored: the others are not written. Throws violations of constraints.
+ */
+export async function storeProducts(tx: Transaction, rows: readonly ProductToStore[]): Promise<string[]> {
+  if (rows.length === 0) return []
+  const existing = rows.filter(({ isNew }) => !isNew)
+  await renameBeforeChange(
+    tx,
+    existing.filter(({ category }) => category.name !== '').map(({ id }) => id),
+  )
+  // Categories come before the product, whose change gives its keys to them.
+  const moved = await saveCategories(tx, existing)
+  const cells = rows.map((row) => {
+    const values = COLUMNS.map(([name, { read }]) => [name, read(row)] as const)
+    return { id: row.id, slug: row.slug, in_stock: row.isInStock, ...Object.fromEntries(values) }
+  })
+  // Unchanged rows are left out. Ordered by sku, so that two imports that create the same products cannot deadlock. It must be one statement:
+  // its end gives a slug to new products without one.
+  const { rows: written } = await tx.query<{ id: string; slug: string | null }>(
+    sql`with input as materialized (
+       select given.id, given.slug, given.in_stock, product.id is null as is_new, ${GIVEN}
+       from json_to_recordset(${JSON.stringify(cells)}::json) as given (id uuid, slug text, in_stock boolean, ${DEFINITIONS})
+       left join products as product on product.id = given.id
+     ), created as (
+       insert into products (id, in_stock, ${list(PRODUCT_NAMES)})
+       select id, in_stock, ${list(PRODUCT_NAMES)} from input where is_new order by sku
+       returning id
+     ), changed as (
+       update products as product
+       set ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
+         -- Two changes within a millisecond still get different entity tags.
+         updated_at = greatest(clock_timestamp(), product.updated_at + interval '1 millisecond')
+       from input
+       left join product_pages as page on page.product_id = input.id
+       where product.id = input.id
+         and (product.archived_at is not null
+           or product.id = any(${moved}::uuid[])
+           or (${list(PRODUCT_NAMES, (name) => sql`product.${name}`)}) is distinct from (${list(PRODUCT_NAMES, (name) => sql`input.${name}`)})
+           or (coalesce(page.images, '[]'), page.seo_title, page.seo_description, page.availability_text)
+             is distinct from (input.images, input.seo_title, input.seo_description, input.availability_text)
+           or case when input.slug is null then false else input.slug <> ${CURRENT_SLUG} end)
+       returning product.id
+     ), written as (
+       select id, true as is_new from created union all select id, false from changed
+     ), named as (
+       insert into product_slugs (slug, product_id)
+       select input.slug, created.id from created join input on input.id = created.id where input.slug is not null order by input.slug
+     ), emptied as (
+       delete from product_pages using changed, input
+       where product_pages.product_id = changed.id and input.id = changed.id and not ${HAS_PAGE}
+     ), paged as (
+       insert into product_pages (product_id, ${list(PAGE_NAMES)})
+       select written.id, ${list(PAGE_NAMES, (name) => sql`input.${name}`)}
+       from written
+       join input on input.id = written.id
+       where ${HAS_PAGE}
+       on conflict (product_id) do update set ${list(PAGE_NAMES, (name) => sql`${name} = excluded.${name}`)}
+     )
+     select product.id, case when not product.is_new and input.slug <> ${CURRENT_SLUG} then input.slug end as slug
+     from written as product
+     join input on input.id = product.id`,
+  )
+  await changeSlugs(
+    tx,
+    written.flatMap(({ id, slug }) => (slug === null ? [] : { productId: id, slug })),
+  )
+  await saveCategories(
+    tx,
+    rows.filter(({ isNew }) => isNew),
+  )
+  return written.map(({ id }) => id)
+}
