@@ -50,6 +50,10 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
     ...{ name: '#order-status', rooms: ['console/page'] },
     reason: 'The page is served the rules of order statuses under this name; the program imports orders/order-status.ts.',
   },
+  {
+    ...{ name: '#product-rules', rooms: ['console/page'] },
+    reason: 'The page is served the rules of products under this name; the program imports catalogue/product-rules.ts.',
+  },
   { name: '@simplewebauthn/server', rooms: ['auth'], reason: 'Passkeys are factors of accounts; it is loaded at their first use.' },
   { name: 'nodemailer', rooms: ['mail'], reason: 'A mail is sent by a Mailer.' },
   { name: 'openid-client', rooms: ['auth'], reason: 'Only accounts know the providers of sign-ins.' },

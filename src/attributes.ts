@@ -15,9 +15,10 @@ const Text = Type.String({ maxLength: MAX_VALUE_LENGTH })
 const Value = Type.Union([Text, Type.Number({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }), Type.Boolean()])
 
 /** `Type.Refine` is the last step: a copy by spread would lose the rule. */
-function inputOf<T extends TSchema>(value: T, title: string) {
+function inputOf<T extends TSchema>(value: T, title: string, must = {}) {
   const values = Type.Record(Type.String({ pattern: KEY_PATTERN }), value, {
     title,
+    ...must,
     maxProperties: MAX_ATTRIBUTES,
     additionalProperties: false,
     // For the OpenAPI document, which has no `patternProperties`.
@@ -46,13 +47,12 @@ export const AttributesInput = inputOf(Value, 'Attributes')
 export type Attributes = Static<typeof AttributesInput>
 
 /** Product attributes, by which lists can be filtered, may be lists of texts, too. */
-export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes')
+export const ProductAttributesInput = inputOf(Type.Union([...Value.anyOf, Type.Array(Text, { maxItems: MAX_LIST })]), 'ProductAttributes', {
+  'x-must': `be an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`,
+})
 export type ProductAttributes = Static<typeof ProductAttributesInput>
 
 const shown = [Type.String(), Type.Number(), Type.Boolean()] as const
 /** Attributes in answers and events: the bounds may grow. */
 export const AttributesSchema = Type.Record(Type.String(), Type.Union([...shown]))
 export const ProductAttributesSchema = Type.Record(Type.String(), Type.Union([...shown, Type.Array(Type.String())]))
-
-/** What the attributes of a product must be, for the author of a file. */
-export const ATTRIBUTES_RULE = `an object of at most ${MAX_ATTRIBUTES} texts of up to ${MAX_VALUE_LENGTH} characters, lists of them, numbers and booleans, with ${NAMES}`

@@ -3,7 +3,9 @@ import { after, test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { auditContextOfCommand } from '../activity/record-activity.ts'
+import { createCategory } from './categories/change-tree.ts'
 import { archiveProduct, changeProduct, createProduct } from './change-product.ts'
+import { adjustStock, setStock } from './change-stock.ts'
 import { importCatalogue } from './import/import-catalogue.ts'
 import { readImportLines } from './import/import-lines.ts'
 import { normalizeProduct } from './normalize-product.ts'
@@ -77,6 +79,32 @@ test('two changes and an import of one product at once lose nothing of each othe
   await pool.query('select pg_stat_force_next_flush()')
   const { rows } = await pool.query('select deadlocks from pg_stat_database where datname = current_database()')
   assert.deepEqual(rows, [{ deadlocks: 0 }])
+})
+
+test('a process shows each change that it has made at once: it reads the version again when the change is committed', async () => {
+  const seen: number[] = []
+  const countChanges = async () =>
+    (await pool.query<{ changes: number }>('select sum(changes)::int as changes from catalogue_versions')).rows[0]?.changes ?? 0
+  const refresh = async () => {
+    seen.push(await countChanges())
+    return { changes: 0, changedAt: new Date(), languages: [] }
+  }
+  const shown = { pool, version: { refresh } }
+  const { id } = await create()
+  const change = { reference: 'found', reason: null, auditContext: AUDIT_CONTEXT }
+  for (const work of [
+    () => changeProduct(shown, id, null, { name: 'A mug to see' }, AUDIT_CONTEXT),
+    () => setStock(shown, id, { ...change, stock: 0, versions: null }),
+    () => adjustStock(shown, id, { ...change, delta: 1 }),
+    () => archiveProduct(shown, id, null, AUDIT_CONTEXT),
+    () => createCategory(shown, { name: 'To see' }, AUDIT_CONTEXT),
+  ]) {
+    const before = await countChanges()
+    seen.length = 0
+    await work()
+    assert.equal(seen.length, 1)
+    assert.ok((seen[0] ?? 0) > before)
+  }
 })
 
 test('a change whose connection dies at any step stores nothing, and can be repeated', async () => {

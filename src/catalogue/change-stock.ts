@@ -3,7 +3,7 @@ import type { Transaction } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
 import { type ChangedCatalogue, inCatalogue } from './change-catalogue.ts'
-import { MAX_STOCK } from './product-input.ts'
+import { MAX_STOCK } from './product-rules.ts'
 import { findAdjustment, lockStockLevel, type StockAdjustment, type StockLevel, writeStock } from './stock-adjustments.ts'
 
 interface StockChange {

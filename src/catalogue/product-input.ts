@@ -4,14 +4,26 @@ import { isCurrency } from '../currency.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
 import type { OfferedPrice } from './offered-prices.ts'
 import type { ProductDetails } from './product-details.ts'
-import { MAX_SLUG_LENGTH } from './slugs.ts'
+import {
+  describeLength,
+  MAX_DESCRIPTION_BYTES,
+  MAX_IMAGES,
+  MAX_LENGTHS,
+  MAX_LEVELS,
+  MAX_OPTIONS,
+  MAX_PRICES,
+  MAX_PRODUCT_CATEGORIES,
+  MAX_SLUG_LENGTH,
+  MAX_STOCK,
+  MUST,
+  OPTION_NAME,
+  type TextName,
+} from './product-rules.ts'
 import { findFaultInTranslations, type Translations } from './translations.ts'
-
-/** Units that a product can have in stock: far below 2^53, so that what orders return on top of it is exact. */
-export const MAX_STOCK = 1_000_000_000_000
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
   description: 'Units that can be sold; null: not tracked.',
+  'x-must': MUST.stock,
 })
 
 /** Characters by which identifiers can differ and look the same: direction marks, joiners, zero-width blanks, fillers. */
@@ -20,45 +32,7 @@ const HAS_INVISIBLE = new RegExp(`[${INVISIBLE}]`, 'u')
 /** The Braille blank shows nothing either. */
 const HAS_VISIBLE = new RegExp(String.raw`[^\s\p{Z}\p{Cc}\u2800${INVISIBLE}]`, 'u')
 
-/** Limit in UTF-8: a list may have a hundred descriptions, and an event has one. */
-export const MAX_DESCRIPTION_BYTES = 65_536
-const OPTION_NAME = 'the name of an option'
-const MAX_LENGTHS = {
-  ...{
-    slug: MAX_SLUG_LENGTH,
-    sku: 64,
-    name: 300,
-    description: MAX_DESCRIPTION_BYTES,
-    category: 100,
-    brand: 100,
-    image_url: 2_000,
-    group: 64,
-    reference: 100,
-  },
-  ...{ 'url of an image': 2_000, 'alt of an image': 500, 'seo.title': 200, 'seo.description': 500, availability_text: 200 },
-  ...{ 'an option': 100, [OPTION_NAME]: 40 },
-}
-export type TextName = keyof typeof MAX_LENGTHS
-const MAX_OPTIONS = 10
-const MAX_IMAGES = 20
-const MAX_PRODUCT_CATEGORIES = 20
-/** The levels of the tree: see `categories_check_tree` in the migration. */
-const MAX_LEVELS = 10
 const MAX_PIXELS = 100_000
-const MAX_PRICES = 50
-
-/** The rule for images, for the author of a file. */
-export const IMAGES_RULE = `a list of at most ${MAX_IMAGES} objects with url and, if known, alt, width and height in pixels`
-
-/** The rule for categories, for the author of a file. */
-export const CATEGORIES_RULE = `a list of 1 to ${MAX_PRODUCT_CATEGORIES} categories, each the slug of one or a path of 1 to ${MAX_LEVELS} names such as ["Men", "Shoes"]`
-
-/** The refusal of a text that is too long or blank. */
-export function describeLength(name: TextName): string {
-  const least = ['description', 'image_url', 'alt of an image'].includes(name) ? 'at most' : '1 to'
-  const unit = name === 'description' ? 'bytes in UTF-8' : 'characters'
-  return `${name} must have ${least} ${MAX_LENGTHS[name].toLocaleString('en')} ${unit}`
-}
 
 /** `schema` with a rule that JSON Schema cannot express. `findFault` returns the refusal, or null. */
 export function withRule<T extends TSchema>(schema: T, findFault: (value: Static<T>) => string | null) {
@@ -128,12 +102,15 @@ const ImageInput = Type.Object(
   },
   strict,
 )
+const amount = { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
 const Price = Type.Object(
   {
-    amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-    currency: withRule(Type.String(), (code) => (isCurrency(code) ? null : 'price.currency must be an ISO 4217 code such as EUR')),
+    amount: Type.Integer({ ...amount, 'x-must': MUST.amount }),
+    currency: withRule(Type.String({ 'x-must': MUST.currency }), (code) =>
+      isCurrency(code) ? null : `price.currency must ${MUST.currency}`,
+    ),
   },
-  strict,
+  { ...strict, 'x-must': MUST.price },
 )
 const description = withRule(
   Type.String({
@@ -157,17 +134,17 @@ const Translated = withRule(
       }),
       { title: 'NewTranslatedTexts', ...strict },
     ),
-    { description: "By language (BCP 47, in canonical form). A text that is missing is the product's own." },
+    { description: "By language (BCP 47, in canonical form). A text that is missing is the product's own.", 'x-must': MUST.translations },
   ),
   findFaultInTranslations,
 )
 const OfferedPriceInput = Type.Object(
   {
-    amount: Price.properties.amount,
+    amount: Type.Integer(amount),
     currency: withRule(Type.String(), (code) =>
       isCurrency(code) ? null : 'the currency of each of the prices must be an ISO 4217 code such as USD',
     ),
-    compare_at: Type.Optional(orNull(Price.properties.amount)),
+    compare_at: Type.Optional(orNull(Type.Integer(amount))),
   },
   { title: 'NewOfferedPrice', ...strict },
 )
@@ -195,6 +172,7 @@ const properties = {
     minItems: 1,
     maxItems: MAX_PRODUCT_CATEGORIES,
     description: 'The first one is `category`. Without them the others stay.',
+    'x-must': MUST.categories,
   }),
   brand: optionalLabel('brand'),
   image_url: withRule(
@@ -203,20 +181,27 @@ const properties = {
     }),
     (url) => (url === null ? null : findFaultInImageUrl('image_url', url)),
   ),
-  images: Type.Array(ImageInput, { maxItems: MAX_IMAGES }),
+  images: Type.Array(ImageInput, { maxItems: MAX_IMAGES, 'x-must': MUST.images }),
   group: optionalLabel('group'),
   // Names need a pattern: Type.Record with a plain Type.String does not check names with a line break.
-  options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option')), findFaultInOptions),
+  options: withRule(Type.Record(Type.String({ pattern: '^[^]*$' }), label('an option'), { 'x-must': MUST.options }), findFaultInOptions),
   attributes: ProductAttributesInput,
   price: Price,
-  compare_at_price: Type.Union([Price, Type.Null()], { description: 'Above `price`, in its currency.' }),
+  compare_at_price: Type.Union([Price, Type.Null()], {
+    description: 'Above `price`, in its currency.',
+    'x-must': MUST.compare_at_price,
+  }),
   seo: Type.Object(
     { title: Type.Optional(optionalLabel('seo.title')), description: Type.Optional(optionalLabel('seo.description')) },
-    strict,
+    { ...strict, 'x-must': MUST.seo },
   ),
   availability_text: optionalLabel('availability_text'),
   translations: Translated,
-  prices: Type.Array(OfferedPriceInput, { maxItems: MAX_PRICES, description: 'In other currencies than that of `price`.' }),
+  prices: Type.Array(OfferedPriceInput, {
+    maxItems: MAX_PRICES,
+    'x-must': MUST.prices,
+    description: 'In other currencies than that of `price`.',
+  }),
 }
 const { sku, name, price, ...others } = properties
 /** The rule that a product names its category or categories. */

@@ -9,10 +9,10 @@ import { listProducts } from './list-products.ts'
 import { Currency, readCurrency } from './offered-prices.ts'
 import { getProduct, getProductBySlug, ProductDetailsSchema, pageETag, presentPage, type StoredProduct } from './product-details.ts'
 import { FacetsQuery, Lang, ProductQuery, readFilters, readListing, toParameters } from './product-query.ts'
+import { MAX_SLUG_LENGTH } from './product-rules.ts'
 import { ProductParams, ProductSchema } from './products.ts'
 import { countFacets, FacetsSchema } from './search/facets.ts'
 import { type CatalogueContent, type CatalogueContext, serveCatalogue, type Texts } from './serve-catalogue.ts'
-import { MAX_SLUG_LENGTH } from './slugs.ts'
 
 const ProductPageSchema = Type.Object(
   {

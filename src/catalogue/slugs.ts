@@ -7,9 +7,6 @@ export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`
 
-/** The limit in characters. */
-export const MAX_SLUG_LENGTH = 100
-
 /** Former slugs that a product keeps, the newest ones. */
 const MAX_FORMER = 100
 

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { type Sql, sql } from '../db/sql.ts'
 import { isLanguageTag } from '../language.ts'
+import { MAX_LANGUAGES } from './product-rules.ts'
 
 /** The texts of a product in another language. What is missing is the product's own. */
 export const TranslatedTextsSchema = Type.Object(
@@ -18,11 +19,6 @@ export type TranslatedTexts = Static<typeof TranslatedTextsSchema>
 /** Translated texts by language (BCP 47). */
 export type Translations = Record<string, TranslatedTexts>
 
-export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const
-
-const MAX_LANGUAGES = 30
-/** The rule for translations, for the author of a file. */
-export const TRANSLATIONS_RULE = `an object with at most ${MAX_LANGUAGES} languages (BCP 47), each an object with some of ${TRANSLATED_TEXTS.join(', ')}`
 /** Limit of all translations of a product together, so that the search index has all their words. */
 const MAX_CHARACTERS = 100_000
 

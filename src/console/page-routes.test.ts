@@ -24,6 +24,7 @@ test('serves each module without its types, and 304 while it is unchanged', asyn
     ...modules,
     'currency.ts',
     'order-status.ts',
+    'product-rules.ts',
     'scopes.ts',
     'spreadsheet-guard.ts',
     'uplot.js',

@@ -16,6 +16,7 @@ const FOLDER = new URL('page/', import.meta.url)
 const SHARED_FILES = new Map<string, URL | string>([
   ['currency.ts', new URL('../currency.ts', import.meta.url)],
   ['order-status.ts', new URL('../orders/order-status.ts', import.meta.url)],
+  ['product-rules.ts', new URL('../catalogue/product-rules.ts', import.meta.url)],
   ['scopes.ts', new URL('../http/scopes.ts', import.meta.url)],
   ['spreadsheet-guard.ts', new URL('../spreadsheet-guard.ts', import.meta.url)],
   ['subscribers.ts', new URL('../subscribers.ts', import.meta.url)],

@@ -135,7 +135,9 @@ function detailOf({ keyword, schemaPath, params, message }: SchemaError, schema:
   const { allowedValues, format = '' } = params as { allowedValues?: unknown[]; format?: string }
   if (keyword === 'enum' && allowedValues !== undefined) return `must be one of ${allowedValues.join(', ')}`
   if (keyword === 'format') return FORMATS[format] ?? 'is not written as it must be'
-  return keyword === 'pattern' ? describePattern(findPart(schema, schemaPath)) : message
+  const part = findPart(schema, schemaPath)
+  if (keyword === 'pattern') return describePattern(part)
+  return part['x-must'] === undefined || part.type === 'string' || keyword === '~refine' ? message : describePattern(part)
 }
 
 const FORMATS: Record<string, string> = {
@@ -143,19 +145,25 @@ const FORMATS: Record<string, string> = {
   uuid: 'must be an id such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90',
 }
 
+interface Part {
+  type?: string
+  'x-must'?: string
+  examples?: readonly unknown[]
+}
+
 /**
- * The rule of a text, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best.
+ * The rule of a value, for a person: the keyword `x-must` of its schema continues "must"; examples are the next best.
  */
-function describePattern({ 'x-must': must, examples = [] }: { 'x-must'?: string; examples?: readonly unknown[] }): string {
+function describePattern({ 'x-must': must, examples = [] }: Part): string {
   if (must !== undefined) return `must ${must}`
   return examples.length === 0 ? 'is not written as it must be' : `must be written like ${examples.join(' or ')}`
 }
 
 /** A part of a schema. `path`: a JSON pointer as a URI fragment. */
-function findPart(schema: TSchema, path: string): object {
+function findPart(schema: TSchema, path: string): Part {
   const names = path.split('/').slice(1)
   const part = names.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[unescapePointer(name)], schema)
-  return (part ?? {}) as object
+  return (part ?? {}) as Part
 }
 
 function unstorableText(value: unknown): FieldError[] {

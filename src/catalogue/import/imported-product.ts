@@ -1,22 +1,10 @@
 import { Type } from 'typebox'
 import { Compile } from 'typebox/schema'
-import { ATTRIBUTES_RULE } from '../../attributes.ts'
 import { countCodePoints } from '../../http/text-length.ts'
 import { findOtherAmount } from '../../source-amounts.ts'
 import { findContradiction, normalizeProduct, trim } from '../normalize-product.ts'
-import {
-  CATEGORIES_RULE,
-  describeLength,
-  IMAGES_RULE,
-  identifier,
-  MAX_STOCK,
-  NAMES_CATEGORY,
-  NewProductBody,
-  type ProductInput,
-  type TextName,
-  withRule,
-} from '../product-input.ts'
-import { TRANSLATIONS_RULE } from '../translations.ts'
+import { identifier, NAMES_CATEGORY, NewProductBody, type ProductInput, withRule } from '../product-input.ts'
+import { describeLength, MAX_STOCK, MUST, type TextName } from '../product-rules.ts'
 
 /** A product from a line of a catalogue file. */
 export type ImportedProduct = ProductInput & {
@@ -52,7 +40,7 @@ const LineSchema = withRule(
   Type.Object(
     {
       ...NewProductBody.properties,
-      stock_delta: Type.Optional(Type.Integer({ minimum: -MAX_STOCK, maximum: MAX_STOCK })),
+      stock_delta: Type.Optional(Type.Integer({ minimum: -MAX_STOCK, maximum: MAX_STOCK, 'x-must': MUST.stock_delta })),
       reference: Type.Optional(identifier('reference')),
       source_price: Type.Optional(Type.String({ minLength: 1, maxLength: 60 })),
     },
@@ -86,26 +74,7 @@ export function readProduct(value: unknown): ImportedProduct {
   throw new InvalidLine(explain(product))
 }
 
-const MUST_BE: Readonly<Record<string, string>> = {
-  category: 'a text, unless there are categories',
-  options: 'an object of texts',
-  attributes: ATTRIBUTES_RULE,
-  price: 'an object',
-  'price.amount': `a whole number of minor units from 0 to ${Number.MAX_SAFE_INTEGER}`,
-  'price.currency': 'an ISO 4217 code such as EUR',
-  categories: CATEGORIES_RULE,
-  images: IMAGES_RULE,
-  compare_at_price: 'null or an object with an amount in minor units and a currency, as price',
-  seo: 'an object with a title and a description, each null or a text of one line',
-  translations: TRANSLATIONS_RULE,
-  prices: 'a list of at most 50 objects with amount in minor units, currency and, if reduced, compare_at',
-  stock: `null or a whole number from 0 to ${MAX_STOCK}`,
-  stock_delta: `a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
-}
-
-/** Explained as a whole, whatever of it is wrong. */
-const WHOLE = ['categories', 'images', 'compare_at_price', 'seo', 'translations', 'prices']
-
+/** The name of a text in its own refusals. */
 function nameOf([property = '', ...rest]: readonly string[]): string {
   if (property === 'options' && rest.length > 0) return 'an option'
   if (property === 'images' && rest.length > 1) return `${rest[1]} of an image`
@@ -124,13 +93,22 @@ function explain(product: ImportedProduct): string {
   if (keyword === '~refine' && !message.startsWith('must have')) return message
   const missing = (params as { requiredProperties?: string[] }).requiredProperties?.[0]
   const path = [...instancePath.split('/').slice(1), ...(missing === undefined ? [] : [missing])]
-  const [property = ''] = path
-  if (property === 'attributes') return `attributes must be ${MUST_BE.attributes}`
-  const name = nameOf(path)
+  const [property = '', member = ''] = path
   // A text that is too long or blank.
-  if (keyword === '~refine' || keyword === 'pattern') return describeLength(name as TextName)
-  if (WHOLE.includes(property)) return `${property} must be ${MUST_BE[property]}`
-  return `${name} must be ${MUST_BE[name] ?? 'a text'}`
+  if (property !== 'attributes' && (keyword === '~refine' || keyword === 'pattern')) return describeLength(nameOf(path) as TextName)
+  const { [property]: schema } = LineSchema.properties as Readonly<Record<string, object>>
+  const { type, 'x-must': must = 'be a text', properties = {} }: Ruled = schema ?? {}
+  const mustOfMember = properties[member]?.['x-must']
+  if (mustOfMember !== undefined) return `${property}.${member} must ${mustOfMember}`
+  if (property === 'category') return `category must ${MUST.category}`
+  return `${property} must ${type === 'string' ? 'be a text' : must}`
+}
+
+/** A schema with the rule for authors of files. */
+interface Ruled {
+  type?: string
+  'x-must'?: string
+  properties?: Readonly<Record<string, Ruled>>
 }
 
 function explainUnknown(label: string, value: unknown, { properties }: { properties: object }): string | null {

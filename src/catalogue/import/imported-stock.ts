@@ -1,4 +1,4 @@
-import { MAX_STOCK } from '../product-input.ts'
+import { MAX_STOCK } from '../product-rules.ts'
 import type { ImportedProduct } from './imported-product.ts'
 
 /** The stock of a product before and after a line of an import, or the reason for the refusal of the line. */

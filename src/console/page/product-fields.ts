@@ -1,4 +1,5 @@
 import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
+import { MAX_LENGTHS } from '#product-rules'
 import type { Schemas } from './api.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
@@ -48,22 +49,23 @@ export interface ProductFields {
 /** The controls of a product. */
 export function productFields(texts: ProductTexts): ProductFields {
   const optional = (name: FieldName, maxLength: number) => create('input', { name, maxLength, autocomplete: 'off', value: texts[name] })
-  const input = (name: FieldName, maxLength: number) => Object.assign(optional(name, maxLength), { required: true })
+  const text = (name: FieldName & keyof typeof MAX_LENGTHS) => optional(name, MAX_LENGTHS[name])
+  const required = (control: HTMLInputElement) => Object.assign(control, { required: true })
   const area = (name: FieldName, rows: number) => create('textarea', { name, maxLength: 50_000, rows, value: texts[name] })
   const controls = {
-    sku: input('sku', 64),
-    name: input('name', 300),
+    sku: required(text('sku')),
+    name: required(text('name')),
     categories: Object.assign(area('categories', 2), { required: true }),
-    brand: optional('brand', 100),
-    price: Object.assign(input('price', 21), { inputMode: 'decimal' }),
-    currency: Object.assign(input('currency', 3), { pattern: '[A-Z]{3}', title: 'Three capital letters, such as EUR' }),
+    brand: text('brand'),
+    price: Object.assign(required(optional('price', 21)), { inputMode: 'decimal' }),
+    currency: Object.assign(required(optional('currency', 3)), { pattern: '[A-Z]{3}', title: 'Three capital letters, such as EUR' }),
     compare_at_price: Object.assign(optional('compare_at_price', 21), { inputMode: 'decimal' }),
-    description: create('textarea', { name: 'description', maxLength: 65_536, rows: 5, value: texts.description }),
-    availability_text: optional('availability_text', 200),
+    description: create('textarea', { name: 'description', maxLength: MAX_LENGTHS.description, rows: 5, value: texts.description }),
+    availability_text: text('availability_text'),
     images: area('images', 3),
-    slug: optional('slug', 100),
-    seo_title: optional('seo_title', 200),
-    seo_description: optional('seo_description', 500),
+    slug: text('slug'),
+    seo_title: optional('seo_title', MAX_LENGTHS['seo.title']),
+    seo_description: optional('seo_description', MAX_LENGTHS['seo.description']),
     attributes: area('attributes', 4),
     prices: area('prices', 2),
     translations: translationsControl(texts.translations),

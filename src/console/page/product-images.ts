@@ -1,10 +1,11 @@
+import { MAX_IMAGES } from '#product-rules'
 import type { components } from '../../../client/src/schema.ts'
 
 type Image = components['schemas']['ProductImage']
 
 /** The store's bounds, for the operator. */
 export const IMAGES_HINT =
-  'One a line, the first one for lists, at most 20: the address with https://, then width and height in pixels if known, then what it shows. ' +
+  `One a line, the first one for lists, at most ${MAX_IMAGES}: the address with https://, then width and height in pixels if known, then what it shows. ` +
   'For example: https://images.example.com/mug.jpg 1200x900 A blue mug on a table'
 
 const SIZE = /^(\d{1,6}|\?)x(\d{1,6}|\?)(?:\s+|$)/

@@ -1,3 +1,4 @@
+import { MAX_LENGTHS } from '#product-rules'
 import type { components } from '../../../client/src/schema.ts'
 import { button, create, replaceChildren } from './dom.ts'
 import { field } from './form.ts'
@@ -6,11 +7,11 @@ type Texts = components['schemas']['TranslatedTexts']
 type Translations = Record<string, Texts>
 
 const CONTROLS = [
-  { name: 'name', label: 'Name', maxLength: 300 },
-  { name: 'description', label: 'Description', maxLength: 65_536 },
-  { name: 'availability_text', label: 'Availability', maxLength: 200 },
-  { name: 'seo_title', label: 'SEO title', maxLength: 200 },
-  { name: 'seo_description', label: 'SEO text', maxLength: 500 },
+  { name: 'name', label: 'Name', maxLength: MAX_LENGTHS.name },
+  { name: 'description', label: 'Description', maxLength: MAX_LENGTHS.description },
+  { name: 'availability_text', label: 'Availability', maxLength: MAX_LENGTHS.availability_text },
+  { name: 'seo_title', label: 'SEO title', maxLength: MAX_LENGTHS['seo.title'] },
+  { name: 'seo_description', label: 'SEO text', maxLength: MAX_LENGTHS['seo.description'] },
 ] as const
 
 /** Translations as one text that is equal for equal ones: empty for none. */

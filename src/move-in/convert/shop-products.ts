@@ -1,4 +1,4 @@
-import { MAX_DESCRIPTION_BYTES } from '../../catalogue/product-input.ts'
+import { MAX_DESCRIPTION_BYTES } from '../../catalogue/product-rules.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, notForSale } from './conversion.ts'
 import { htmlToLine, htmlToText } from './html-text.ts'
