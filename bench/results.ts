@@ -17,7 +17,7 @@ const FILE = fileURLToPath(new URL('RESULTS.md', import.meta.url))
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** What follows it is written by people, and kept. */
 const REASONS = '## Why goals are missed'
-const PACKAGES = ['fastify', 'pg', 'pg-boss', 'nodemailer', '@nats-io/jetstream', '@duckdb/node-api']
+const PACKAGES = ['fastify', 'pg', 'nodemailer', '@nats-io/jetstream', '@duckdb/node-api']
 
 /** Collects outcomes. `isKept`: into RESULTS.md, after each benchmark; otherwise they are only printed. */
 export function startResults({ isKept }: { isKept: boolean }) {

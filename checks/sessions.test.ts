@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /** The only files that open sessions of PostgreSQL. Each sets them up: no role, database or server changes what the store reads or decides. */
-const OPENERS = ['src/change-stream/replication-connection.ts', 'src/db/pool.ts', 'src/jobs/job-queue.ts']
+const OPENERS = ['src/change-stream/replication-connection.ts', 'src/db/pool.ts']
 
-/** Packages besides `pg` and `pg-boss` that speak to PostgreSQL, and programs that do. */
+/** Packages besides `pg` that speak to PostgreSQL, and programs that do. */
 const OTHER_WAYS =
   /from '(?:pg-native|pg-pool|pg-cursor|postgres|pg-promise|knex|slonik)(?:\/[^']*)?'|['"`/](?:psql|pg_dump|pg_restore)\b['"` ]/
-const OPENS = /\bnew\s+(?:\w+\.)?(?:Client|Pool|PgBoss)\b|\bextends\s+(?:pg\.)?(?:Client|Pool|PgBoss)\b|\brequire\(['"]pg/
+const OPENS = /\bnew\s+(?:\w+\.)?(?:Client|Pool)\b|\bextends\s+(?:pg\.)?(?:Client|Pool)\b|\brequire\(['"]pg/
 
 function findOpeners(files: readonly (readonly [file: string, source: string])[]): { opens: string[]; unset: string[] } {
   const opens = files.filter(([, source]) => OPENS.test(source) || OTHER_WAYS.test(source))
@@ -21,7 +21,7 @@ function findOpeners(files: readonly (readonly [file: string, source: string])[]
   }
 }
 
-test('every session of PostgreSQL is opened in one of three files, which set it up', () => {
+test('every session of PostgreSQL is opened in one of two files, which set it up', () => {
   const files = globSync(['src/**/*.ts', 'bin/**/*'], { cwd: ROOT }).filter((file) => /\.m?[jt]s$/.test(file) && !/\.test\.ts$/.test(file))
   assert.ok(files.length > 500)
   const found = findOpeners(files.toSorted().map((file) => [file, readFileSync(`${ROOT}/${file}`, 'utf8')] as const))
@@ -33,7 +33,6 @@ test('sees each way around it', () => {
     'new pg.Client({ connectionString: url })',
     'new Pool({ max: 1 })',
     'class Own extends pg.Client {}',
-    'new PgBoss(url)',
     "import postgres from 'postgres'",
     "execFile('psql', [url])",
   ]

@@ -2133,6 +2133,25 @@ SET default_tablespace = '';
 SET default_table_access_method = heap;
 
 --
+-- Name: account_mails; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.account_mails (
+    mail_id uuid NOT NULL,
+    encrypted text NOT NULL,
+    expires_at timestamp(3) with time zone NOT NULL,
+    receiver text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_error text,
+    due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    lease uuid,
+    leased_until timestamp(3) with time zone
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
+
+
+--
 -- Name: activities; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -2230,6 +2249,24 @@ CREATE TABLE public.auth_challenges (
     CONSTRAINT auth_challenges_proven_before CHECK (((proven_by IS NULL) OR (purpose = 'second_factor'::text))),
     CONSTRAINT auth_challenges_purpose_known CHECK ((purpose = ANY (ARRAY['second_factor'::text, 'passkey_sign_in'::text, 'passkey_registration'::text, 'step_up'::text])))
 );
+
+
+--
+-- Name: cache_purges; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.cache_purges (
+    purge_id uuid NOT NULL,
+    cache text NOT NULL,
+    tags text[] NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_error text,
+    due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    lease uuid,
+    leased_until timestamp(3) with time zone
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
 
 --
@@ -2452,13 +2489,19 @@ CREATE TABLE public.email_deliveries (
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
     content json,
-    job_number integer DEFAULT 1 NOT NULL,
     queued_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     send_after timestamp(3) with time zone,
     sent_at timestamp(3) with time zone,
     failed_at timestamp(3) with time zone,
+    receiver text DEFAULT '-'::text,
+    due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    lease uuid,
+    leased_until timestamp(3) with time zone,
+    CONSTRAINT email_deliveries_queued_with_receiver CHECK (((status <> 'queued'::text) OR (receiver IS NOT NULL))),
     CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
-);
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000');
 
 
 --
@@ -3188,9 +3231,13 @@ CREATE TABLE public.webhook_deliveries (
     queued_at timestamp(3) with time zone NOT NULL,
     first_tried_at timestamp(3) with time zone,
     delivered_at timestamp(3) with time zone,
-    job_number integer DEFAULT 1 NOT NULL,
+    due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    lease uuid,
+    leased_until timestamp(3) with time zone,
     CONSTRAINT webhook_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'delivered'::text, 'failed'::text])))
-);
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000');
 
 
 --
@@ -3240,6 +3287,14 @@ ALTER TABLE ONLY public.orders ALTER COLUMN number SET DEFAULT nextval('public.o
 
 
 --
+-- Name: account_mails account_mails_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.account_mails
+    ADD CONSTRAINT account_mails_pkey PRIMARY KEY (mail_id);
+
+
+--
 -- Name: activities activities_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -3269,6 +3324,14 @@ ALTER TABLE ONLY public.audit_runs
 
 ALTER TABLE ONLY public.auth_challenges
     ADD CONSTRAINT auth_challenges_pkey PRIMARY KEY (token_hash);
+
+
+--
+-- Name: cache_purges cache_purges_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.cache_purges
+    ADD CONSTRAINT cache_purges_pkey PRIMARY KEY (purge_id);
 
 
 --
@@ -3856,6 +3919,13 @@ ALTER TABLE ONLY public.webhook_events
 
 
 --
+-- Name: account_mails_receiver_due_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX account_mails_receiver_due_at_idx ON public.account_mails USING btree (receiver, due_at);
+
+
+--
 -- Name: activities_action_at_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -3947,6 +4017,13 @@ CREATE INDEX auth_challenges_user_id_idx ON public.auth_challenges USING btree (
 
 
 --
+-- Name: cache_purges_cache_due_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX cache_purges_cache_due_at_idx ON public.cache_purges USING btree (cache, due_at);
+
+
+--
 -- Name: categories_name_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4014,6 +4091,13 @@ CREATE INDEX email_changes_user_id_idx ON public.email_changes USING btree (user
 --
 
 CREATE INDEX email_deliveries_order_id_idx ON public.email_deliveries USING btree (order_id);
+
+
+--
+-- Name: email_deliveries_receiver_due_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_deliveries_receiver_due_at_idx ON public.email_deliveries USING btree (receiver, due_at) WHERE (status = 'queued'::text);
 
 
 --
@@ -4455,6 +4539,13 @@ CREATE INDEX users_operators_idx ON public.users USING btree (id) WHERE (role <>
 --
 
 CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (owner_id IS NOT NULL);
+
+
+--
+-- Name: webhook_deliveries_endpoint_id_due_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX webhook_deliveries_endpoint_id_due_at_idx ON public.webhook_deliveries USING btree (endpoint_id, due_at) WHERE (status = 'queued'::text);
 
 
 --

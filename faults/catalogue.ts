@@ -13,7 +13,7 @@ import { launch, runStorefront } from '../test/store-process.ts'
 import type { Fault } from './fault.ts'
 import { readLakeIds } from './independent-check.ts'
 import type { Round } from './round.ts'
-import { awaitWebhooks, retryQuickly, startReceiver } from './webhooks.ts'
+import { awaitWebhooks, startReceiver } from './webhooks.ts'
 
 const PATIENCE_MS = 300_000
 const IMPORTED = 2_000
@@ -209,7 +209,6 @@ async function assertInLake(round: Round): Promise<void> {
 
 /** A receiver of the catalogue's events that fails every third post, and a worker that is killed, some times. */
 async function killWebhooks(round: Round, orders: number): Promise<void> {
-  await retryQuickly(round)
   const receiver = await startReceiver(round.cleanup)
   const encryption = createEncryption(TEST_SECRET, 'webhook secret')
   await addEndpoint(round.pool, encryption, { url: receiver.url, eventTypes: CATALOGUE_EVENT_TYPES, isPrivateAllowed: true })

@@ -2,14 +2,11 @@ import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createEncryption } from '../src/auth/store-secret.ts'
-import { installJobQueues } from '../src/jobs/job-queue.ts'
-import { WEBHOOK_QUEUE } from '../src/webhooks/webhook-deliveries.ts'
 import { addEndpoint } from '../src/webhooks/webhook-endpoints.ts'
 import { type Cleanup, onCleanup } from '../test/cleanup.ts'
 import { eventually } from '../test/eventually.ts'
 import { startHangingServer } from '../test/hanging-server.ts'
 import { TEST_SECRET } from '../test/store.ts'
-import { silent } from '../test/stream-harness.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
@@ -53,6 +50,8 @@ export async function startReceiver(
 export async function awaitWebhooks(round: Round, received: Received, wanted: number): Promise<void> {
   await eventually(
     async () => {
+      // Retries come after a second here; in a store the pauses grow.
+      await round.pool.query(`update webhook_deliveries set due_at = now() where status = 'queued' and due_at > now() + interval '1 s'`)
       const { rows } = await round.pool.query<{ queued: number; failed: number }>(
         `select count(*) filter (where status = 'queued')::integer as queued, count(*) filter (where status = 'failed')::integer as failed
         from webhook_deliveries`,
@@ -63,11 +62,6 @@ export async function awaitWebhooks(round: Round, received: Received, wanted: nu
     { what: `${wanted} webhooks`, timeoutMs: 240_000, pauseMs: 200 },
   )
   if (received.size !== wanted) throw new Error(`${received.size} webhooks came, of ${wanted}`)
-}
-
-/** Retries come after a second here; in a store the pauses grow. */
-export function retryQuickly({ url }: Round): Promise<void> {
-  return installJobQueues({ url, logger: silent, queues: [{ ...WEBHOOK_QUEUE, retryDelaySeconds: 1, retryDelayMaxSeconds: 1 }] })
 }
 
 const SETTINGS = { WEBHOOK_ALLOW_PRIVATE: 'on' }
@@ -89,7 +83,6 @@ export const WEBHOOK_FAULT: Fault = {
   name: 'webhooks-failing',
   title: 'webhooks to receivers that fail every third post, and kill -9 of their worker',
   async run(round, orders) {
-    await retryQuickly(round)
     const receiver = await startReceiver(round.cleanup)
     const encryption = createEncryption(TEST_SECRET, 'webhook secret')
     for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++)

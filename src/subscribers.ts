@@ -8,7 +8,7 @@ interface SubscriberDefinition {
   makes: string
   /** What knows how far it has come: the topic, or the files that it writes. */
   position: 'topic' | 'files'
-  /** Whether it delivers from a job queue, whose name is its own, and each attempt has a span. */
+  /** Whether it delivers from a queue, whose name is its own, and each attempt has a span. */
   hasQueue: boolean
 }
 

@@ -10,9 +10,7 @@ interface QueuedMail {
 
 /** The account mails in the queue of a store without the role email, oldest first; those that send nothing too. */
 export async function readAccountMails({ pool }: Pick<TestStore, 'pool'>): Promise<QueuedMail[]> {
-  const { rows } = await pool.query<{ encrypted: string }>(
-    `select data ->> 'encrypted' as encrypted from pgboss.job where name = 'account-mail' order by id`,
-  )
+  const { rows } = await pool.query<{ encrypted: string }>('select encrypted from account_mails order by mail_id')
   return rows.map(({ encrypted }) => JSON.parse(decrypt(TEST_SECRET, 'account mail', Buffer.from(encrypted, 'base64'))))
 }
 

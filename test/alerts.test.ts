@@ -244,7 +244,7 @@ test('a process of any role knows the queues, the slot and the roles that the wh
   const operations = { host: '127.0.0.1', port: 0, isRequired: true }
   const store = await startStore(t, { operations, roles: ['api'], expectedRoles: ['api', 'email'] })
   assert.equal((await store.call('POST', '/auth/password-reset', { body: { email: (await store.register()).email } })).status, 202)
-  await store.pool.query(`update pgboss.job set start_after = now() - interval '1 hour' where name = 'account-mail'`)
+  await store.pool.query(`update account_mails set due_at = now() - interval '1 hour'`)
   await store.pool.query(
     `with dead_letter as (
       insert into dead_letters (event_id, reason, position)

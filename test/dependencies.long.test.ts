@@ -141,7 +141,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
       await eventually(
         async () => {
           const { rows } = await pool.query<{ left: number }>(`select (select count(*) from catalogue_changes)
-            + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed') as left`)
+            + (select count(*) from cache_purges) as left`)
           return cache.requests.length > 0 && rows[0]?.left === 0
         },
         { what: 'the first purges' },

@@ -3,14 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import pino from 'pino'
-import { JOB_QUEUES } from '../src/app/prepare-database.ts'
 import { type DatabaseAddresses, oneRole, roleOf } from '../src/db/addresses.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { grantRights } from '../src/db/rights.ts'
-import { installJobQueues } from '../src/jobs/job-queue.ts'
 import { databaseUrl, TEMPLATE } from './database.ts'
 import { startDebianPostgres } from './debian-postgres.ts'
 
@@ -42,7 +39,6 @@ export async function setUp(postgres: TestPostgres): Promise<void> {
   await admin.query(`create database ${TEMPLATE}`)
   await admin.end()
   await migrate(databaseUrl(TEMPLATE))
-  await installJobQueues({ url: databaseUrl(TEMPLATE), logger: pino({ level: 'silent' }), queues: JOB_QUEUES })
   const owner = new pg.Client({ connectionString: databaseUrl(TEMPLATE) })
   await owner.connect()
   await grantRights(owner, roleOf(addresses.api))

@@ -14,9 +14,8 @@ const COUNTED_SECONDS = 60
 /** Most statements a second of each source, by its name in `pg_stat_activity`: docs/decisions/0256-what-an-idle-store-does.md. */
 const MOST: Record<string, number> = {
   'storefront-copies': 1.2,
-  'storefront-jobs': 1.6,
   // The position of a slot after a checkpoint or a cleaned table, renamed categories, and what is done once a minute.
-  'storefront-pipeline': 1.8,
+  'storefront-pipeline': 2.6,
   // It holds locks that it must lose within seconds of a cut.
   'storefront-subscribers': 0.7,
   'storefront-purge': 0.2,

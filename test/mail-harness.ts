@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { createJobQueue, installJobQueues } from '../src/jobs/job-queue.ts'
-import { EMAIL_QUEUE } from '../src/mail/email-deliveries.ts'
+import { DeliveryQueue } from '../src/deliveries/delivery-queue.ts'
 import { createEmailSubscriber, type EmailSubscriberOptions } from '../src/mail/email-subscriber.ts'
 import { mailLanguages } from '../src/mail/mail-languages.ts'
 import type { Mail, Mailer } from '../src/mail/mailer.ts'
@@ -21,9 +20,8 @@ export async function startMailSubscriber(
 ) {
   const { send = async () => {}, ...overrides } = options
   const db = await createTestDatabase(t)
-  await installJobQueues({ url: db.url, logger, queues: [{ ...EMAIL_QUEUE, retryDelayMaxSeconds: 0 }] })
-  const jobs = createJobQueue({ url: db.url, logger })
-  await jobs.start()
+  const deliveries = new DeliveryQueue({ pool: db.pool, logger, longestPauseSeconds: 0 })
+  await deliveries.start()
   const mails: Mail[] = []
   const mailer: Mailer = {
     connections: 16,
@@ -36,7 +34,7 @@ export async function startMailSubscriber(
   const render = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))
   const subscriber = createEmailSubscriber({
     pool: db.pool,
-    jobs,
+    deliveries,
     mailer,
     render,
     logger,
@@ -47,14 +45,14 @@ export async function startMailSubscriber(
   await subscriber.start()
   onCleanup(t, async () => {
     await subscriber.stop()
-    await jobs.stop()
+    await deliveries.stop()
   })
   const publish = (events: readonly OrderEvent[]) =>
     subscriber.handle(
       events.map((event, index) => ({ sequence: index + 1, event })),
       new AbortController().signal,
     )
-  return { db, jobs, mails, publish, handle: subscriber.handle }
+  return { db, deliveries, mails, publish, handle: subscriber.handle }
 }
 
 export async function insertUser(db: TestDatabase, email: string, name: string | null = null): Promise<string> {

@@ -37,7 +37,7 @@ test('a migration beside a dump: nobody waits for long, and it ends after the du
   onCleanup(t, () => reader.end())
   await reader.query('begin')
   const { rows: tables } = await reader.query<{ name: string }>(`select format('%I.%I', schemaname, tablename) as name from pg_tables
-    where schemaname in ('public', 'pgboss')`)
+    where schemaname = 'public'`)
   await reader.query(`lock table ${tables.map((table) => table.name).join(', ')} in access share mode`)
   const migration = launch(['migrate'], { env, bin: newBin })
   onCleanup(t, () => void migration.kill('SIGKILL'))

@@ -83,7 +83,7 @@ test('after the commands of the document tokens are good, webhooks keep their si
   await assert.rejects(startSecondProcess(t, store, options), { name: 'WrongSecret' })
   const late = await startSecondProcess(t, store, { ...options, secret: next, roles: ['api', 'stream', 'email', 'webhook'] })
   // A process checks for a new secret every half minute.
-  await store.pool.query(`update pgboss.job set start_after = now() where name = 'webhook' and state = 'created'`)
+  await store.pool.query(`update webhook_deliveries set due_at = now() where status = 'queued'`)
   await order(late.call)
   await untilReceived(3)
   assert.ok(receiver.requests.every((request) => isAuthentic(secret, request)))

@@ -98,7 +98,6 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
     reason: 'the categories, stock and texts of each product of a batch of events',
     isSeldom: true,
   },
-  { statement: /^SELECT t\.relname/, atMost: 10_000, reason: 'the job queue looks at the statistics of its tables', isSeldom: true },
 ]
 
 export function exceptionOf({ text, read, buffers }: ExplainedStatement): StatementException | undefined {

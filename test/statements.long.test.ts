@@ -5,8 +5,7 @@ import { type FuzzedStore, startFuzzedStore } from '../fuzz/fuzzed-store.ts'
 import { Judge } from '../fuzz/judge.ts'
 import { Known } from '../fuzz/known.ts'
 import { PASSWORD } from '../fuzz/valid-request.ts'
-import { createHousekeeping } from '../src/app/housekeeping.ts'
-import type { JobQueue } from '../src/jobs/job-queue.ts'
+import { housekeepingTasks, runDueTasks } from '../src/app/housekeeping.ts'
 import { type ExplainedStatement, explainStatements } from './explained-statements.ts'
 import { fillLargeShop, LARGE_SHOP } from './large-shop.ts'
 import { registerOperator } from './register-operator.ts'
@@ -204,13 +203,6 @@ async function readIds({ pool }: TestStore): Promise<WorstIds> {
 
 /** All of its tasks, as at a full hour. */
 async function runHousekeeping({ config, pool }: TestStore): Promise<void> {
-  let run = async (): Promise<void> => {}
   const now = () => new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
-  const jobs = {
-    async schedule(_queue: string, _when: string, work: () => Promise<void>) {
-      run = work
-    },
-  } as unknown as JobQueue
-  await createHousekeeping(config, { pool, jobs, logger: silent, now }).start()
-  await run()
+  await runDueTasks(housekeepingTasks(config, { pool, logger: silent, now }), now(), silent)
 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import pino from 'pino'
 import { createEncryption } from '../src/auth/store-secret.ts'
-import { createJobQueue, installJobQueues } from '../src/jobs/job-queue.ts'
+import { DeliveryQueue } from '../src/deliveries/delivery-queue.ts'
 import type { OrderEvent } from '../src/orders/events.ts'
-import { listDeliveries, WEBHOOK_QUEUE } from '../src/webhooks/webhook-deliveries.ts'
+import { listDeliveries } from '../src/webhooks/webhook-deliveries.ts'
 import { addEndpoint, listEndpoints } from '../src/webhooks/webhook-endpoints.ts'
 import { createWebhookSender } from '../src/webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../src/webhooks/webhook-subscriber.ts'
@@ -24,14 +24,13 @@ export function makeNewEvent(overrides: OrderEventOverrides = {}): OrderEvent {
 /** A webhook subscriber on a new database, with a clock that a test can advance. Retries are immediate. */
 export async function startWebhooks(t: TestContext) {
   const db = await createTestDatabase(t)
-  await installJobQueues({ url: db.url, logger, queues: [{ ...WEBHOOK_QUEUE, retryDelayMaxSeconds: 0 }] })
-  const jobs = createJobQueue({ url: db.url, logger })
-  await jobs.start()
+  const deliveries = new DeliveryQueue({ pool: db.pool, logger, longestPauseSeconds: 0 })
+  await deliveries.start()
   const clock = { passedMs: 0 }
   const lines: string[] = []
   const subscriber = createWebhookSubscriber({
     pool: db.pool,
-    jobs,
+    deliveries,
     // A receiver on a machine that stands still for a while has not timed out.
     sender: createWebhookSender({ isPrivateAllowed: true, timeoutMs: 60_000 }),
     encryption,
@@ -41,11 +40,10 @@ export async function startWebhooks(t: TestContext) {
   await subscriber.start()
   onCleanup(t, async () => {
     await subscriber.stop()
-    await jobs.stop()
+    await deliveries.stop()
   })
   return {
     db,
-    jobs,
     clock,
     /** Warnings and worse. */
     logged: () => lines.map((line) => JSON.parse(line)),

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import pino from 'pino'
 import { onCleanup } from '../../test/cleanup.ts'
 import { makeDataFolder } from '../../test/data-folders.ts'
 import { createTestDatabase, findWaiting, type TestDatabase } from '../../test/database.ts'
@@ -14,8 +13,7 @@ import { loadSigningKeys, rotateSigningKeys } from '../auth/tokens/signing-keys.
 import { lockDataFolder, readOrCreateSecret, writeSecret } from '../db/embedded/data-folder.ts'
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { createJobQueue, installJobQueues } from '../jobs/job-queue.ts'
-import { ACCOUNT_MAIL_QUEUE, queueAccountMail } from '../mail/account-mail.ts'
+import { queueAccountMail } from '../mail/account-mail.ts'
 import { addEndpoint, rotateSecret } from '../webhooks/webhook-endpoints.ts'
 import { changeSecretTo, openSecret, replaceKeptSecret } from './secrets.ts'
 
@@ -24,15 +22,10 @@ const NEW = 'the secret after, long enough to be one too'
 const OTHER = 'the secret of somebody else, who is long enough'
 const MAIL = { kind: 'password_changed', to: 'ada@example.com', expiresAt: new Date(Date.now() + 3_600_000) } as const
 const APPS = ['FIRST', 'SECOND']
-const logger = pino({ level: 'silent' })
 
 /** A database with two signing keys, two endpoints, one of them with a previous secret, two apps and two mails, all under this secret. */
 async function encryptThings(t: TestContext, secret: string) {
   const db = await createTestDatabase(t)
-  await installJobQueues({ url: db.url, logger, queues: [ACCOUNT_MAIL_QUEUE] })
-  const jobs = createJobQueue({ url: db.url, logger, supervise: false })
-  await jobs.start()
-  onCleanup(t, () => jobs.stop())
   await loadSigningKeys(db.pool, secret)
   await rotateSigningKeys(db.pool, secret)
   const webhooks = createEncryption(secret, 'webhook secret')
@@ -42,7 +35,7 @@ async function encryptThings(t: TestContext, secret: string) {
     endpoints.push(await addEndpoint(db.pool, webhooks, endpoint))
   }
   const rotated = await rotateSecret(db.pool, webhooks, endpoints[1]?.id ?? '', new Date())
-  const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, jobs, createEncryption(by, 'account mail'), MAIL)
+  const queueMail = (tx: Transaction, by = secret) => queueAccountMail(tx, createEncryption(by, 'account mail'), MAIL)
   for (const _ of [1, 2]) await inTransaction(db.pool, (tx) => queueMail(tx))
   for (const name of APPS) {
     const id = randomUUID()
@@ -64,7 +57,7 @@ async function readEncrypted({ pool }: TestDatabase) {
     `select unnest(array[sealed_secret, previous_sealed_secret]) as text from webhook_endpoints`,
   )
   const { rows: totp } = await pool.query<{ text: string }>('select encrypted_secret as text from totp_authenticators')
-  const { rows: mails } = await pool.query<{ text: string }>(`select data->>'encrypted' as text from pgboss.job where data ? 'encrypted'`)
+  const { rows: mails } = await pool.query<{ text: string }>('select encrypted as text from account_mails')
   return {
     keys: keys.map(({ text }) => text.toString('base64')),
     webhooks: webhooks.map(({ text }) => text).filter((text) => text !== null),
@@ -104,7 +97,7 @@ test('everything encrypted with the old secret is encrypted with the new one, an
   assert.equal(await openSecret(db.pool, db.url, { secret: NEW, dataDir: '' }), NEW)
 })
 
-test('the changed columns and queues are all that are encrypted', async (t) => {
+test('the changed columns are all that are encrypted', async (t) => {
   const { db } = await encryptThings(t, OLD)
   const { rows } = await db.pool.query<{ name: string }>(
     `select table_name || '.' || column_name as name
@@ -115,6 +108,7 @@ test('the changed columns and queues are all that are encrypted', async (t) => {
   assert.deepEqual(
     rows.map(({ name }) => name),
     [
+      'account_mails.encrypted',
       // Encrypted under the token that it replaces.
       'refresh_tokens.sealed_successor',
       'signing_keys.sealed_private_key',
@@ -150,9 +144,7 @@ test('a signing key that cannot be decrypted undoes the change; such webhooks, a
   const { rows } = await db.pool.query(`update webhook_endpoints set sealed_secret = $1 where url like '%/a' returning id`, [
     await inTransaction(db.pool, (tx) => createEncryption(OLD, 'account mail').encrypt(tx, 'not for this purpose')),
   ])
-  await db.pool.query(
-    `update pgboss.job set data = jsonb_set(data, '{encrypted}', '"AAAA"') where id = (select id from pgboss.job where data ? 'encrypted' limit 1)`,
-  )
+  await db.pool.query(`update account_mails set encrypted = 'AAAA' where mail_id = (select min(mail_id::text)::uuid from account_mails)`)
   const broken = await db.pool.query(`update totp_authenticators set encrypted_secret = 'AAAA'
     where user_id = (select min(user_id::text)::uuid from totp_authenticators) returning user_id`)
   const change = await changeSecretTo(NEW, OLD, options)

@@ -43,7 +43,6 @@ import { referenceRoutes } from '../http/reference.ts'
 import { RequestLog } from '../http/request-log.ts'
 import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
-import { createJobQueue, type JobQueue } from '../jobs/job-queue.ts'
 import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
 import { retryFailed } from '../mail/email-deliveries.ts'
@@ -91,7 +90,7 @@ interface ApiRoleOptions {
 
 /** The role `api`: the HTTP API, and what the store does by the clock. */
 export async function createApiRole(parts: StoreParts, options: ApiRoleOptions): Promise<{ server: HttpServer; services: Service[] }> {
-  const { config, pool, addresses, topic, jobs, copies, secret, mailEncryption, logger, now } = parts
+  const { config, pool, addresses, topic, sessions, copies, secret, mailEncryption, logger, now } = parts
   const { requestPool, placingPool, subscriptions, check, onNumbered, runCommand, createWorkers } = options
   await saveStockEventPercent(pool, config.stockEventPercent)
   const auth = createAuth({
@@ -100,7 +99,7 @@ export async function createApiRole(parts: StoreParts, options: ApiRoleOptions):
     keys: await loadSigningKeys(pool, secret),
     secret,
     copies,
-    sendAccountMail: (tx, mail) => queueAccountMail(tx, jobs, mailEncryption, mail),
+    sendAccountMail: (tx, mail) => queueAccountMail(tx, mailEncryption, mail),
     onAccountDeleted: async (tx, userId, guestIds) => {
       await eraseAddressesOf(tx, userId, erasureOf(config), now())
       await deleteKeysOf(tx, guestIds)
@@ -116,7 +115,7 @@ export async function createApiRole(parts: StoreParts, options: ApiRoleOptions):
     services: [
       createFigures({ pool, logger }),
       auth,
-      createHousekeeping(config, { pool, jobs, logger, now }),
+      createHousekeeping(config, { pool, sessions, logger, now }),
       consoleParts.pipeline,
       consoleParts.audits,
       explainListenErrors(createListener(server, config, logger, workersAt), config),
@@ -161,8 +160,6 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     onAccountDeleted: unused,
   })
   const catalogue = createCatalogue(config, pool, logger, copies)
-  // Connects when it is started.
-  const jobs = createJobQueue({ url: '', logger })
   const url = 'postgres://unused@localhost/unused'
   const consoleParts = createConsoleParts(config, {
     ...{ pool, url, logger, runCommand: undefined, subscriptions: new Map() },
@@ -174,7 +171,6 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     placingPool: pool,
     auth,
     catalogue,
-    jobs,
     mailTemplates: null,
     consoleParts,
     logger,
@@ -189,7 +185,6 @@ interface ApiOptions {
   placingPool: Pool
   auth: Auth
   catalogue: CatalogueContext
-  jobs: JobQueue
   /** Is null when this process cannot use them. */
   mailTemplates: MailTemplates | null
   consoleParts: ConsoleParts
@@ -211,7 +206,6 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     placingPool,
     auth,
     catalogue,
-    jobs,
     mailTemplates,
     consoleParts,
     logger,
@@ -292,13 +286,13 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         templates: mailTemplates,
         findUserIds,
         retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) =>
-          retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, auditContext }),
+          retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, auditContext }),
       }
       const lakeQueries = createLakeQueries(config)
       const lakeCatalogue = new Catalogue(() => openLake(config))
       scope.addHook('onClose', () => lakeCatalogue.close())
       const { allowedHosts } = config
-      const consoleOptions = { ...consoleParts, pool, jobs, now, auth: auth.context, baseUrl, basePath, allowedHosts }
+      const consoleOptions = { ...consoleParts, pool, now, auth: auth.context, baseUrl, basePath, allowedHosts }
       consoleRoutes(scope, { ...consoleOptions, mails, lakeQueries, lakeCatalogue })
     },
     { prefix: basePath },

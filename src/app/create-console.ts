@@ -7,8 +7,9 @@ import type { RunCommand } from '../console/run-command.ts'
 import type { Pool } from '../db/pool.ts'
 import type { SubscriberName } from '../subscribers.ts'
 import type { Subscription, Topic } from '../topic/topic.ts'
+import { DELIVERY_KINDS } from './create-subscribers.ts'
 import { openLake } from './open-lake.ts'
-import { orderSlotOf, WATCHED_QUEUES } from './prepare-database.ts'
+import { orderSlotOf } from './prepare-database.ts'
 
 export interface ConsolePartsOptions {
   pool: Pool
@@ -28,7 +29,7 @@ export function createConsoleParts(config: Config, options: ConsolePartsOptions)
       ...{ pool, topic, subscriptions },
       slotName: orderSlotOf(url),
       openLake: () => openLake(config),
-      queues: WATCHED_QUEUES,
+      queues: DELIVERY_KINDS,
     }),
     audits: new AuditRunner({ pool, runCommand, logger }),
   }

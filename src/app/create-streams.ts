@@ -21,7 +21,7 @@ export interface Streams {
 
 /** The role `stream`: the change streams, and the other work that follows a change of the catalogue. */
 export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
-  const { config, pool, addresses, topic, catalogueTopic, jobs, logger, metrics, tracing } = parts
+  const { config, pool, addresses, topic, catalogueTopic, deliveries, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })
   const shared = <E extends TopicEvent>(): Pick<
     StreamHandlerOptions<E>,
@@ -51,7 +51,7 @@ export function createStreams(parts: StoreParts): Streams & { services: Service[
   metrics.watchChangeStream(orders)
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
   const connect = (signal: AbortSignal) => connectClient(addresses.api, 'storefront-purge', signal)
-  const purge = createCataloguePurge({ pool, connect, jobs, purgers: createPurgers(config.cdnPurgeUrls), logger })
+  const purge = createCataloguePurge({ pool, connect, deliveries, purgers: createPurgers(config.cdnPurgeUrls), logger })
   // The check stops after the streams.
   const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, createCategoryRenaming({ pool, logger })]
   return { orders, catalogue, services }

@@ -1,15 +1,16 @@
 import { findNewestAssignedSequence } from '../audit/restore/find-data-loss.ts'
 import { createEncryption } from '../auth/store-secret.ts'
+import { CACHE_PURGES } from '../catalogue/purge/purge-catalogue.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
-import type { QueueDefinition } from '../jobs/job-queue.ts'
+import type { DeliveryKind } from '../deliveries/delivery-kind.ts'
 import { TableWriter } from '../lake/iceberg/table-writer.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake-dataset.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink, type LakeSinkOptions } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
-import { createAccountMailWorker } from '../mail/account-mail.ts'
-import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
+import { ACCOUNT_MAILS, createAccountMailWorker } from '../mail/account-mail.ts'
+import { MAIL_DELIVERIES } from '../mail/email-deliveries.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
@@ -18,7 +19,7 @@ import type { QueueSubscriber, SubscriberName, SubscriberRole } from '../subscri
 import { lagBehind, readSubscriberLag, type SubscriberLag, saveStoredSequence } from '../topic/subscriber-lag.ts'
 import type { MessageHandler, Subscription, Topic, TopicEvent, TopicMessage } from '../topic/topic.ts'
 import { isSampled, isTraceparent } from '../traceparent.ts'
-import { WEBHOOK_QUEUE } from '../webhooks/webhook-deliveries.ts'
+import { WEBHOOK_DELIVERIES } from '../webhooks/webhook-deliveries.ts'
 import { createWebhookSender } from '../webhooks/webhook-sender.ts'
 import { createWebhookSubscriber } from '../webhooks/webhook-subscriber.ts'
 import { openSuitableLake } from './open-lake.ts'
@@ -32,8 +33,9 @@ const MAKERS: Record<SubscriberRole, (parts: SubscriberParts) => Promise<Service
   webhook: createWebhook,
 }
 
-const QUEUES: Record<QueueSubscriber, QueueDefinition> = { email: EMAIL_QUEUE, webhook: WEBHOOK_QUEUE }
-export const SUBSCRIBER_QUEUES: readonly QueueDefinition[] = Object.values(QUEUES)
+const QUEUES: Record<QueueSubscriber, DeliveryKind> = { email: MAIL_DELIVERIES, webhook: WEBHOOK_DELIVERIES }
+/** Everything that is delivered, in metrics and console. */
+export const DELIVERY_KINDS: readonly DeliveryKind[] = [...Object.values(QUEUES), ACCOUNT_MAILS, CACHE_PURGES]
 
 /** The subscribers of this process, for metrics and readiness. */
 export interface RunningSubscribers {
@@ -171,7 +173,7 @@ function createSink<E extends TopicEvent>(
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
 async function createEmail(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, jobs, mailTemplates, mailEncryption: encryption, logger, now, metrics, running, tracing } = parts
+  const { config, pool, topic, deliveries, mailTemplates, mailEncryption: encryption, logger, now, metrics, running, tracing } = parts
   if (mailTemplates === null) throw new Error('the role email has no mail templates')
   const { mailFrom: from, mailReplyTo: replyTo } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
@@ -190,12 +192,12 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
     metrics.watchMailServer(smtpWatch)
   }
   const subscriber = createEmailSubscriber({
-    ...{ pool, jobs, mailer, render: mailTemplates.render, logger, now, tracing },
+    ...{ pool, deliveries, mailer, render: mailTemplates.render, logger, now, tracing },
     maxPerHour: config.mailMaxPerHour,
     onTried: (outcome) => metrics.mailTried('order', outcome),
   })
   const accountMails = createAccountMailWorker({
-    ...{ jobs, mailer, encryption, render: mailTemplates.renderAccountMail, logger, now },
+    ...{ deliveries, mailer, encryption, render: mailTemplates.renderAccountMail, logger, now },
     onTried: (outcome) => metrics.mailTried('account', outcome),
   })
   // Last in, first out: the subscriber closes the mailer.
@@ -204,11 +206,11 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
 
 /** The subscribers that post events to the endpoints. */
 async function createWebhook(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, catalogueTopic, jobs, secret, logger, now, metrics, tracing } = parts
+  const { config, pool, topic, catalogueTopic, deliveries, secret, logger, now, metrics, tracing } = parts
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
   const encryption = createEncryption(secret, 'webhook secret')
   const { webhookTried: onTried } = metrics
-  const subscriber = createWebhookSubscriber({ pool, jobs, sender, encryption, logger, now, onTried, tracing })
+  const subscriber = createWebhookSubscriber({ pool, deliveries, sender, encryption, logger, now, onTried, tracing })
   return [
     subscriber,
     subscribe(parts, topic, 'webhook', subscriber.handle),

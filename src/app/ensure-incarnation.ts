@@ -7,11 +7,12 @@ import { dataFolder } from '../db/embedded/data-folder.ts'
 import { finishRestore, isRestoreUnfinished } from '../db/embedded/unfinished-restore.ts'
 import { reasonOf } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
+import { releaseRestored } from '../deliveries/delivery-rows.ts'
 import { OperatorError } from '../errors.ts'
-import { releaseRestoredJobs } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { Loop } from '../loop.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
+import { DELIVERY_KINDS } from './create-subscribers.ts'
 import { createPartition, createTopic } from './create-topic.ts'
 import { openLake } from './open-lake.ts'
 
@@ -51,7 +52,7 @@ export async function ensureIncarnationOf(config: Config, options: Options): Pro
     // A restore has a reason even when no loss is known: customers may have seen orders that neither topic nor lake
     // has.
     await compare(config, { ...options, reason: 'it was restored by storefront restore' })
-    await releaseRestoredJobs(options.pool)
+    for (const kind of DELIVERY_KINDS) await releaseRestored(options.pool, kind)
   } catch (error) {
     throw new RestoreUnfinished(error)
   }

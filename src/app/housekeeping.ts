@@ -8,26 +8,22 @@ import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { deleteOldFigures } from '../figures/delete-old-figures.ts'
-import type { JobQueue, QueueDefinition } from '../jobs/job-queue.ts'
+import { Loop } from '../loop.ts'
 import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
 import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
 import { deleteExpiredKeys } from '../orders/placing/idempotency.ts'
+import type { LockSession, LockSessions } from '../topic/lock-session.ts'
 import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
 import { eraseCopies } from './erase-copies.ts'
 import type { Service } from './service.ts'
 
-export const HOUSEKEEPING_QUEUE: QueueDefinition = {
-  name: 'housekeeping',
-  retryDelaySeconds: 60,
-  retryDelayMaxSeconds: 60,
-  keepSeconds: 3_600,
-}
-const EVERY_MINUTE = '* * * * *'
+/** Names the lock of the process that does it. */
+const NAME = 'housekeeping'
 const MINUTE_MS = 60_000
 
 export interface HousekeepingOptions {
   pool: Pool
-  jobs: JobQueue
+  sessions: LockSessions
   logger: Logger
   now: () => Date
 }
@@ -44,13 +40,53 @@ export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
   return { eraseCopies, retainDays: retainOrderAddressDays }
 }
 
-/** Everything the store deletes or cancels by the clock: one job a minute, in a process of the API, which has the settings of orders. */
-export function createHousekeeping(config: Config, { pool, jobs, logger, now }: HousekeepingOptions): Service {
+/** Everything the store deletes or cancels by the clock: once a minute, in one process of the API, which has the settings of orders. */
+export function createHousekeeping(config: Config, { sessions, ...options }: HousekeepingOptions): Service {
+  const { logger, now } = options
+  const tasks = housekeepingTasks(config, options)
+  let session: LockSession | null = null
+  const leave = async () => {
+    await session?.leave(NAME)
+    session = null
+  }
+  const loop = new Loop({
+    everyMs: MINUTE_MS,
+    firstMs: untilNextMinute(),
+    async work(signal) {
+      if (session?.lost.aborted) await leave()
+      if (session === null) {
+        session = sessions.join()
+        // Another process has the lock, and does it.
+        if (!(await session.tryLock(NAME, signal))) await leave()
+      }
+      if (session !== null) await runDueTasks(tasks, now(), logger)
+      return untilNextMinute()
+    },
+    async onFailure(error, { isFirst }) {
+      if (isFirst) logger.error({ err: loggableError(error) }, 'housekeeping failed; it is retried in a minute')
+      await leave()
+    },
+  })
+  return {
+    start: () => loop.start(),
+    async stop() {
+      await loop.stop()
+      await leave()
+    },
+  }
+}
+
+function untilNextMinute(): number {
+  return MINUTE_MS - (Date.now() % MINUTE_MS)
+}
+
+/** What is done, and how often. */
+export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<HousekeepingOptions, 'sessions'>): HousekeepingTask[] {
   const { pendingOrderTtlSeconds: ttlSeconds, guestPendingOrderTtlSeconds: guestTtlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
     logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
   const eventsExamined: RemovalCursor = { product_id: null, stream: null, version: null }
-  const tasks: HousekeepingTask[] = [
+  return [
     { name: 'idempotency keys', everyMinutes: 1, run: async () => ({ deletedKeys: await deleteExpiredKeys(pool) }) },
     {
       name: 'pending orders',
@@ -76,11 +112,6 @@ export function createHousekeeping(config: Config, { pool, jobs, logger, now }: 
     },
     { name: 'figures', everyMinutes: 60, run: async () => ({ deletedFigures: await deleteOldFigures(pool, now()) }) },
   ]
-  return {
-    start: () => jobs.schedule(HOUSEKEEPING_QUEUE.name, EVERY_MINUTE, () => runDueTasks(tasks, now(), logger)),
-    // The job queue stops its workers.
-    async stop() {},
-  }
 }
 
 /** Runs the tasks of this minute. One that fails is logged and does not keep the others from running. */
@@ -92,7 +123,7 @@ export async function runDueTasks(tasks: readonly HousekeepingTask[], now: Date,
     try {
       Object.assign(counts, await run())
     } catch (error) {
-      // The others would fail as well: the job queue logs it, once.
+      // The others would fail as well: the loop logs it, once.
       if (isDatabaseOutage(error)) throw error
       logger.error({ err: loggableError(error), task: name }, `housekeeping failed; it is retried in ${everyMinutes} min`)
     }

@@ -16,9 +16,8 @@ import { OperatorError } from '../errors.ts'
 import { assertUnused, MOVER, type MoveSource } from './move-source.ts'
 import { orderSlotOf, prepareDatabase } from './prepare-database.ts'
 
-const JOB_QUEUE_SCHEMA = 'pgboss'
 // Tables that describe the target's own schema and slots.
-const KEPT = ['migrations', 'slot_refills', 'slot_positions', `${JOB_QUEUE_SCHEMA}.version`]
+const KEPT = ['migrations', 'slot_refills', 'slot_positions']
 const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'api_keys', 'webhook_endpoints']
 
 interface MoveOptions {
@@ -60,7 +59,7 @@ async function copyStore({
   const pool = createPool({ url: target.owner, size: 1, applicationName: MOVER, bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
     return await inTransaction(pool, async (tx) => {
-      const options = { otherSchemas: [JOB_QUEUE_SCHEMA], kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
+      const options = { kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
       const copied = await copyDatabase({ ...options, source: source.db, target: tx })
       await tx.query(sql`insert into slot_refills (slot_name, replay_id, reason)
         values (${slotName}, ${randomUUID()}, 'the database was moved')

@@ -22,7 +22,6 @@ async function openEmpty(t: Cleanup) {
 const STEPS = [
   { what: 'the schema', isInTheWay: true, open: openEmpty, hold: 'create table users (taken boolean)' },
   { what: 'the schema that another process migrates', open: openEmpty, hold: 'select pg_advisory_xact_lock(7241865325823964)' },
-  { what: 'the job queues', isInTheWay: true, open: createTestDatabase, hold: 'lock table pgboss.queue in access exclusive mode' },
   { what: 'the replication slots', open: createTestDatabase, hold: 'select pg_current_xact_id()' },
   {
     what: 'the rights',
@@ -68,12 +67,12 @@ describe('the steps of a migration', { concurrency: true }, () => {
 })
 
 test('gives up after the time that it is given, and says who was in the way', async (t) => {
-  const { pool, addresses } = await createTestDatabase(t)
-  const { pid } = await holdIn(t, pool, 'lock table pgboss.queue in access exclusive mode')
+  const { pool, addresses } = await openEmpty(t)
+  const { pid } = await holdIn(t, pool, 'create table users (taken boolean)')
   await assert.rejects(prepareDatabase(addresses, logger, { waitMs: 1_500, pauseMs: 500 }), (error: Error) => {
     assert.ok(error instanceof OperatorError)
     const isSentence = new RegExp(
-      `^the database could not be locked within 2 s: pid ${pid} \\(nightly report, .*\\) holds pgboss.queue; end that, or run storefront migrate again later$`,
+      `^the database could not be locked within 2 s: pid ${pid} \\(nightly report, .*\\) holds a transactionid; end that, or run storefront migrate again later$`,
     )
     assert.match(error.message, isSentence)
     return true

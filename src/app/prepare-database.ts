@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { PURGE_QUEUE } from '../catalogue/purge/purge-catalogue.ts'
 import { ensureReplicationSlot } from '../change-stream/ensure-slot.ts'
 import { slotNameFor } from '../change-stream/replication-slot.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
@@ -9,17 +8,9 @@ import { isOfLaterRelease, migrate } from '../db/migrate.ts'
 import { connectClient, type Queryable } from '../db/pool.ts'
 import { grantRights } from '../db/rights.ts'
 import { COMMAND_BOUNDS, MIGRATION_BOUNDS } from '../db/session-settings.ts'
-import { installJobQueues, type QueueDefinition } from '../jobs/job-queue.ts'
-import { ACCOUNT_MAIL_QUEUE } from '../mail/account-mail.ts'
-import { SUBSCRIBER_QUEUES } from './create-subscribers.ts'
-import { HOUSEKEEPING_QUEUE } from './housekeeping.ts'
-
-/** The queues in metrics and console. */
-export const WATCHED_QUEUES: readonly QueueDefinition[] = [...SUBSCRIBER_QUEUES, ACCOUNT_MAIL_QUEUE, PURGE_QUEUE]
-export const JOB_QUEUES = [...WATCHED_QUEUES, HOUSEKEEPING_QUEUE]
 
 /**
- * Updates schema, replication slot, job queues and the API's rights. Several processes may run it at once. What needs a lock that others hold is
+ * Updates schema, replication slots and the API's rights. Several processes may run it at once. What needs a lock that others hold is
  * retried, an hour by default, and the sessions in the way are logged.
  */
 export async function prepareDatabase(
@@ -37,7 +28,6 @@ export async function prepareDatabase(
   const retries = new LockRetries({ url: addresses.owner, onWaiting: (line) => logger.warn(line), ...locks })
   const applied = await migrate(addresses.owner, retries)
   if (applied.length > 0) logger.info({ applied }, 'migrated the database')
-  await installJobQueues({ url: addresses.owner, logger, queues: JOB_QUEUES, retries })
   await withClient(addresses.owner, async (owner) => {
     // Its creation waits for transactions that write, and nothing waits for it: so a try may be long.
     const ensureSlot = async (what: 'orders' | 'catalogue', name: string) => {

@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
 import { connectClient, type Pool } from '../db/pool.ts'
-import { createJobQueue } from '../jobs/job-queue.ts'
+import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import { Metrics } from '../operations/metrics.ts'
 import { QUEUE_SUBSCRIBERS } from '../subscribers.ts'
 import { DeliveryLog } from '../topic/delivery-log.ts'
@@ -46,16 +46,32 @@ export async function createParts({ config, logger, now, addresses, pool, reques
   // OpenTelemetry is loaded only when traces are on.
   const tracing = config.traces && (await import('../operations/open-telemetry.ts')).createTracing(config.traces, logger)
   const deliveryLog = new DeliveryLog({ pool, logger })
-  const topicOptions = { pool, url, sessions: new LockSessions(url), logger, isReadOnly: !hasPipeline }
+  const sessions = new LockSessions(url)
+  const topicOptions = { pool, url, sessions, logger, isReadOnly: !hasPipeline }
   const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
   const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
-  const hasJobs = delivers || (roles.includes('stream') && config.cdnPurgeUrls.length > 0)
-  const jobs = createJobQueue({ url, logger, supervise: hasJobs, runsScheduler: hasApi })
+  const deliveries = new DeliveryQueue({ pool, logger })
   // An API alone opens a topic at the first look: for the figures, or for an operator.
   const topics = [topic, catalogueTopic].map((each) => (hasPipeline ? each : { start: async () => {}, stop: () => each.stop() }))
-  const services: Service[] = [deliveryLog, copies, ...(hasApi || hasJobs ? [jobs] : []), ...topics]
+  const services: Service[] = [deliveryLog, copies, deliveries, ...topics]
   return {
-    ...{ config, logger, now, addresses, pool, metrics, tracing, secret, copies, jobs, deliveryLog, topic, catalogueTopic, services },
+    ...{
+      config,
+      logger,
+      now,
+      addresses,
+      pool,
+      metrics,
+      tracing,
+      secret,
+      copies,
+      deliveries,
+      sessions,
+      deliveryLog,
+      topic,
+      catalogueTopic,
+      services,
+    },
     /** Is null where no role stops with it: the API continues with its keys. */
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),

@@ -4,10 +4,11 @@ import { readSlotStatus } from '../change-stream/replication-slot.ts'
 import type { Config } from '../config.ts'
 import { readClockDifference } from '../db/clock.ts'
 import type { Pool } from '../db/pool.ts'
-import { readJobQueue } from '../jobs/job-queue.ts'
+import { readQueueLength } from '../deliveries/delivery-kind.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import { countEndpoints } from '../webhooks/webhook-endpoints.ts'
-import { catalogueSlotOf, orderSlotOf, WATCHED_QUEUES } from './prepare-database.ts'
+import { DELIVERY_KINDS } from './create-subscribers.ts'
+import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
 
 /** Metrics of the whole store, which every process reports: a dead process cannot report its own. */
 export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'expectedRoles' | 'dataDir'>, pool: Pool, url: string): void {
@@ -15,7 +16,7 @@ export function watchStore(metrics: Metrics, config: Pick<Config, 'roles' | 'exp
   metrics.watchDatabase(() => readClockDifference(pool, Date.now))
   metrics.watchSlot(() => readSlotStatus(pool, orderSlotOf(url)))
   metrics.watchSlot(() => readSlotStatus(pool, catalogueSlotOf(url)), 'catalogue_stream')
-  for (const queue of WATCHED_QUEUES) metrics.watchQueue(queue.name, () => readJobQueue(pool, queue))
+  for (const kind of DELIVERY_KINDS) metrics.watchQueue(kind.name, () => readQueueLength(pool, kind))
   metrics.watchDeadLetters(() => countDeadLetters(pool))
   metrics.watchWebhookEndpoints(() => countEndpoints(pool))
   metrics.watchDisk(() => readDisk(config.dataDir))

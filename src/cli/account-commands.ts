@@ -78,14 +78,14 @@ async function withRemedy<T>(work: Promise<T>): Promise<T> {
 }
 
 /** Removes every factor but the password of the account with this address. Throws OperatorError for none. */
-export async function resetFactorsOf({ pool, jobs, addresses, config, terminal }: Contexts['jobs'], email: string): Promise<number> {
+export async function resetFactorsOf({ pool, addresses, config, terminal }: Contexts['database'], email: string): Promise<number> {
   assertEmail(email)
   const encryption = createEncryption(await openSecret(pool, addresses.api, config), 'account mail')
   const removed = await inTransaction(pool, async (tx) => {
     const user = await findUserByEmail(tx, canonicalEmail(email))
     if (user === null) throw new OperatorError(`there is no account with the address ${email}`)
     return resetFactors(tx, user.id, {
-      sendAccountMail: (within, mail) => queueAccountMail(within, jobs, encryption, mail),
+      sendAccountMail: (within, mail) => queueAccountMail(within, encryption, mail),
       auditContext: auditContextOfCommand('admin reset-factors'),
       now: new Date(),
     })

@@ -3,7 +3,6 @@ import type { Config } from '../config.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import type { Pool } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 
 /** The status of a shell for a command that was interrupted: 128 and SIGINT. */
@@ -17,14 +16,11 @@ export interface Terminal {
   exit: (status: number) => never
 }
 
-/**
- * The context of each kind of command: an existing, migrated `database`; `jobs` that only sends; an existing `lake`.
- */
+/** The context of each kind of command: an existing, migrated `database`; an existing `lake`. */
 export interface Contexts {
   nothing: { terminal: Terminal }
   settings: Contexts['nothing'] & { config: Config; logger: Logger }
   database: Contexts['settings'] & { pool: Pool; addresses: DatabaseAddresses }
-  jobs: Contexts['database'] & { jobs: JobQueue }
   lake: Contexts['settings'] & { lake: LakeStore }
 }
 export type Needs = keyof Contexts

@@ -45,7 +45,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'migrate',
     options: { wait },
-    help: "brings the database's schema, replication slot, job queue and rights up to date",
+    help: "brings the database's schema, replication slots and rights up to date",
     needs: 'settings',
     run: async (context, values) => (await import('./database-commands.ts')).migrate(context, values.wait),
   }),
@@ -264,7 +264,6 @@ export const COMMANDS: readonly Command[] = [
     name: 'admin reset-factors',
     arguments: [{ name: 'EMAIL' }],
     help: 'removes passkeys, authenticator app and recovery codes of an account whose owner has lost them, and ends its sessions; the password stays',
-    needs: 'jobs',
     run: async (context, _, email = '') => (await import('./account-commands.ts')).resetFactorsOf(context, email),
   }),
   defineCommand({

@@ -18,7 +18,7 @@ import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
 import { withProgress } from './progress.ts'
 
-/** Brings the database's schema, replication slot, job queue and rights up to date. Waits for locks for at most `waitMs`. */
+/** Brings the database's schema, replication slots and rights up to date. Waits for locks for at most `waitMs`. */
 export async function migrate({ config, terminal, logger }: Contexts['settings'], waitMs = LOCK_WAIT_MS): Promise<number> {
   assertEmbeddedIsMeant(config)
   const database = await openSharedDatabase(config)

@@ -23,9 +23,9 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
 }
 
 /** Queues one failed mail again, or all for null. Status 1 when that mail has not failed. */
-export async function retry({ pool, config, terminal, jobs }: Contexts['jobs'], eventId: string | null): Promise<number> {
+export async function retry({ pool, config, terminal }: Contexts['database'], eventId: string | null): Promise<number> {
   const auditContext = auditContextOfCommand('mail retry')
-  const queued = await retryFailed(pool, jobs, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), auditContext })
+  const queued = await retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: new Date(), auditContext })
   if (queued > 0 || eventId === null) {
     terminal.out(`${queued} ${queued === 1 ? 'mail is' : 'mails are'} queued again`)
     return 0

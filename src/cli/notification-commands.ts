@@ -18,7 +18,6 @@ export const NOTIFICATION_COMMANDS: readonly Command[] = [
     arguments: [{ name: 'EVENT_ID', or: ALL_FAILED }],
     options: { [ALL_FAILED]: flag('all failed mails') },
     help: 'retries failed mails',
-    needs: 'jobs',
     run: async (context, _, eventId) => (await import('./mail-commands.ts')).retry(context, eventId ?? null),
   }),
   defineCommand({
@@ -56,7 +55,6 @@ export const NOTIFICATION_COMMANDS: readonly Command[] = [
     arguments: [{ name: 'ID' }, { name: 'EVENT_ID', or: ALL_FAILED }],
     options: { [ALL_FAILED]: flag('all events whose delivery failed') },
     help: 'delivers an event again, or all that failed',
-    needs: 'jobs',
     run: async (context, _, id = '', eventId) => (await import('./webhook-commands.ts')).redeliverEvents(context, id, eventId ?? null),
   }),
   defineCommand({

@@ -37,7 +37,8 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   await before.untilDelivered()
   // A process was running this job when the backup was made.
   await before.pool.query(
-    `insert into pgboss.job (name, state, started_on, heartbeat_on, heartbeat_seconds) values ('cdn-purge', 'active', now(), now(), 86400)`,
+    `insert into cache_purges (purge_id, cache, tags, lease, leased_until)
+    values (gen_random_uuid(), 'none', array['products'], gen_random_uuid(), now() + interval '15 s')`,
   )
   await before.backUp(target)
   cpSync(folder.lake, lakeCopy, { recursive: true })
@@ -52,8 +53,8 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   const restored = await store.start()
   assert.equal(await countIncarnations(restored), 2)
   assert.equal(await countOpenSessions(restored), 2)
-  const { rows: jobs } = await restored.pool.query(`select state::text from pgboss.job where name = 'cdn-purge'`)
-  assert.deepEqual(jobs, [{ state: 'retry' }], 'no job waits for the heartbeat of a process that is gone')
+  const { rows: purges } = await restored.pool.query('select lease from cache_purges')
+  assert.deepEqual(purges, [{ lease: null }], 'no purge waits for a process that is gone')
   const first = await restored.place()
   assert.ok(first.number > lost.number)
   await restored.stop()

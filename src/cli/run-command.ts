@@ -10,8 +10,6 @@ export async function runCommand(command: Command, terminal: Terminal, values: V
       return perform(settings)
     case 'database':
       return withDatabase(settings, perform)
-    case 'jobs':
-      return withDatabase(settings, (context) => withJobs(context, perform))
     case 'lake':
       return withLake(settings, perform)
   }
@@ -62,18 +60,6 @@ export async function withDatabase(
   } finally {
     await pool.end()
     await database.close()
-  }
-}
-
-/** Runs `work` with a job queue that only sends. */
-async function withJobs(context: Contexts['database'], work: (context: Contexts['jobs']) => Promise<number>): Promise<number> {
-  const { createJobQueue } = await import('../jobs/job-queue.ts')
-  const jobs = createJobQueue({ url: context.addresses.api, logger: context.logger, supervise: false })
-  try {
-    await jobs.start()
-    return await work({ ...context, jobs })
-  } finally {
-    await jobs.stop()
   }
 }
 

@@ -69,9 +69,9 @@ export async function deliveries(
 }
 
 /** Queues deliveries again: those of one event, or for null all failed ones. */
-export async function redeliverEvents({ pool, terminal, jobs }: Contexts['jobs'], id: string, eventId: string | null): Promise<number> {
+export async function redeliverEvents({ pool, terminal }: Context, id: string, eventId: string | null): Promise<number> {
   await getEndpoint(pool, id)
-  const queued = await redeliver(pool, jobs, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })
+  const queued = await redeliver(pool, id, eventId, { auditContext: auditContextOfCommand('webhook redeliver') })
   if (queued === 0 && eventId !== null) {
     throw new OperatorError(`the endpoint ${id} has no delivery of ${eventId}; storefront webhook deliveries ${id} shows them`)
   }

@@ -9,7 +9,7 @@ import { registerOperator } from '../../test/register-operator.ts'
 import { startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
 import { finishRun, recordRun } from '../audit/audit-runs.ts'
 import { ROLES } from '../config.ts'
-import { EMAIL_QUEUE } from '../mail/email-deliveries.ts'
+import { MAIL_DELIVERIES } from '../mail/email-deliveries.ts'
 import { SUBSCRIBERS } from '../subscribers.ts'
 import { Pipeline } from './pipeline-status.ts'
 
@@ -106,7 +106,7 @@ const pipelineOf = (store: TestStore, openLake: () => Promise<object>) =>
     topic: { isOutside: false, newestSequence: async () => 0 } as never,
     openLake: openLake as never,
     subscriptions: new Map(),
-    queues: [{ ...EMAIL_QUEUE, name: 'slow', read: () => delay(10, { queued: 3, oldestUntriedSeconds: 0 }) }],
+    queues: [{ ...MAIL_DELIVERIES, name: 'slow', readLength: () => delay(10, { queued: 3, oldestUntriedSeconds: 0 }) }],
   })
 
 test('a lake that could not be opened is opened by the next reading', async (t) => {

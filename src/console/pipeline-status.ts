@@ -2,7 +2,7 @@ import { type AuditRun, findLastRun } from '../audit/audit-runs.ts'
 import { countDeadLetters, type ListedDeadLetter, listNewestDeadLetters } from '../change-stream/dead-letters.ts'
 import { readSlotStatus, type SlotStatus } from '../change-stream/replication-slot.ts'
 import type { Pool } from '../db/pool.ts'
-import { type QueueDefinition, type QueueLength, readJobQueue } from '../jobs/job-queue.ts'
+import { type DeliveryKind, type QueueLength, readQueueLength } from '../deliveries/delivery-kind.ts'
 import { lastOf } from '../lake/lake-end.ts'
 import { splitSuperseded } from '../lake/lake-names.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
@@ -25,7 +25,7 @@ export interface PipelineOptions {
   openLake: () => Promise<LakeStore>
   /** The subscriptions of this process, by name. */
   subscriptions: ReadonlyMap<SubscriberName, Pick<Subscription, 'state'>>
-  queues: readonly QueueDefinition[]
+  queues: readonly DeliveryKind[]
 }
 
 interface TopicStatus {
@@ -84,7 +84,7 @@ export class Pipeline {
       slot: new Part(async () => ({ name: slotName, ...(await readSlotStatus(pool, slotName)) })),
       topic: new Part(() => this.#readTopic()),
       subscribers: new Part(() => this.#readSubscribers()),
-      queues: new Part(() => Array.fromAsync(queues, async (queue) => ({ name: queue.name, ...(await readJobQueue(pool, queue)) }))),
+      queues: new Part(() => Array.fromAsync(queues, async (queue) => ({ name: queue.name, ...(await readQueueLength(pool, queue)) }))),
       deadLetters: new Part(async () => {
         const count = await countDeadLetters(pool)
         return { count, newest: count === 0 ? [] : await listNewestDeadLetters(pool, NEWEST_DEAD_LETTERS) }

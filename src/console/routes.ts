@@ -2,7 +2,6 @@ import type { AuthContext } from '../auth/context.ts'
 import type { Pool } from '../db/pool.ts'
 import { findForeignHost } from '../http/host.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
 import type { Catalogue } from '../lake/iceberg/catalogue.ts'
 import type { LakeQueries } from '../lake/run-query.ts'
 import { auditRoutes } from './audit-routes.ts'
@@ -26,7 +25,6 @@ export interface ConsoleParts {
 
 export interface ConsoleOptions extends ConsoleParts {
   pool: Pool
-  jobs: JobQueue
   auth: AuthContext
   now: () => Date
   baseUrl: string
@@ -42,7 +40,7 @@ export interface ConsoleOptions extends ConsoleParts {
  * for other tools.
  */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
-  const { pool, jobs, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
+  const { pool, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
   server.register(async (scope) => {
     scope.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
     consolePageRoutes(scope)
@@ -50,7 +48,7 @@ export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void
   })
   figuresRoutes(server, { pool, now })
   pipelineRoutes(server, { pipeline })
-  webhookRoutes(server, { pool, jobs })
+  webhookRoutes(server, pool)
   auditRoutes(server, { pool, audits, baseUrl })
   mailRoutes(server, { ...mails, pool })
   mailTemplateRoutes(server, mails)

@@ -5,7 +5,6 @@ import { AppError, notFound } from '../errors.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { IdPosition, PageOf } from '../http/pagination.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
 import { type ListedWebhook, listDeliveries, redeliver } from '../webhooks/webhook-deliveries.ts'
 import { findEndpoint, type ListedEndpoint, listEndpoints } from '../webhooks/webhook-endpoints.ts'
 import { toPrintableUrl, WebhookRefused } from '../webhooks/webhook-url.ts'
@@ -62,13 +61,8 @@ const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Filters = Type.Object({ status: Type.Optional(Status) })
 const DeliveryPosition = Type.Tuple([Type.String({ format: 'date-time' }), Type.String({ maxLength: 100 })])
 
-export interface WebhookRoutesOptions {
-  pool: Pool
-  jobs: JobQueue
-}
-
 /** The endpoints that get order events, and their deliveries, for operators. Endpoints are added and removed by the command line. */
-export function webhookRoutes(server: HttpServer, { pool, jobs }: WebhookRoutesOptions): void {
+export function webhookRoutes(server: HttpServer, pool: Pool): void {
   defineList(
     server,
     'GET /admin/webhooks',
@@ -131,7 +125,7 @@ export function webhookRoutes(server: HttpServer, { pool, jobs }: WebhookRoutesO
       const { state } = presentEndpoint(await getEndpoint(pool, id))
       if (state === 'disabled') throw disabled(id)
       const options = { atMost: MAX_REDELIVERED, auditContext: auditContextOf(request) }
-      const queued = await redeliver(pool, jobs, id, eventId, options).catch((error) => {
+      const queued = await redeliver(pool, id, eventId, options).catch((error) => {
         throw error instanceof WebhookRefused ? disabled(id) : error
       })
       if (queued === 0 && eventId !== null) throw notFound('delivery')

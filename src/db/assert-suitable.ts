@@ -155,7 +155,7 @@ export async function assertOwner(db: Queryable, apiRole: string): Promise<void>
       ) as other_owner,
       coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create_in_schema,
       not has_database_privilege(current_database(), 'create')
-        and (to_regnamespace('pgboss') is null or not exists (select from pg_extension where extname = 'pg_trgm')) as lacks_create_in_database`,
+        and not exists (select from pg_extension where extname = 'pg_trgm') as lacks_create_in_database`,
     [apiRole],
   )
   const [rights] = rows

@@ -8,8 +8,6 @@ export interface CopyOptions {
   source: Queryable
   /** A transaction in the target, which stays unchanged until its commit. */
   target: Transaction
-  /** Schemas besides the current one of each connection. */
-  otherSchemas: readonly string[]
   /** Tables whose rows in the target stay, as `schema.table`; without a schema, those of the connection's own. */
   kept: readonly string[]
   /** Tables that have no rows in a new store. The copy is refused when one has, because it replaces all rows. */
@@ -32,11 +30,11 @@ const BATCH_SIZE = 200
  * major PostgreSQL version. No trigger runs. Unlogged tables are left out: a crash empties them anyway. Neither
  * database can be written meanwhile. Throws OperatorError when the schemas differ, or the target has rows.
  */
-export async function copyDatabase({ source, target, otherSchemas, kept, emptyInNewStore, onStep }: CopyOptions): Promise<{
+export async function copyDatabase({ source, target, kept, emptyInNewStore, onStep }: CopyOptions): Promise<{
   tables: number
   rows: number
 }> {
-  const [from, to] = [await listTables(source, otherSchemas), await listTables(target, otherSchemas)]
+  const [from, to] = [await listTables(source), await listTables(target)]
   assertSameTables(from, to)
   // The lock comes before the first query, whose snapshot counts.
   await source.query('begin isolation level repeatable read; set local idle_in_transaction_session_timeout = 0')
@@ -48,7 +46,7 @@ export async function copyDatabase({ source, target, otherSchemas, kept, emptyIn
     const foreignKeys = await listForeignKeys(target, copied)
     await target.query(foreignKeys.drop)
     const rows = await replaceRows(source, from, target, copied, onStep)
-    await copySequences(source, target, otherSchemas)
+    await copySequences(source, target)
     onStep('checking references')
     await target.query(foreignKeys.add)
     onStep('collecting statistics')
@@ -84,7 +82,7 @@ function nameOf({ schema, table }: Pick<Table, 'schema' | 'table'>): Sql {
 }
 
 /** The tables without the parts of partitioned ones, and their columns without generated ones. */
-async function listTables(db: Queryable, otherSchemas: readonly string[]): Promise<Table[]> {
+async function listTables(db: Queryable): Promise<Table[]> {
   const { rows } = await db.query<Table>(sql`
     select
       case when nspname = current_schema() then '' else nspname || '.' end || relname as name,
@@ -94,7 +92,7 @@ async function listTables(db: Queryable, otherSchemas: readonly string[]): Promi
     from pg_class as class
     join pg_namespace as namespace on namespace.oid = relnamespace
     join pg_attribute as attribute on attrelid = class.oid and attnum > 0 and not attisdropped and attgenerated = ''
-    where (nspname = current_schema() or nspname = any(${otherSchemas}))
+    where nspname = current_schema()
       and relkind in ('r', 'p') and not relispartition and relpersistence = 'p'
     group by nspname, relname
     order by name`)
@@ -159,11 +157,11 @@ async function copyTable(source: Queryable, from: Table, target: Transaction, to
   return count
 }
 
-async function copySequences(source: Queryable, target: Queryable, otherSchemas: readonly string[]): Promise<void> {
+async function copySequences(source: Queryable, target: Queryable): Promise<void> {
   const list = sql`
     select case when schemaname = current_schema() then null else schemaname::text end as schema, sequencename as name
     from pg_sequences
-    where schemaname = current_schema() or schemaname = any(${otherSchemas})`
+    where schemaname = current_schema()`
   const { rows } = await source.query<{ schema: string | null; name: string }>(list)
   for (const { schema, name } of rows) {
     const sequence = schema === null ? identifier(name) : sql`${identifier(schema)}.${identifier(name)}`

@@ -121,31 +121,6 @@ async function dropUnfinished(client: pg.Client, index: string): Promise<void> {
   if (rowCount === 1) await client.query(sql`drop index concurrently ${identifier(index)}`)
 }
 
-/** An index on a table that no migration makes. */
-export interface OwnIndex {
-  schema: string
-  name: string
-  /** `create index concurrently if not exists …` */
-  create: string
-}
-
-/** Builds an index while others use its table. Several processes may call it at once: one builds, the others need not wait for it. */
-export async function ensureIndex(url: string, { schema, name, create }: OwnIndex, retries: LockRetries): Promise<void> {
-  await using client = await connectClient(url, 'storefront-migrate', undefined, MIGRATION_BOUNDS)
-  const { rowCount } = await client.query(sql`select from pg_index where indexrelid = to_regclass(${`${schema}.${name}`}) and indisvalid`)
-  if (rowCount === 1) return
-  await endWithClient(client)
-  await retries.run(async (watch) => {
-    await watch(client)
-    // A session that waited for the lock would have a snapshot, for whose end the build waits. It is released with the connection.
-    const { rows } = await client.query<{ is_ours: boolean }>(sql`select pg_try_advisory_lock(${LOCK_ID}) as is_ours`)
-    if (rows[0]?.is_ours !== true) return
-    await setLockTimeout(client, retries.leftMs)
-    await client.query(sql`drop index concurrently if exists ${identifier(schema)}.${identifier(name)}`)
-    await client.query(create)
-  })
-}
-
 async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
   await client.query(sql`select set_config('lock_timeout', ${String(Math.max(1, Math.round(ms)))}, false)`)
 }

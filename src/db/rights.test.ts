@@ -91,8 +91,7 @@ test("refuses the API's role everything that it does not need", async (t) => {
     'create role mine',
     'set role storefront',
     'create publication mine for all tables',
-    'create table pgboss.mine (number integer)',
-    'drop table pgboss.job',
+    'drop table account_mails',
   ]) {
     await assert.rejects(api.query(statement), { code: REFUSED }, statement)
   }
@@ -106,7 +105,7 @@ test("refuses the stream's role the tables, and lets it replicate", async (t) =>
     'select from orders',
     'select from users',
     'select from signing_keys',
-    'select from pgboss.job',
+    'select from account_mails',
     'create table mine ()',
   ]) {
     await assert.rejects(stream.query(statement), { code: REFUSED }, statement)

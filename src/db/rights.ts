@@ -64,6 +64,8 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   dead_letters: ['select', 'insert', 'update'],
   catalogue_dead_letters: ['select', 'insert', 'update', 'delete'],
   email_deliveries: ['select', 'insert', 'update'],
+  account_mails: ['select', 'insert', 'update', 'delete'],
+  cache_purges: ['select', 'insert', 'update', 'delete'],
   webhook_endpoints: ['select', 'insert', 'update', 'delete'],
   webhook_events: ['select', 'insert', 'delete'],
   webhook_deliveries: ['select', 'insert', 'update'],
@@ -101,11 +103,7 @@ export async function findMissingRights(db: Queryable): Promise<string[]> {
 
 type Right = 'select' | 'insert' | 'update' | 'delete' | 'usage'
 
-// Created by the package pg-boss, which does not document the rights it needs: all rights on rows.
-const JOB_QUEUE_SCHEMA = 'pgboss'
-const JOB_QUEUE_RIGHTS = 'delete, insert, select, update'
-
-// $1 role, $2 and $3 the rights above, $4 and $5 those of the job queue. Null when there is nothing to change.
+// $1 role, $2 and $3 the rights above. Null when there is nothing to change.
 const STATEMENTS = `
   with relations as (
     select
@@ -113,11 +111,11 @@ const STATEMENTS = `
       case class.relkind when 'S' then 'sequence' else 'table' end as kind,
       namespace.nspname as schema,
       class.relname as name,
-      case when namespace.nspname = current_schema() then named.rights when class.relkind = 'S' then 'usage' else $5 end as wanted
+      named.rights as wanted
     from pg_class as class
     join pg_namespace as namespace on namespace.oid = class.relnamespace
     left join unnest($2::text[], $3::text[]) as named (name, rights) on named.name = class.relname
-    where $1 <> current_user and class.relkind in ('r', 'p', 'S', 'v', 'm') and namespace.nspname in (current_schema(), $4)
+    where $1 <> current_user and class.relkind in ('r', 'p', 'S', 'v', 'm') and namespace.nspname = current_schema()
   ), given as (
     select class.oid, string_agg(lower(acl.privilege_type), ', ' order by lower(acl.privilege_type) collate "C") as rights
     from pg_class as class
@@ -127,7 +125,7 @@ const STATEMENTS = `
   ), needed as (
     select format('grant usage on schema %I to %I', nspname, $1) as statement
     from pg_namespace
-    where $1 <> current_user and nspname in (current_schema(), $4) and not has_schema_privilege($1, oid, 'usage')
+    where $1 <> current_user and nspname = current_schema() and not has_schema_privilege($1, oid, 'usage')
     union all
     select format('revoke all on %s %I.%I from %I', kind, schema, name, $1)
     from relations
@@ -147,13 +145,12 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Grants `role` the rights above, those on the job queue's tables and the functions with the owner's rights, and revokes every other right on these
- * tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may be `role` itself.
+ * Grants `role` the rights above and the functions with the owner's rights, and revokes every other right on these tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may be `role` itself.
  * Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))
-  const parameters = [role, Object.keys(API_RIGHTS), rights, JOB_QUEUE_SCHEMA, JOB_QUEUE_RIGHTS]
+  const parameters = [role, Object.keys(API_RIGHTS), rights]
   const read = async () => {
     const { rows } = await owner.query<{ statements: string | null }>(STATEMENTS, parameters)
     return [rows[0]?.statements, await readRevokes(owner)].filter(Boolean).join('; ') || null

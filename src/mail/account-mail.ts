@@ -2,8 +2,10 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
-import { changeJobData, type JobQueue, type QueueDefinition } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker, ReportHealth } from '../jobs/job-worker.ts'
+import { sql } from '../db/sql.ts'
+import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from '../deliveries/delivery-kind.ts'
+import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
+import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Language } from '../language.ts'
 import { ACCOUNT_MAIL_KINDS, type AccountMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
@@ -11,12 +13,19 @@ import { accountMailWork, receiverOfAddress } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
 
-/** For `installJobQueues`. People wait for these mails, so the pauses between attempts stay short. */
-export const ACCOUNT_MAIL_QUEUE: QueueDefinition = {
+/**
+ * Mails about accounts. They contain tokens, so nothing of them outlives their delivery. People wait for them, so the pauses between attempts stay
+ * short.
+ */
+export const ACCOUNT_MAILS: DeliveryKind = {
   name: 'account-mail',
-  retryDelaySeconds: 2,
-  retryDelayMaxSeconds: 60,
-  keepSeconds: 3_600,
+  table: sql`account_mails`,
+  key: ['mail_id'],
+  receiver: { column: sql`receiver`, type: 'text' },
+  columns: ['encrypted', 'expires_at'],
+  firstPauseSeconds: 2,
+  longestPauseSeconds: 60,
+  isKept: false,
 }
 
 export const ACCOUNT_MAIL_GROUP: MailGroup = {
@@ -47,40 +56,48 @@ export interface AccountMailContent extends AccountMailValues {
   expiresAt: Date
 }
 
-interface EncryptedMail {
+interface QueuedMail {
+  mail_id: string
   encrypted: string
-  /** RFC 3339. The mail is not sent after this time. */
-  expires_at: string
+  /** The mail is not sent after this time. */
+  expires_at: Date
 }
 
 /** Queues an account mail: it is sent if `tx` commits. */
-export async function queueAccountMail(tx: Transaction, jobs: JobQueue, encryption: Encryption, mail: AccountMailContent): Promise<void> {
+export async function queueAccountMail(tx: Transaction, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
-  const data: EncryptedMail = {
-    encrypted: await encryption.encrypt(tx, JSON.stringify(content)),
-    expires_at: expiresAt.toISOString(),
-  }
-  await jobs.send(tx, ACCOUNT_MAIL_QUEUE.name, [
-    { id: randomUUIDv7(), data, ...(mail.to === undefined ? {} : { group: receiverOfAddress(mail.to) }) },
-  ])
+  const encrypted = await encryption.encrypt(tx, JSON.stringify(content))
+  const receiver = mail.to === undefined ? NO_RECEIVER : receiverOfAddress(mail.to)
+  await tx.query(
+    sql`insert into account_mails (mail_id, encrypted, expires_at, receiver) values (${randomUUIDv7()}, ${encrypted}, ${expiresAt}, ${receiver})`,
+  )
 }
 
 /** Encrypts the queued mails with the new secret. Returns their number, and that of undecryptable ones, which stay. */
 export async function reencryptQueuedMails(tx: Transaction, reencrypt: Reencrypt): Promise<{ reencrypted: number; undecryptable: number }> {
-  const { changed, unchanged } = await changeJobData<EncryptedMail>(tx, ACCOUNT_MAIL_QUEUE.name, (mail) => {
-    const encrypted = reencrypt(mail.encrypted)
-    return encrypted === null ? null : { ...mail, encrypted }
+  const { rows } = await tx.query<Pick<QueuedMail, 'mail_id' | 'encrypted'>>(
+    sql`select mail_id, encrypted from account_mails order by mail_id for update`,
+  )
+  const changed = rows.flatMap(({ mail_id, encrypted }) => {
+    const fresh = reencrypt(encrypted)
+    return fresh === null ? [] : [{ mail_id, encrypted: fresh }]
   })
-  return { reencrypted: changed, undecryptable: unchanged }
+  await tx.query(
+    sql`update account_mails as mail
+    set encrypted = fresh.encrypted
+    from json_populate_recordset(null::account_mails, ${JSON.stringify(changed)}) as fresh
+    where mail.mail_id = fresh.mail_id`,
+  )
+  return { reencrypted: changed.length, undecryptable: rows.length - changed.length }
 }
 
-/** When a job with such an id (a UUID of version 7, RFC 9562) was made: each attempt is the same mail, as providers that know it by its id expect. */
+/** When a mail with such an id (a UUID of version 7, RFC 9562) was queued: each attempt is the same mail, as providers that know it by its id expect. */
 function queuedAt(id: string): Date {
   return new Date(Number.parseInt(id.replace('-', '').slice(0, 12), 16))
 }
 
 export interface AccountMailWorkerOptions {
-  jobs: JobQueue
+  deliveries: DeliveryQueue
   /** Closed by the caller, after this worker has stopped. */
   mailer: Mailer
   encryption: Encryption
@@ -91,24 +108,28 @@ export interface AccountMailWorkerOptions {
   onTried?: OnMailTried
 }
 
-/** Sends account mails, at least once, until they go out or have expired. `jobs` must have been started. */
+/** Sends account mails, at least once, until they go out or have expired. `deliveries` must have been started. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
-  const { jobs, mailer, encryption, render, logger, now, onTried } = options
-  let worker: JobWorker | undefined
+  const { deliveries, mailer, encryption, render, logger, now, onTried } = options
+  let worker: DeliveryWorker<QueuedMail> | undefined
 
-  async function deliver({ id, data }: Job<EncryptedMail>, reportHealth: ReportHealth): Promise<JobOutcome> {
-    if (new Date(data.expires_at) <= now()) {
-      logger.warn({ job: id }, 'an account mail expired before it went out')
+  async function deliver(row: Taken<QueuedMail>, { report, record }: Attempt): Promise<void> {
+    await record(await send(row, report))
+  }
+
+  async function send({ mail_id: id, encrypted, expires_at }: QueuedMail, reportHealth: Attempt['report']): Promise<DeliveryOutcome> {
+    if (expires_at <= now()) {
+      logger.warn({ mail: id }, 'an account mail expired before it went out')
       onTried?.('failed')
-      return 'failed'
+      return { to: 'failed', reason: 'expired' }
     }
-    const text = encryption.decrypt(data.encrypted)
+    const text = encryption.decrypt(encrypted)
     if (text === null) {
-      logger.warn({ job: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
-      return 'retry'
+      logger.warn({ mail: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
+      return { to: 'retry', reason: 'not decrypted' }
     }
     const { kind, to = '', language = null, ...values }: AccountMailContent = JSON.parse(text)
-    if (kind === 'none') return 'done'
+    if (kind === 'none') return { to: 'delivered' }
     try {
       await mailer.send({
         ...render(kind, values, language),
@@ -119,22 +140,23 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
       })
       reportHealth('well')
       onTried?.('sent')
-      return 'done'
+      return { to: 'delivered' }
     } catch (error) {
       const isRefused = error instanceof MailRefused
+      const reason = describeError(error)
       reportHealth(isRefused ? 'well' : 'failing')
       logger.warn(
-        { job: id, kind, reason: describeError(error) },
+        { mail: id, kind, reason },
         isRefused ? 'an account mail was refused' : 'an account mail could not be sent and is retried',
       )
       onTried?.(isRefused ? 'failed' : 'retried')
-      return isRefused ? 'failed' : 'retry'
+      return { to: isRefused ? 'failed' : 'retry', reason }
     }
   }
 
   return {
     async start(): Promise<void> {
-      worker ??= await jobs.work<EncryptedMail>(ACCOUNT_MAIL_QUEUE.name, accountMailWork(mailer.connections), deliver)
+      worker ??= deliveries.work<QueuedMail>(ACCOUNT_MAILS, accountMailWork(mailer.connections), deliver)
     },
     /** The mail server was unavailable for so long and is back. */
     endPauses(outageMs: number): void {

@@ -1,32 +1,38 @@
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryJob, type DeliveryKind, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
-import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
+import { type DeliveryKind, NO_RECEIVER } from '../deliveries/delivery-kind.ts'
+import { requeueDeliveries } from '../deliveries/delivery-rows.ts'
 import type { Language } from '../language.ts'
 import { receiverOfAddress } from './mail-share.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
-/** For `installJobQueues`. With these pauses the 16 attempts of a mail take about a day. */
-export const EMAIL_QUEUE: QueueDefinition = {
+/**
+ * Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. With these pauses the 16 attempts
+ * take about a day.
+ */
+export const MAIL_DELIVERIES: DeliveryKind = {
   name: 'email',
-  retryDelaySeconds: 2,
-  retryDelayMaxSeconds: 6 * 3_600,
-  keepSeconds: 3_600,
-  read: readMailQueue,
-}
-
-/** Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. */
-export const MAIL_DELIVERIES: DeliveryKind<'event_id'> = {
-  queueName: EMAIL_QUEUE.name,
   table: sql`email_deliveries`,
   key: ['event_id'],
-  receiversOf: findReceivers,
-  onDelivered: () => sql`status = 'sent', sent_at = now(), content = null`,
-  onFailed: [sql`failed_at = now()`],
-  onRequeued: [],
-  onUncounted: [],
+  receiver: { column: sql`receiver`, type: 'text' },
+  columns: ['user_id', 'content'],
+  // Mails of a guest whose address was proven go to the account, which may have another address now.
+  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content,
+      -- Guests who ordered by phone have no address (move-in/customer-line.ts).
+      case when reader.email not like '%@no-address.invalid' then reader.email end as address,
+      case when reader.email_verified_at is not null then reader.name end as name, reader.language
+    from taken as mail
+    left join users as buyer on buyer.id = mail.user_id
+    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)`,
+  firstPauseSeconds: 2,
+  longestPauseSeconds: 6 * 3_600,
+  isKept: true,
+  onDelivered: [sql`status = 'sent'`, sql`sent_at = now()`, sql`content = null`, sql`receiver = null`],
+  onFailed: [sql`failed_at = now()`, sql`receiver = null`],
+  // The true one follows in the same transaction.
+  onRequeued: [sql`receiver = ${NO_RECEIVER}`],
 }
 
 /** A new row of `email_deliveries`. */
@@ -38,31 +44,15 @@ export interface NewDelivery {
   sendAfter: Date
 }
 
-export type MailJob = DeliveryJob<'event_id'>
-
-/** Receivers by current address: an account may have another one when its mail is sent. */
-async function findReceivers(tx: Transaction, mails: readonly MailJob[]): Promise<(mail: MailJob) => string | undefined> {
-  const { rows } = await tx.query<{ event_id: string; email: string }>(
-    sql`select mail.event_id, reader.email
-    from email_deliveries as mail
-    join users as buyer on buyer.id = mail.user_id
+/** The receivers of the mails to these accounts, by the account's id. An account may have another address when its mail is sent. */
+async function findReceivers(tx: Transaction, userIds: readonly string[]): Promise<Map<string, string>> {
+  const { rows } = await tx.query<{ id: string; email: string }>(
+    sql`select buyer.id, reader.email
+    from users as buyer
     join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
-    where mail.event_id = any(${mails.map((mail) => mail.event_id)}::text[]) and reader.email is not null`,
+    where buyer.id = any(${userIds}::uuid[]) and reader.email is not null`,
   )
-  const receivers = new Map(rows.map(({ event_id, email }) => [event_id, receiverOfAddress(email)]))
-  return (mail) => receivers.get(mail.event_id)
-}
-
-/** The number of queued mails, and the age of the oldest due one that was never attempted. */
-async function readMailQueue(db: Queryable): Promise<QueueLength> {
-  const { rows } = await db.query<QueueLength>(
-    `select
-       count(*) as queued,
-       coalesce(greatest(extract(epoch from now() - min(greatest(queued_at, send_after)) filter (where attempts = 0)), 0), 0)::float8 as "oldestUntriedSeconds"
-     from email_deliveries
-     where status = 'queued'`,
-  )
-  return rows[0] ?? EMPTY_QUEUE
+  return new Map(rows.map(({ id, email }) => [id, receiverOfAddress(email)]))
 }
 
 /** The ids in `eventIds` that have no mail. */
@@ -71,37 +61,29 @@ export async function findUnknown(tx: Transaction, eventIds: readonly string[]):
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))
 }
 
-/** Inserts one row and one job for each mail whose event has none. Returns their number. */
-export async function insertDeliveries(tx: Transaction, jobs: JobQueue, mails: readonly NewDelivery[], now: Date): Promise<number> {
-  const { rows } = await tx.query<{ event_id: string }>(
-    `insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after)
-     select event_id, order_id, user_id, event_type, 'queued', content::json, send_after
-     from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[])
-       as mail (event_id, order_id, user_id, event_type, content, send_after)
-     on conflict (event_id) do nothing
-     returning event_id`,
-    [
-      mails.map((mail) => mail.content.event_id),
-      mails.map((mail) => mail.orderId),
-      mails.map((mail) => mail.content.user_id),
-      mails.map((mail) => mail.eventType),
-      mails.map((mail) => JSON.stringify(mail.content)),
-      mails.map((mail) => mail.sendAfter),
-    ],
+/** Inserts a row for each mail whose event has none. Returns the receiver of each of them. */
+export async function insertDeliveries(tx: Transaction, mails: readonly NewDelivery[], now: Date): Promise<string[]> {
+  const userIds = mails.map((mail) => mail.content.user_id)
+  const receivers = await findReceivers(tx, userIds)
+  const { rows } = await tx.query<{ receiver: string }>(
+    // A mail that may be sent now has the database's time, which may be behind this process's.
+    sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after, receiver, due_at)
+    select event_id, order_id, user_id, event_type, 'queued', content::json, send_after, receiver,
+      case when send_after > ${now} then send_after else now() end
+    from unnest(
+      ${mails.map((mail) => mail.content.event_id)}::text[], ${mails.map((mail) => mail.orderId)}::uuid[], ${userIds}::uuid[],
+      ${mails.map((mail) => mail.eventType)}::text[], ${mails.map((mail) => JSON.stringify(mail.content))}::text[],
+      ${mails.map((mail) => mail.sendAfter)}::timestamptz[], ${userIds.map((id) => receivers.get(id) ?? NO_RECEIVER)}::text[]
+    ) as mail (event_id, order_id, user_id, event_type, content, send_after, receiver)
+    on conflict (event_id) do nothing
+    returning receiver`,
   )
-  const times = new Map(mails.map(({ content, sendAfter }) => [content.event_id, sendAfter]))
-  const queued = rows.map(({ event_id }) => ({ event_id, number: 1 }))
-  await sendDeliveryJobs(tx, jobs, MAIL_DELIVERIES, queued, (mail) => startAt(times.get(mail.event_id), now))
-  return rows.length
-}
-
-/** No start time for a mail that may be sent now: the database's clock may be behind this process's. */
-function startAt(time: Date | undefined, now: Date): { startAfter?: Date } {
-  return time !== undefined && time > now ? { startAfter: time } : {}
+  return rows.map(({ receiver }) => receiver)
 }
 
 /** What a mail is sent from. */
 export interface MailToSend {
+  event_id: string
   /** The recipient; null when the account was deleted, and for a guest without an address. */
   address: string | null
   /** The account's name; null also while the address is not verified, because a stranger may have chosen the name. */
@@ -109,23 +91,6 @@ export interface MailToSend {
   /** The account's; null for the store's. */
   language: Language | null
   content: MailContent
-}
-
-/** A mail for each job, in their order; null for a job that is not to send its mail. */
-export async function readMailsToSend(pool: Pool, jobs: readonly MailJob[]): Promise<(MailToSend | null)[]> {
-  const { rows } = await pool.query<MailToSend & { id: string }>(
-    // Mails of a guest whose address was proven go to the account, which may have another address now.
-    sql`select mail.event_id || '#' || mail.job_number as id,
-      -- Guests who ordered by phone have no address (move-in/customer-line.ts).
-      case when reader.email not like '%@no-address.invalid' then reader.email end as address,
-      case when reader.email_verified_at is not null then reader.name end as name, reader.language, mail.content
-    from email_deliveries as mail
-    left join users as buyer on buyer.id = mail.user_id
-    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
-    where mail.event_id = any(${jobs.map((job) => job.event_id)}::text[]) and mail.status = 'queued'`,
-  )
-  const mails = new Map(rows.map((row) => [row.id, row]))
-  return jobs.map((job) => mails.get(`${job.event_id}#${job.number}`) ?? null)
 }
 
 export interface RetryOptions {
@@ -141,29 +106,26 @@ export interface RetryOptions {
 }
 
 /** Queues failed mails again, with as many attempts as a new one has. Returns their number. */
-export async function retryFailed(
-  pool: Pool,
-  jobs: JobQueue,
-  { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions,
-): Promise<number> {
-  return requeueDeliveries(pool, jobs, MAIL_DELIVERIES, {
+export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost, auditContext }: RetryOptions): Promise<number> {
+  return requeueDeliveries(pool, MAIL_DELIVERIES, {
     ...(atMost === undefined ? {} : { atMost }),
     onRequeued: async (tx, mails) => {
+      await planAgain(
+        tx,
+        mails.map((mail) => mail.event_id ?? ''),
+        maxPerHour,
+        now,
+      )
       const after = eventId === null ? { queued: mails.length } : { status: 'queued' }
       const before = eventId === null ? null : { status: 'failed' }
       if (auditContext !== undefined) await recordActivity(tx, auditContext, { subjectType: 'mail', subjectId: eventId, before, after })
     },
     which: sql`status = 'failed' and (${eventId}::text is null or event_id = ${eventId})`,
-    async planStarts(tx, mails) {
-      const eventIds = mails.map((mail) => mail.event_id)
-      const times = await planAgain(tx, eventIds, maxPerHour, now)
-      return (mail) => startAt(times.get(mail.event_id), now)
-    },
   })
 }
 
-/** Gives mails new send times, in the order of their old ones, which do not count beside the new. */
-async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<Map<string, Date>> {
+/** Gives mails their receivers and new send times, in the order of their old ones, which do not count beside the new. */
+async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<void> {
   const { rows } = await tx.query<{ event_id: string; user_id: string }>(
     sql`select event_id, user_id
     from email_deliveries
@@ -173,13 +135,16 @@ async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHou
   await tx.query(sql`update email_deliveries set send_after = null where event_id = any(${eventIds})`)
   const userIds = rows.map((mail) => mail.user_id)
   const times = await planSendTimes(tx, userIds, maxPerHour, now)
+  const receivers = await findReceivers(tx, userIds)
   await tx.query(
     sql`update email_deliveries as mail
-    set send_after = planned.send_after
-    from unnest(${rows.map((mail) => mail.event_id)}::text[], ${times}::timestamptz[]) as planned (event_id, send_after)
+    set send_after = planned.send_after, receiver = planned.receiver,
+      due_at = case when planned.send_after > ${now} then planned.send_after else now() end
+    from unnest(
+      ${rows.map((mail) => mail.event_id)}::text[], ${times}::timestamptz[], ${userIds.map((id) => receivers.get(id) ?? NO_RECEIVER)}::text[]
+    ) as planned (event_id, send_after, receiver)
     where mail.event_id = planned.event_id`,
   )
-  return new Map(rows.map(({ event_id }, index) => [event_id, times[index] ?? now]))
 }
 
 export type DeliveryStatus = 'queued' | 'sent' | 'failed'

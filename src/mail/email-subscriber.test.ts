@@ -6,9 +6,8 @@ import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderEvent, makeOrderItem } from '../../test/order-event-factory.ts'
 import { startSmtpServer } from '../../test/smtp-server.ts'
-import { createJobQueue, installJobQueues, jobIdOf } from '../jobs/job-queue.ts'
+import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import type { OrderEvent } from '../orders/events.ts'
-import { EMAIL_QUEUE } from './email-deliveries.ts'
 import { createEmailSubscriber } from './email-subscriber.ts'
 import { mailLanguages } from './mail-languages.ts'
 import type { Mail, Mailer } from './mailer.ts'
@@ -27,18 +26,17 @@ const basics = {
 
 async function setUp(t: TestContext, options: { mailer?: Mailer; maxAttempts?: number } = {}) {
   const db = await createTestDatabase(t)
-  await installJobQueues({ url: db.url, logger, queues: [{ ...EMAIL_QUEUE, retryDelayMaxSeconds: 0 }] })
   const server = await startSmtpServer(t)
-  const jobs = createJobQueue({ url: db.url, logger })
-  await jobs.start()
+  const deliveries = new DeliveryQueue({ pool: db.pool, logger, longestPauseSeconds: 0 })
+  await deliveries.start()
   const mailer = options.mailer ?? createSmtpMailer({ url: server.url, from: FROM })
-  const subscriber = createEmailSubscriber({ ...basics, pool: db.pool, jobs, mailer, maxAttempts: options.maxAttempts ?? 100 })
+  const subscriber = createEmailSubscriber({ ...basics, pool: db.pool, deliveries, mailer, maxAttempts: options.maxAttempts ?? 100 })
   await subscriber.start()
   t.after(async () => {
     await subscriber.stop()
-    await jobs.stop()
+    await deliveries.stop()
   })
-  return { db, jobs, server, subscriber }
+  return { db, deliveries, server, subscriber }
 }
 
 async function insertUser(db: TestDatabase, email: string, name: string | null = null): Promise<string> {
@@ -114,18 +112,13 @@ test('an order event becomes one mail to the customer, however often it is deliv
     rows.map((row) => Object.values(row)),
     events.map((event) => [event.subject, event.data.order.user_id, event.type, 'sent', 1]),
   )
-  const { rows: jobs } = await db.pool.query('select count(*) from pgboss.job')
-  assert.deepEqual(jobs, [{ count: 2 }])
 })
 
 test('nothing is queued when the batch cannot be queued whole', async (t) => {
   const { db, subscriber } = await setUp(t)
   const events = [makeOrderEvent(), makeOrderEvent({ order: { user_id: 'not a uuid' } })]
   await assert.rejects(publish(subscriber, events))
-  const { rows } = await db.pool.query(
-    'select (select count(*) from email_deliveries) as deliveries, (select count(*) from pgboss.job) as jobs',
-  )
-  assert.deepEqual(rows, [{ deliveries: 0, jobs: 0 }])
+  assert.equal((await db.pool.query('select from email_deliveries')).rowCount, 0)
 })
 
 test('mails wait while the mail server is unavailable and are sent when it is back', async (t) => {
@@ -158,8 +151,8 @@ test('a permanently refused recipient fails at once with the reason, and other m
   assert.match(gone?.last_error ?? '', /550 5\.1\.1 <\(address\)> unknown/)
   assert.equal(gone?.sent_at, null)
   assert.equal(server.mails.length, 3)
-  const { rows } = await db.pool.query(`select id from pgboss.job where state = 'failed'`)
-  assert.deepEqual(rows, [{ id: jobIdOf(`${events[1]?.id}#1`) }])
+  const { rows } = await db.pool.query('select event_id, receiver from email_deliveries where failed_at is not null')
+  assert.deepEqual(rows, [{ event_id: events[1]?.id, receiver: null }])
 })
 
 test('a mail that keeps failing is given up after its last try, and holds up no other', async (t) => {
@@ -210,24 +203,6 @@ test('a mail whose sending ended in a crash is sent again as the same message', 
   )
 })
 
-test('a job that runs again after its mail went out sends nothing', async (t) => {
-  const mailer = recordingMailer(async () => {})
-  const { db, subscriber } = await setUp(t, { mailer })
-  const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
-  await publish(subscriber, [event])
-  await waitFor(db, event, 'sent')
-  const isSettled = async () => {
-    const { rows } = await db.pool.query(`select 1 from pgboss.job where state = 'completed'`)
-    return rows.length === 1
-  }
-  await eventually(isSettled)
-  // What a crash between the two leaves: the mail is out, its job is not settled.
-  await db.pool.query(`update pgboss.job set state = 'retry', completed_on = null`)
-  await eventually(isSettled)
-  assert.equal(mailer.mails.length, 1)
-  assert.equal((await deliveryOf(db, event))?.attempts, 1)
-})
-
 test('a hundred mails of one batch all go out, each once', async (t) => {
   const { db, server, subscriber } = await setUp(t)
   const userId = await insertUser(db, 'ada@example.com')
@@ -244,9 +219,9 @@ test('a stop waits for the mail in flight and closes the mailer, and may come be
     begun.resolve()
     await gate.promise
   })
-  const { db, jobs, subscriber } = await setUp(t, { mailer })
+  const { db, deliveries, subscriber } = await setUp(t, { mailer })
   const unused = recordingMailer(async () => {})
-  await createEmailSubscriber({ pool: db.pool, jobs, mailer: unused, ...basics }).stop()
+  await createEmailSubscriber({ pool: db.pool, deliveries, mailer: unused, ...basics }).stop()
   assert.equal(unused.isClosed, true)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   await publish(subscriber, [event])

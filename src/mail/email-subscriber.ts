@@ -1,24 +1,15 @@
 import type { Logger } from 'pino'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
-import { groupCalls } from '../jobs/group-calls.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker, ReportHealth } from '../jobs/job-worker.ts'
+import type { DeliveryOutcome, Taken } from '../deliveries/delivery-kind.ts'
+import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
+import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
 import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { traceField } from '../traceparent.ts'
-import {
-  EMAIL_QUEUE,
-  findUnknown,
-  insertDeliveries,
-  MAIL_DELIVERIES,
-  type MailJob,
-  type MailToSend,
-  readMailsToSend,
-} from './email-deliveries.ts'
+import { findUnknown, insertDeliveries, MAIL_DELIVERIES, type MailToSend } from './email-deliveries.ts'
 import { orderMailWork } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
@@ -28,7 +19,7 @@ const MAX_ATTEMPTS = 16
 
 export interface EmailSubscriberOptions {
   pool: Pool
-  jobs: JobQueue
+  deliveries: DeliveryQueue
   /** Closed by `stop`. */
   mailer: Mailer
   render: RenderMail
@@ -46,34 +37,23 @@ export interface EmailSubscriberOptions {
 
 /**
  * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
- * queues, so a mail server that is slow or down delays nothing else. `jobs` must have been started.
+ * queues, so a mail server that is slow or down delays nothing else. `deliveries` must have been started.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
-  const { pool, jobs, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
-  let worker: JobWorker | undefined
-  const work = orderMailWork(mailer.connections)
-  // A commit for each step of each mail would take longer than the mail. See decision 0249.
-  const read = groupCalls((group: readonly MailJob[]) => readMailsToSend(pool, group), work.places)
-  const record = createOutcomeRecorder(MAIL_DELIVERIES, { pool, jobs, now, maxGroup: work.places })
+  const { pool, deliveries, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
+  let worker: DeliveryWorker<MailToSend> | undefined
 
-  async function deliver({ data: job, retryCount }: Job<MailJob>, reportHealth: ReportHealth): Promise<JobOutcome> {
-    const mail = await read(job)
-    // Sent before a crash that came before the job was completed, failed before, or left to a newer job.
-    if (mail === null) return 'done'
-    const attempts = retryCount + 1
-    const span = tracing?.start('email', mail.content.traceparent, { 'messaging.message.id': job.event_id })
-    const outcome = await send(job.event_id, mail, attempts, reportHealth, span?.traceparent)
-    const result = await record({ ...job, attempts }, outcome)
-    report(job.event_id, mail, attempts, outcome)
+  async function deliver(mail: Taken<MailToSend>, { report: reportHealth, record }: Attempt): Promise<void> {
+    const span = tracing?.start('email', mail.content.traceparent, { 'messaging.message.id': mail.event_id })
+    const outcome = await send(mail, reportHealth, span?.traceparent)
+    await record(outcome)
+    report(mail, outcome)
     span?.end(outcome.to === 'delivered' ? null : outcome.to)
-    return result
   }
 
   async function send(
-    eventId: string,
-    { address, name, language, content }: MailToSend,
-    attempts: number,
-    reportHealth: ReportHealth,
+    { event_id: eventId, address, name, language, content, attempts }: Taken<MailToSend>,
+    reportHealth: Attempt['report'],
     traceparent: string | undefined,
   ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
@@ -92,7 +72,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     }
   }
 
-  function report(event: string, { content }: MailToSend, attempts: number, outcome: DeliveryOutcome): void {
+  function report({ event_id: event, content, attempts }: Taken<MailToSend>, outcome: DeliveryOutcome): void {
     const ids = { event, ...traceField(content.traceparent) }
     if (outcome.to === 'delivered') {
       onTried?.('sent')
@@ -109,17 +89,17 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     const events = (await removeLostEvents(pool, messages)).map((message) => message.event)
     const mailable = events.filter((event) => hasMail(event) && !isImported(event))
     if (mailable.length === 0) return
-    const queued = await inTransaction(pool, async (tx) => {
+    const receivers = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
-      return queueMails(tx, jobs, mailable, maxPerHour, now())
+      return queueMails(tx, mailable, maxPerHour, now())
     })
-    if (queued > 0) worker?.wake()
+    worker?.wake(receivers)
   }
 
   return {
     handle,
     async start(): Promise<void> {
-      worker ??= await jobs.work<MailJob>(EMAIL_QUEUE.name, work, deliver)
+      worker ??= deliveries.work<MailToSend>(MAIL_DELIVERIES, orderMailWork(mailer.connections), deliver)
     },
     /** The mail server was unavailable for so long and is back. */
     endPauses(outageMs: number): void {
@@ -133,11 +113,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 }
 
-/** Queues one mail for each event that has none. Returns their number. */
-async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly OrderEvent[], limit: number | null, now: Date) {
+/** Queues one mail for each event that has none. Returns their receivers. */
+async function queueMails(tx: Transaction, events: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
-  if (fresh.length === 0) return 0
+  if (fresh.length === 0) return []
   const userIds = fresh.map((event) => event.data.order.user_id)
   const times = await planSendTimes(tx, userIds, limit, now)
   const mails = fresh.map((event, index) => ({
@@ -146,5 +126,5 @@ async function queueMails(tx: Transaction, jobs: JobQueue, events: readonly Orde
     content: toMailContent(event),
     sendAfter: times[index] ?? now,
   }))
-  return insertDeliveries(tx, jobs, mails, now)
+  return insertDeliveries(tx, mails, now)
 }

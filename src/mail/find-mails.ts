@@ -1,9 +1,7 @@
 import type { Queryable } from '../db/pool.ts'
 import { allOf, noSql, type Sql, sql } from '../db/sql.ts'
-import { deliveryJobId } from '../jobs/deliveries.ts'
-import { readJobStarts } from '../jobs/job-queue.ts'
 import type { Language } from '../language.ts'
-import { type DeliveryStatus, EMAIL_QUEUE, MAIL_DELIVERIES } from './email-deliveries.ts'
+import type { DeliveryStatus } from './email-deliveries.ts'
 import type { MailContent } from './render-mail.ts'
 
 /** An order mail as operators see it. */
@@ -59,7 +57,7 @@ const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
 export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
   const { order, limit } = search
   const page = order === undefined ? pageOfAll(search) : pageOfOrder(search, order)
-  const { rows } = await db.query<FoundRow>(
+  const { rows } = await db.query<FoundMail>(
     sql`with page as materialized (${page} ${NEWEST_FIRST} limit ${limit})
     ${selectMails(noSql)}
     from page
@@ -67,17 +65,16 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
     ${JOINED}
     order by mail.queued_at desc, mail.event_id desc`,
   )
-  return withNextAttempts(db, rows)
+  return rows
 }
 
 /** One mail with its content, null for none. */
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
   const content = sql`, mail.content, case when users.email_verified_at is not null then users.name end as customer_name, users.language`
-  const { rows } = await db.query<FoundRow & Pick<MailWithContent, 'content' | 'customer_name' | 'language'>>(
+  const { rows } = await db.query<MailWithContent>(
     sql`${selectMails(content)} from email_deliveries as mail ${JOINED} where mail.event_id = ${eventId}`,
   )
-  const [mail] = await withNextAttempts(db, rows)
-  return mail ?? null
+  return rows[0] ?? null
 }
 
 export async function hasFailedMails(db: Queryable): Promise<boolean> {
@@ -85,14 +82,13 @@ export async function hasFailedMails(db: Queryable): Promise<boolean> {
   return rows[0]?.found ?? false
 }
 
-type FoundRow = Omit<FoundMail, 'next_attempt_at'> & { job_number: number }
-
 const JOINED = sql`left join orders on orders.id = mail.order_id left join users as buyer on buyer.id = mail.user_id
   left join users on users.id = coalesce(buyer.owner_id, buyer.id)`
 
 function selectMails(more: Sql): Sql {
   return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, users.email as "to", mail.status, mail.attempts,
-    mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error, mail.job_number ${more}`
+    mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error,
+    case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
 /** Indexes are by status and time, and by account, status and time: the newest of each, and the newest of those. */
@@ -130,11 +126,4 @@ function conditionsOf({ from, to, after }: MailSearch): Sql[] {
   if (to !== undefined) conditions.push(sql`mail.queued_at < ${to}::timestamptz`)
   if (after !== undefined) conditions.push(sql`(mail.queued_at, mail.event_id) < (${after.queuedAt}::timestamptz, ${after.eventId})`)
   return conditions
-}
-
-async function withNextAttempts<Row extends FoundRow>(db: Queryable, rows: readonly Row[]): Promise<(Row & FoundMail)[]> {
-  const jobOf = ({ event_id, job_number }: FoundRow) => deliveryJobId(MAIL_DELIVERIES, { event_id, number: job_number })
-  const waiting = rows.filter(({ status }) => status === 'queued').map(jobOf)
-  const starts = waiting.length === 0 ? new Map<string, Date>() : await readJobStarts(db, EMAIL_QUEUE.name, waiting)
-  return rows.map((row) => ({ ...row, next_attempt_at: row.status === 'queued' ? (starts.get(jobOf(row)) ?? null) : null }))
 }

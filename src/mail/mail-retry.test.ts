@@ -3,7 +3,6 @@ import { test } from 'node:test'
 import { eventually } from '../../test/eventually.ts'
 import { insertUser, startMailSubscriber, waitForDelivery } from '../../test/mail-harness.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
-import { jobIdOf } from '../jobs/job-queue.ts'
 import { listDeliveries, retryFailed } from './email-deliveries.ts'
 import { MailRefused } from './mailer.ts'
 import { nextSendTime } from './plan-send-times.ts'
@@ -11,9 +10,9 @@ import { nextSendTime } from './plan-send-times.ts'
 const HOUR_MS = 3_600_000
 const UNLIMITED = { maxPerHour: null, now: new Date() }
 
-test('failed mails are retried, one or all, also after their jobs were deleted', async (t) => {
+test('failed mails are retried, one or all', async (t) => {
   let isMended = false
-  const { db, jobs, mails, publish } = await startMailSubscriber(t, {
+  const { db, mails, publish } = await startMailSubscriber(t, {
     async send({ to }) {
       if (!isMended && to.address !== 'ada@example.com') throw new MailRefused('550 5.7.1 no')
     },
@@ -24,20 +23,19 @@ test('failed mails are retried, one or all, also after their jobs were deleted',
   await publish(events)
   await waitForDelivery(db, ada, 'sent')
   for (const event of [bob, eve]) await waitForDelivery(db, event, 'failed')
-  await db.pool.query('delete from pgboss.job')
   isMended = true
-  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: ada.id }), 0, 'one that is out is not sent again')
-  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: bob.id }), 1)
+  assert.equal(await retryFailed(db.pool, { ...UNLIMITED, eventId: ada.id }), 0, 'one that is out is not sent again')
+  assert.equal(await retryFailed(db.pool, { ...UNLIMITED, eventId: bob.id }), 1)
   const sent = await waitForDelivery(db, bob, 'sent')
   assert.deepEqual([sent.attempts, sent.last_error], [1, null])
   assert.equal((await waitForDelivery(db, eve, 'failed')).last_error, '550 5.7.1 no')
-  assert.equal(await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null }), 1)
+  assert.equal(await retryFailed(db.pool, { ...UNLIMITED, eventId: null }), 1)
   await waitForDelivery(db, eve, 'sent')
   assert.deepEqual(mails.map(({ eventId }) => eventId).toSorted(), events.map(({ id }) => id).toSorted())
 })
 
 test('a mail that is retried twice at once is queued once', async (t) => {
-  const { db, jobs, mails, publish } = await startMailSubscriber(t, {
+  const { db, mails, publish } = await startMailSubscriber(t, {
     async send() {
       if (mails.length === 0 && !isMended) throw new MailRefused('550 no')
     },
@@ -47,7 +45,7 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   await publish([event])
   await waitForDelivery(db, event, 'failed')
   isMended = true
-  const queued = await Promise.all([1, 2, 3].map(() => retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null })))
+  const queued = await Promise.all([1, 2, 3].map(() => retryFailed(db.pool, { ...UNLIMITED, eventId: null })))
   assert.equal(
     queued.reduce((sum, count) => sum + count, 0),
     1,
@@ -56,28 +54,34 @@ test('a mail that is retried twice at once is queued once', async (t) => {
   assert.equal(mails.length, 1)
 })
 
-test('an earlier job sends nothing while a retry of its mail is in flight', async (t) => {
+test('an attempt whose mail was retried meanwhile cannot fail it', async (t) => {
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
   let tries = 0
-  const { db, jobs, publish } = await startMailSubscriber(t, {
-    async send() {
-      tries++
-      if (tries === 1) throw new MailRefused('550 no')
+  const { db, publish } = await startMailSubscriber(t, {
+    async send({ eventId }) {
+      if (eventId === earlier.id) return
+      if (++tries > 1) return
       await gate.promise
+      throw new MailRefused('550 no')
     },
   })
-  const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
+  const userId = await insertUser(db, 'ada@example.com')
+  const [earlier, event] = [makeOrderEvent({ order: { user_id: userId } }), makeOrderEvent({ order: { user_id: userId } })]
+  // A domain that has taken a mail gets more than one at once.
+  await publish([earlier])
+  await waitForDelivery(db, earlier, 'sent')
   await publish([event])
-  await waitForDelivery(db, event, 'failed')
-  await retryFailed(db.pool, jobs, { ...UNLIMITED, eventId: null })
-  await eventually(async () => tries === 2)
-  const old = jobIdOf(`${event.id}#1`)
-  await db.pool.query(`update pgboss.job set state = 'retry', completed_on = null where id = $1`, [old])
-  await eventually(async () => (await db.pool.query(`select from pgboss.job where id = $1 and state = 'completed'`, [old])).rowCount === 1)
+  await eventually(async () => tries === 1)
+  await db.pool.query(`update email_deliveries set status = 'failed' where event_id = $1`, [event.id])
+  await retryFailed(db.pool, { ...UNLIMITED, eventId: null })
+  await waitForDelivery(db, event, 'sent')
   gate.resolve()
-  assert.equal((await waitForDelivery(db, event, 'sent')).attempts, 1)
-  assert.equal(tries, 2)
+  const { rows } = await eventually(async () => {
+    const found = await db.pool.query('select status, attempts from email_deliveries where lease is null and event_id = $1', [event.id])
+    return found.rowCount === 1 && found
+  })
+  assert.deepEqual(rows, [{ status: 'sent', attempts: 1 }])
 })
 
 test('a mail whose process ended during the last try is given up, and counts as sent when it went out after all', async (t) => {
@@ -99,8 +103,8 @@ test('a mail whose process ended during the last try is given up, and counts as 
   await waitForDelivery(db, earlier, 'sent')
   await publish([event])
   await eventually(async () => tries === 1)
-  // A missed heartbeat has this effect.
-  await db.pool.query(`update pgboss.job set state = 'retry' where id = $1`, [jobIdOf(`${event.id}#1`)])
+  // Missed heartbeats have this effect.
+  await db.pool.query('update email_deliveries set leased_until = now() where event_id = $1', [event.id])
   const failed = await waitForDelivery(db, event, 'failed')
   assert.deepEqual([failed.attempts, failed.last_error], [2, 'the process ended during the last try'])
   gate.resolve()
@@ -172,15 +176,15 @@ test('an account’s mails beyond the limit wait for their hour and are not lost
   const last = await waitForDelivery(db, events[4] ?? makeOrderEvent(), 'queued')
   assert.equal(last.attempts, 0)
   assert.equal(mails.length, 6)
-  const jobs = await db.pool.query(`select start_after from pgboss.job where data->>'event_id' = $1`, [events[4]?.id])
-  assert.deepEqual(jobs.rows, [{ start_after: last.send_after }])
+  const due = await db.pool.query('select due_at from email_deliveries where event_id = $1', [events[4]?.id])
+  assert.deepEqual(due.rows, [{ due_at: last.send_after }])
 })
 
 test('retried mails count like new ones, and those beyond an account’s limit wait for their hour', async (t) => {
   const clock = { ms: Date.now() - 2 * HOUR_MS }
   const now = () => new Date(clock.ms)
   let isMended = false
-  const { db, jobs, mails, publish } = await startMailSubscriber(t, {
+  const { db, mails, publish } = await startMailSubscriber(t, {
     maxPerHour: 2,
     now,
     async send({ to }) {
@@ -198,7 +202,7 @@ test('retried mails count like new ones, and those beyond an account’s limit w
   await waitForDelivery(db, events[3] ?? eventOf(), 'sent')
   isMended = true
   // The two that were refused just now do not count beside themselves.
-  assert.equal(await retryFailed(db.pool, jobs, { eventId: null, maxPerHour: 2, now: now() }), 5)
+  assert.equal(await retryFailed(db.pool, { eventId: null, maxPerHour: 2, now: now() }), 5)
   for (const event of [...events, ...later]) await waitForDelivery(db, event, 'sent')
   const startedAt = clock.ms
   const next = eventOf(ada)
@@ -217,10 +221,8 @@ test('retried mails count like new ones, and those beyond an account’s limit w
     [next.id, 2],
   ])
   assert.deepEqual(await timesOf(bob), [[events[2]?.id, 0]])
-  const { rows } = await db.pool.query(`select start_after from pgboss.job where data ->> 'event_id' = $1 and data ->> 'number' = '2'`, [
-    later[0]?.id,
-  ])
-  assert.deepEqual(rows, [{ start_after: new Date(startedAt + HOUR_MS) }])
+  const { rows } = await db.pool.query('select due_at from email_deliveries where event_id = $1', [later[0]?.id])
+  assert.deepEqual(rows, [{ due_at: new Date(startedAt + HOUR_MS) }])
   assert.equal(mails.filter(({ to }) => to.address === 'ada@example.com').length, 4)
 })
 

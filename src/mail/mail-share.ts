@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { ReceiverShare, WorkOptions } from '../jobs/job-worker.ts'
+import type { ReceiverShare, WorkOptions } from '../deliveries/delivery-worker.ts'
 
 /**
- * The receiver of a mail for the job queue: its recipient's domain, whose server may be slow. Shortened until many domains share a name, because
- * jobs are kept for a while and a domain can belong to one person.
+ * The receiver of a mail: its recipient's domain, whose server may be slow. Shortened until many domains share a name, because a domain can belong
+ * to one person.
  */
 export function receiverOfAddress(address: string): string {
   const domain = address.slice(address.lastIndexOf('@') + 1).toLowerCase()

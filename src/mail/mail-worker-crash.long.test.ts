@@ -11,7 +11,7 @@ import { startScriptedSmtpServer } from '../../test/scripted-smtp-server.ts'
 const WORKER = fileURLToPath(new URL('../../test/mail-worker-process.ts', import.meta.url))
 
 function startWorker(t: TestContext, url: string, smtpUrl: string): ChildProcess {
-  const worker = spawn(process.execPath, [WORKER, url, smtpUrl, process.env.SUPERVISE_SECONDS ?? '1'], {
+  const worker = spawn(process.execPath, [WORKER, url, smtpUrl], {
     stdio: ['ignore', 'ignore', 'inherit'],
   })
   onCleanup(t, async () => {
@@ -23,9 +23,9 @@ function startWorker(t: TestContext, url: string, smtpUrl: string): ChildProcess
 }
 
 test('a mail whose worker is killed in the middle of sending it goes out by another, as the same message', async (t) => {
-  const { db, jobs, publish } = await startMailSubscriber(t)
+  const { db, deliveries, publish } = await startMailSubscriber(t)
   // The workers are the other processes.
-  await jobs.stop()
+  await deliveries.stop()
   const server = await startScriptedSmtpServer(t)
   const event = makeOrderEvent({ order: { user_id: await insertUser(db, 'ada@example.com') } })
   server.answerOnce('body', new Promise(() => {}))

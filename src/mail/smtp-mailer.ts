@@ -29,7 +29,7 @@ export function createSmtpMailer({ url, caFile = null, ...sender }: SmtpMailerOp
     ...server,
     pool: true,
     maxConnections: CONNECTIONS,
-    // The job queue retries. This one covers a connection that the server had closed while it was idle.
+    // The queue retries. This one covers a connection that the server had closed while it was idle.
     maxRequeues: 1,
     idleTimeout: 30_000,
     dnsTimeout: 10_000,

@@ -22,7 +22,7 @@ const ATTEMPTS = Object.fromEntries(
     {
       ...{ name: `process ${name}`, kind: 'consumer', others: ['messaging.message.id', 'error.type'] },
       fixed: {
-        'messaging.system': 'pg-boss',
+        'messaging.system': 'postgresql',
         'messaging.destination.name': name,
         'messaging.operation.name': 'process',
         'messaging.operation.type': 'process',

@@ -131,7 +131,7 @@ test('each column of an order is in the table of columns, and no table has a wor
 async function tablesWith({ pool }: TestStore, words: string[]): Promise<string[]> {
   const { rows } = await pool.query<{ name: string }>(
     `select format('%I.%I', nspname, relname)::regclass::text as name from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where relkind = 'r' and nspname in (current_schema, 'pgboss') order by name`,
+    where relkind = 'r' and nspname = current_schema order by name`,
   )
   const having = await Promise.all(
     rows.map(

@@ -1,50 +1,61 @@
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryJob, type DeliveryKind, isCurrent, requeueDeliveries, sendDeliveryJobs } from '../jobs/deliveries.ts'
-import { EMPTY_QUEUE, type JobQueue, type QueueDefinition, type QueueLength } from '../jobs/job-queue.ts'
+import { type DeliveryKind, EMPTY_QUEUE, type QueueLength } from '../deliveries/delivery-kind.ts'
+import { requeueDeliveries } from '../deliveries/delivery-rows.ts'
 import type { TopicEvent } from '../topic/topic.ts'
 import { KNOWN_MS, type Wanted } from './wanted-events.ts'
 import { DISABLED } from './webhook-endpoints.ts'
 import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS } from './webhook-pauses.ts'
 import { WebhookRefused } from './webhook-url.ts'
 
-/** For `installJobQueues`. With these pauses three days have room for about 30 attempts. */
-export const WEBHOOK_QUEUE: QueueDefinition = {
+/** Webhooks, one for each pair of an endpoint and an event. With these pauses three days have room for about 30 attempts. */
+export const WEBHOOK_DELIVERIES: DeliveryKind = {
   name: 'webhook',
-  retryDelaySeconds: FIRST_PAUSE_SECONDS,
-  retryDelayMaxSeconds: LONGEST_PAUSE_SECONDS,
-  keepSeconds: 86_400,
-  read: readWebhookQueue,
-}
-
-/** Webhooks, one for each pair of an endpoint and an event. */
-export const WEBHOOK_DELIVERIES: DeliveryKind<'endpoint_id' | 'event_id'> = {
-  queueName: WEBHOOK_QUEUE.name,
   table: sql`webhook_deliveries`,
   key: ['endpoint_id', 'event_id'],
-  receiversOf: async () => (delivery) => delivery.endpoint_id,
-  onDelivered: (now) => sql`status = 'delivered', delivered_at = ${now}`,
-  onFailed: [],
+  receiver: { column: sql`endpoint_id`, type: 'uuid' },
+  columns: ['first_tried_at'],
+  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, taken.first_tried_at, endpoint.url, event.body,
+      endpoint.sealed_secret, endpoint.previous_sealed_secret, endpoint.previous_secret_until
+    from taken
+    join webhook_endpoints as endpoint on endpoint.id = taken.endpoint_id
+    join webhook_events as event on event.event_id = taken.event_id`,
+  firstPauseSeconds: FIRST_PAUSE_SECONDS,
+  longestPauseSeconds: LONGEST_PAUSE_SECONDS,
+  isKept: true,
+  onTaken: [sql`first_tried_at = coalesce(first_tried_at, now())`],
+  onDelivered: [sql`status = 'delivered'`, sql`delivered_at = now()`],
   onRequeued: [sql`first_tried_at = null`, sql`delivered_at = null`, sql`last_error = null`],
-  onUncounted: [sql`first_tried_at = case when attempts > 1 then first_tried_at end`],
+  onUncounted: [sql`first_tried_at = case when delivery.attempts > 1 then delivery.first_tried_at end`],
+  readLength: readWebhookQueue,
 }
 
-export type WebhookJob = DeliveryJob<'endpoint_id' | 'event_id'>
+/** What a webhook is posted from. */
+export interface WebhookToPost {
+  endpoint_id: string
+  event_id: string
+  first_tried_at: Date
+  url: string
+  body: string
+  /** The secrets that sign, encrypted; the previous one until a time. */
+  sealed_secret: string
+  previous_sealed_secret: string | null
+  previous_secret_until: Date | null
+}
 
 /**
- * Inserts one row for each pair that has none, and one job for each row; the delivery to a disabled recipient has
- * failed from the start and gets no job. Returns the number of jobs.
+ * Inserts one row for each pair that has none; the delivery to a disabled recipient has failed from the start. Returns the endpoints of the others.
  */
-export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: Wanted['pairs'], now: Date): Promise<number> {
-  if (wanted.length === 0) return 0
+export async function insertDeliveries(tx: Transaction, wanted: Wanted['pairs'], now: Date): Promise<string[]> {
+  if (wanted.length === 0) return []
   await insertEvents(tx, [...new Set(wanted.map(({ event }) => event))])
-  const { rows } = await tx.query<WebhookJob & { status: string }>(
+  const { rows } = await tx.query<{ endpoint_id: string; status: string }>(
     `insert into webhook_deliveries (endpoint_id, event_id, status, last_error, queued_at)
      select endpoint_id, event_id, case when reason is null then 'queued' else 'failed' end, reason, $4
      from unnest($1::uuid[], $2::text[], $3::text[]) as wanted (endpoint_id, event_id, reason)
      on conflict (endpoint_id, event_id) do nothing
-     returning endpoint_id, event_id, job_number as number, status`,
+     returning endpoint_id, status`,
     [
       wanted.map(({ recipient }) => recipient.id),
       wanted.map(({ event }) => event.id),
@@ -52,9 +63,7 @@ export async function insertDeliveries(tx: Transaction, jobs: JobQueue, wanted: 
       now,
     ],
   )
-  const queued = rows.flatMap(({ status, ...job }) => (status === 'queued' ? [job] : []))
-  await sendDeliveryJobs(tx, jobs, WEBHOOK_DELIVERIES, queued)
-  return queued.length
+  return rows.flatMap(({ endpoint_id, status }) => (status === 'queued' ? [endpoint_id] : []))
 }
 
 async function insertEvents(tx: Transaction, events: readonly TopicEvent[]): Promise<void> {
@@ -65,37 +74,6 @@ async function insertEvents(tx: Transaction, events: readonly TopicEvent[]): Pro
      on conflict (event_id) do nothing`,
     [events.map((event) => event.id), events.map((event) => event.type), events.map((event) => JSON.stringify(event))],
   )
-}
-
-export interface Attempt {
-  number: number
-  first_tried_at: Date
-  url: string
-  /** The secrets that sign now, encrypted, the newest first. */
-  sealed_secrets: string[]
-  body: string
-}
-
-/**
- * Counts an attempt before it is made. Returns null unless this job is to make the delivery and the endpoint is
- * enabled.
- */
-export async function beginAttempt(pool: Pool, job: WebhookJob, now: Date): Promise<Attempt | null> {
-  const { rows } = await pool.query<Attempt>(
-    sql`with attempt as (
-      update webhook_deliveries
-      set attempts = attempts + 1, first_tried_at = coalesce(first_tried_at, ${now})
-      where ${isCurrent(WEBHOOK_DELIVERIES, job)}
-        and exists (select from webhook_endpoints where id = ${job.endpoint_id} and disabled_at is null)
-      returning attempts, first_tried_at, endpoint_id, event_id
-    )
-    select attempts as number, first_tried_at, url, body,
-      array[sealed_secret] || case when previous_secret_until > ${now} then array[previous_sealed_secret] end as sealed_secrets
-    from attempt
-    join webhook_endpoints as endpoint on endpoint.id = attempt.endpoint_id
-    join webhook_events using (event_id)`,
-  )
-  return rows[0] ?? null
 }
 
 /** The number of queued deliveries, and the age of the oldest one that was never attempted, to an endpoint that is not failing. */
@@ -120,12 +98,11 @@ async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
  */
 export async function redeliver(
   pool: Pool,
-  jobs: JobQueue,
   endpointId: string,
   eventId: string | null,
   { atMost = Number.POSITIVE_INFINITY, auditContext }: { atMost?: number; auditContext?: AuditContext } = {},
 ): Promise<number> {
-  return requeueDeliveries(pool, jobs, WEBHOOK_DELIVERIES, {
+  return requeueDeliveries(pool, WEBHOOK_DELIVERIES, {
     before: (tx) => assertEnabled(tx, endpointId),
     atMost,
     onRequeued: async (tx, deliveries) => {

@@ -241,7 +241,7 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
     // A separate statement, which sees deliveries that were queued while the first one waited for the lock.
     await tx.query(
       sql`update webhook_deliveries
-       set status = 'failed', last_error = coalesce(last_error, ${DISABLED})
+       set status = 'failed', last_error = coalesce(last_error, ${DISABLED}), lease = null, leased_until = null
        where endpoint_id = ${id} and status = 'queued'`,
     )
     return rowCount === 1

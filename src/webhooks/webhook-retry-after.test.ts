@@ -6,8 +6,8 @@ import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
 
 const HOUR = 3_600
 
-/** The number of seconds until the one open job is due. */
-const UNTIL_DUE = `select extract(epoch from start_after - now())::float8 as seconds from pgboss.job where name = 'webhook' and state < 'active'`
+/** The number of seconds until the one open delivery is due. */
+const UNTIL_DUE = `select extract(epoch from due_at - now())::float8 as seconds from webhook_deliveries where lease is null`
 
 for (const [status, retryAfter] of [
   [429, () => String(HOUR)],
@@ -31,7 +31,7 @@ for (const [status, retryAfter] of [
     )
     assert.equal(receiver.requests.length, 1)
     receiver.answer(200)
-    await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook'`)
+    await db.pool.query('update webhook_deliveries set due_at = now()')
     assert.equal((await waitFor(id, event, 'delivered')).attempts, 2)
     assert.equal(receiver.requests.length, 2)
   })
@@ -68,6 +68,6 @@ test('three days of asking to come again end like three days of any other refusa
   })
   assert.ok(seconds <= 5 * HOUR, String(seconds))
   clock.passedMs = 3.1 * 24 * HOUR * 1_000
-  await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook'`)
+  await db.pool.query('update webhook_deliveries set due_at = now()')
   await waitFor(id, event, 'failed')
 })

@@ -57,7 +57,7 @@ test('a secret that cannot be decrypted holds webhooks back without blaming the 
   assert.deepEqual([receiver.requests.length, (await endpoint(id)).failing_since, logged().length], [0, null, 1])
 
   const fresh = (await rotateSecret(db.pool, encryption, id, new Date())) ?? assert.fail('no endpoint')
-  await db.pool.query(`update pgboss.job set start_after = now() where name = 'webhook' and state = 'created'`)
+  await db.pool.query('update webhook_deliveries set due_at = now()')
   for (const event of [first, second]) await waitFor(id, event, 'delivered')
   assert.ok(receiver.requests.every((request) => isAuthentic(fresh, request)))
   assert.ok(

@@ -3,16 +3,16 @@ import type { Encryption } from '../auth/store-secret.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { createOutcomeRecorder, type DeliveryOutcome } from '../jobs/deliveries.ts'
-import type { JobQueue } from '../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker, ReportHealth, WorkOptions } from '../jobs/job-worker.ts'
+import type { DeliveryOutcome, Taken } from '../deliveries/delivery-kind.ts'
+import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
+import type { Attempt, DeliveryWorker, WorkOptions } from '../deliveries/delivery-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
 import { isImported } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/remove-lost-events.ts'
 import type { Fence, MessageHandler, TopicEvent } from '../topic/topic.ts'
 import { readTraceparent, traceField } from '../traceparent.ts'
 import { pairWanted } from './wanted-events.ts'
-import { type Attempt, beginAttempt, insertDeliveries, WEBHOOK_DELIVERIES, WEBHOOK_QUEUE, type WebhookJob } from './webhook-deliveries.ts'
+import { insertDeliveries, WEBHOOK_DELIVERIES, type WebhookToPost } from './webhook-deliveries.ts'
 import {
   clearEndpointFailing,
   disableEndpoint,
@@ -37,7 +37,7 @@ const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STORE
 
 export interface WebhookSubscriberOptions {
   pool: Pool
-  jobs: JobQueue
+  deliveries: DeliveryQueue
   /** Closed by `stop`. */
   sender: WebhookSender
   /** Decrypts the endpoints' secrets. */
@@ -52,44 +52,43 @@ export interface WebhookSubscriberOptions {
 
 /**
  * Posts each event of orders and of the catalogue to every endpoint that wants it and existed at its time: at least once, in no fixed order.
- * The handlers only queue, so an endpoint that is slow or down delays nothing else. `jobs` must have been started.
+ * The handlers only queue, so an endpoint that is slow or down delays nothing else. `deliveries` must have been started.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
-  const { pool, jobs, sender, encryption, logger, now, onTried, tracing } = options
-  let worker: JobWorker | undefined
+  const { pool, deliveries, sender, encryption, logger, now, onTried, tracing } = options
+  let worker: DeliveryWorker<WebhookToPost> | undefined
   /** Endpoints for which the warning was logged. */
   const undecryptable = new Set<string>()
-  const record = createOutcomeRecorder(WEBHOOK_DELIVERIES, { pool, jobs, now, maxGroup: WORK.places })
 
-  async function deliver({ data: job }: Job<WebhookJob>, report: ReportHealth): Promise<JobOutcome> {
-    const attempt = await beginAttempt(pool, job, now())
-    // Delivered before a crash, failed, left to a newer job, or its endpoint is disabled or removed.
-    if (attempt === null) return 'done'
-    const secrets = attempt.sealed_secrets.map(encryption.decrypt)
+  async function deliver(webhook: Taken<WebhookToPost>, { report, record }: Attempt): Promise<void> {
+    const secrets = secretsOf(webhook).map(encryption.decrypt)
     // The secret from before a rotation may have been encrypted with another STOREFRONT_SECRET than the present one.
-    if (secrets[0] === null) return waitForSecret(job)
-    undecryptable.delete(job.endpoint_id)
+    if (secrets[0] === null) return record(waitForSecret(webhook))
+    undecryptable.delete(webhook.endpoint_id)
     const known = secrets.filter((secret) => secret !== null)
-    const traceparent = traceparentOfBody(attempt)
-    const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': job.event_id })
-    const refusal = await post(job, attempt, known, span?.traceparent ?? traceparent)
+    const traceparent = traceparentOfBody(webhook)
+    const span = tracing?.start('webhook', traceparent, { 'messaging.message.id': webhook.event_id })
+    const refusal = await post(webhook, known, span?.traceparent ?? traceparent)
     report(refusal === null ? 'well' : 'failing')
-    const result = await (refusal === null ? succeed(job) : fail(job, attempt, refusal))
+    await (refusal === null ? succeed(webhook, record) : fail(webhook, refusal, record))
     span?.end(refusal === null ? null : 'refused')
-    return result
   }
 
-  async function succeed(job: WebhookJob): Promise<JobOutcome> {
-    const result = await record(job, { to: 'delivered' })
-    await clearEndpointFailing(pool, job.endpoint_id)
+  /** The secrets that sign now, the newest first. */
+  function secretsOf({ sealed_secret, previous_sealed_secret, previous_secret_until }: WebhookToPost): string[] {
+    const isPreviousValid = previous_sealed_secret !== null && previous_secret_until !== null && previous_secret_until > now()
+    return isPreviousValid ? [sealed_secret, previous_sealed_secret] : [sealed_secret]
+  }
+
+  async function succeed({ endpoint_id }: WebhookToPost, record: Attempt['record']): Promise<void> {
+    await record({ to: 'delivered' })
+    await clearEndpointFailing(pool, endpoint_id)
     onTried?.('delivered')
-    return result
   }
 
   /** Returns null when the receiver accepted it. */
   async function post(
-    job: WebhookJob,
-    { url, body }: Attempt,
+    { event_id, url, body }: WebhookToPost,
     secrets: readonly string[],
     parent: string | undefined,
   ): Promise<Refusal | null> {
@@ -97,7 +96,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     const address = { 'server.address': hostname, 'server.port': Number(port) || (protocol === 'https:' ? 443 : 80) }
     const span = tracing?.start('post', parent, address)
     const traceparent = span?.traceparent ?? parent
-    const headers = { ...signWebhook(secrets, job.event_id, now(), body), ...(traceparent === undefined ? {} : { traceparent }) }
+    const headers = { ...signWebhook(secrets, event_id, now(), body), ...(traceparent === undefined ? {} : { traceparent }) }
     try {
       const { status, retryAfter } = await sender.send(url, headers, body)
       span?.end(status >= 400 ? String(status) : null, { 'http.response.status_code': status })
@@ -111,27 +110,27 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   }
 
   /** The fault is this process's or the operator's: it counts neither as an attempt nor against the receiver. */
-  async function waitForSecret(job: WebhookJob): Promise<JobOutcome> {
-    if (!undecryptable.has(job.endpoint_id)) logger.warn({ endpoint: job.endpoint_id }, UNDECRYPTABLE)
-    undecryptable.add(job.endpoint_id)
-    return record(job, { to: 'snooze', reason: UNDECRYPTABLE, seconds: SECRET_PAUSE_SECONDS, isAttempt: false })
+  function waitForSecret({ endpoint_id: endpoint }: WebhookToPost): DeliveryOutcome {
+    if (!undecryptable.has(endpoint)) logger.warn({ endpoint }, UNDECRYPTABLE)
+    undecryptable.add(endpoint)
+    return { to: 'retry', reason: UNDECRYPTABLE, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
   }
 
-  async function fail(job: WebhookJob, attempt: Attempt, { reason, isGone, pauseSeconds }: Refusal): Promise<JobOutcome> {
+  async function fail(webhook: Taken<WebhookToPost>, { reason, isGone, pauseSeconds }: Refusal, record: Attempt['record']): Promise<void> {
+    const { endpoint_id: endpoint, event_id: event, attempts: attempt, first_tried_at } = webhook
     const at = now()
     const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
-    const failingSince = await recordEndpointFailing(pool, job.endpoint_id, at)
-    const isFinal = isGone || hasFailedLong(attempt.first_tried_at)
-    const result = await record(job, isFinal ? { to: 'failed', reason } : retryAt(reason, attempt, pauseSeconds))
+    const failingSince = await recordEndpointFailing(pool, endpoint, at)
+    const isFinal = isGone || hasFailedLong(first_tried_at)
+    const pause = pauseSeconds === null ? {} : { seconds: pauseAfter(attempt, pauseSeconds) }
+    await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
     onTried?.(isFinal ? 'failed' : 'retried')
-    const ids = { endpoint: job.endpoint_id, event: job.event_id, ...traceField(traceparentOfBody(attempt)) }
-    logger.info({ ...ids, attempt: attempt.number, reason }, 'a webhook was not taken')
-    if (isGone) await disable(job, 'it answered 410 Gone')
-    else if (failingSince !== null && hasFailedLong(failingSince)) await disable(job, `nothing was taken for three days: ${reason}`)
-    return result
+    logger.info({ endpoint, event, ...traceField(traceparentOfBody(webhook)), attempt, reason }, 'a webhook was not taken')
+    if (isGone) await disable(endpoint, 'it answered 410 Gone')
+    else if (failingSince !== null && hasFailedLong(failingSince)) await disable(endpoint, `nothing was taken for three days: ${reason}`)
   }
 
-  async function disable({ endpoint_id: endpoint }: WebhookJob, reason: string): Promise<void> {
+  async function disable(endpoint: string, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
   }
 
@@ -154,20 +153,20 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   async function queue(repeated: readonly TopicEvent[], fence: Fence | undefined): Promise<void> {
     const events = [...new Map(repeated.map((event) => [event.id, event])).values()]
-    const { queued, tooOld } = await inTransaction(pool, async (tx) => {
+    const { endpoints, tooOld } = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
       const { pairs, tooOld } = pairWanted(await lockRecipients(tx), events, now())
-      return { queued: await insertDeliveries(tx, jobs, pairs, now()), tooOld }
+      return { endpoints: await insertDeliveries(tx, pairs, now()), tooOld }
     })
     if (tooOld > 0) logger.warn({ events: tooOld }, 'events older than 30 days are not posted any more')
-    if (queued > 0) worker?.wake()
+    worker?.wake(endpoints)
   }
 
   return {
     handle,
     handleCatalogue,
     async start(): Promise<void> {
-      worker ??= await jobs.work<WebhookJob>(WEBHOOK_QUEUE.name, WORK, deliver)
+      worker ??= deliveries.work<WebhookToPost>(WEBHOOK_DELIVERIES, WORK, deliver)
     },
     /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
     async stop(): Promise<void> {
@@ -186,14 +185,9 @@ interface Refusal {
 }
 
 /** The trace context of the event; undefined without a valid one. */
-function traceparentOfBody({ body }: Attempt): string | undefined {
+function traceparentOfBody({ body }: WebhookToPost): string | undefined {
   const { traceparent } = JSON.parse(body) as Partial<TopicEvent>
   return readTraceparent(traceparent) ?? undefined
-}
-
-function retryAt(reason: string, { number }: Attempt, pauseSeconds: number | null): DeliveryOutcome {
-  if (pauseSeconds === null) return { to: 'retry', reason }
-  return { to: 'snooze', reason, seconds: pauseAfter(number, pauseSeconds), isAttempt: true }
 }
 
 /** Short and on one line. Contains no URL: errors of Node.js name only hosts and addresses. */

@@ -71,7 +71,7 @@ test('an account that has proven the address is linked, and its owner is told', 
   await prove(ada.email)
   const person = someone({ email: ada.email.toUpperCase() })
   assert.equal((await open(person)).user.id, ada.id)
-  const { rows } = await store.pool.query(`select count(*) from pgboss.job where name = 'account-mail'`)
+  const { rows } = await store.pool.query('select count(*) from account_mails')
   assert.ok(rows[0].count >= 1)
   const { error } = await signIn(someone({ email: ada.email }))
   assert.equal(error, 'refused', 'the address was given to another person at the provider')

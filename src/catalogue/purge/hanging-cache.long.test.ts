@@ -8,16 +8,15 @@ import { eventually } from '../../../test/eventually.ts'
 import { startHangingServer } from '../../../test/hanging-server.ts'
 import { addProduct } from '../../../test/store.ts'
 import { connectClient } from '../../db/pool.ts'
-import { createJobQueue, installJobQueues } from '../../jobs/job-queue.ts'
+import { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import { productTag } from '../events.ts'
-import { createCataloguePurge, PURGE_QUEUE } from './purge-catalogue.ts'
+import { createCataloguePurge } from './purge-catalogue.ts'
 import { createPurgers } from './purger.ts'
 
 const logger = pino({ level: 'silent' })
 
 test('a cache that never answers holds up no purge of another one', async (t) => {
   const { url, pool } = await createTestDatabase(t)
-  await installJobQueues({ url, logger, queues: [PURGE_QUEUE] })
   const purged = new Map<string, number>()
   const cache = createServer((request, response) => {
     for (const tag of String(request.headers['surrogate-key']).split(' ')) purged.set(tag, (purged.get(tag) ?? 0) + 1)
@@ -33,22 +32,21 @@ test('a cache that never answers holds up no purge of another one', async (t) =>
   const address = cache.address()
   assert.ok(typeof address === 'object' && address !== null)
   const purgers = createPurgers([`varnish://127.0.0.1:${await startHangingServer(t)}`, `varnish://127.0.0.1:${address.port}`])
-  const jobs = createJobQueue({ url, logger })
-  const service = createCataloguePurge({ pool, connect: () => connectClient(url, 'test'), jobs, purgers, logger })
+  const deliveries = new DeliveryQueue({ pool, logger })
+  const service = createCataloguePurge({ pool, connect: () => connectClient(url, 'test'), deliveries, purgers, logger })
   onCleanup(t, async () => {
     await service.stop()
-    await jobs.stop()
+    await deliveries.stop()
   })
-  await jobs.start()
+  await deliveries.start()
   await service.start()
   // More changes than the queue has places, each committed after the other cache has taken the one before.
   for (let change = 0; change < 40; change++) {
     const { id } = await addProduct(pool)
     await eventually(async () => purged.has(productTag(id)), { what: 'the purge of the other cache' })
   }
-  const { rows } = await pool.query<{ waiting: number }>(
-    `select count(*)::integer as waiting from pgboss.job where name = $1 and group_id = $2 and state < 'completed'`,
-    [PURGE_QUEUE.name, purgers[0]?.name],
-  )
+  const { rows } = await pool.query<{ waiting: number }>('select count(*)::integer as waiting from cache_purges where cache = $1', [
+    purgers[0]?.name,
+  ])
   assert.equal(rows[0]?.waiting, 80, 'each purge of the cache that hangs waits, and its second one')
 })

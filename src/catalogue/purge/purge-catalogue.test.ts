@@ -7,39 +7,32 @@ import { createTestDatabase, type TestDatabase } from '../../../test/database.ts
 import { eventually } from '../../../test/eventually.ts'
 import { addProduct } from '../../../test/store.ts'
 import { connectClient } from '../../db/pool.ts'
-import { createJobQueue, installJobQueues } from '../../jobs/job-queue.ts'
+import { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import { productTag } from '../events.ts'
-import { createCataloguePurge, PURGE_QUEUE } from './purge-catalogue.ts'
+import { createCataloguePurge } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
 
 /** A purge service with a cache that the test implements. */
 async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags: readonly string[]) => Promise<void>) | null) {
   const { url, pool } = database
-  const jobs = createJobQueue({ url, logger })
+  const deliveries = new DeliveryQueue({ pool, logger, longestPauseSeconds: 0 })
   const purgers = purge === null ? [] : [{ name: 'test', purge }]
   const connect = () => connectClient(url, 'test')
-  const service = createCataloguePurge({ pool, connect, jobs, purgers, logger })
+  const service = createCataloguePurge({ pool, connect, deliveries, purgers, logger })
   onCleanup(t, async () => {
     await service.stop()
-    await jobs.stop()
+    await deliveries.stop()
   })
-  await jobs.start()
+  await deliveries.start()
   await service.start()
   return service
-}
-
-async function createDatabase(t: TestContext): Promise<TestDatabase> {
-  const database = await createTestDatabase(t)
-  // Retries follow each other without pauses.
-  await installJobQueues({ url: database.url, logger, queues: [{ ...PURGE_QUEUE, retryDelaySeconds: 0, retryDelayMaxSeconds: 0 }] })
-  return database
 }
 
 const countChanges = async ({ pool }: TestDatabase) => (await pool.query('select from catalogue_changes')).rowCount
 
 test('purges the lists and the product of each change, and again when every process has the change', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   const purged: string[] = []
   await startPurge(t, database, async (tags) => void purged.push(...tags))
   const lamp = await addProduct(database.pool)
@@ -49,7 +42,7 @@ test('purges the lists and the product of each change, and again when every proc
 })
 
 test('purges changes that were committed before the start', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   const [lamp, vase] = [await addProduct(database.pool), await addProduct(database.pool)]
   await database.pool.query('delete from products where id = $1', [vase.id])
   const purged = new Set<string>()
@@ -59,7 +52,7 @@ test('purges changes that were committed before the start', async (t) => {
 })
 
 test('purges everything when more products changed than one call can name, as by each batch of an import beside orders', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   await database.pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
      select gen_random_uuid(), number::text, 'A', 'B', 1, 'EUR', true from generate_series(1, 100) as number`,
@@ -71,7 +64,7 @@ test('purges everything when more products changed than one call can name, as by
 })
 
 test('purges everything when the catalogue gets a language or loses it, and only then', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   const { pool } = database
   const ids = await Promise.all([1, 2].map(async () => (await addProduct(pool)).id))
   const translate = (id: string | undefined, texts: object) =>
@@ -98,7 +91,7 @@ test('purges everything when the catalogue gets a language or loses it, and only
 })
 
 test('retries until the cache has accepted the purge, also after the process was replaced', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   let refusals = 0
   const first = await startPurge(t, database, async () => {
     refusals++
@@ -113,7 +106,7 @@ test('retries until the cache has accepted the purge, also after the process was
 })
 
 test('purges nothing for a change that was rolled back', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
   const id = randomUUID()
@@ -133,7 +126,7 @@ test('purges nothing for a change that was rolled back', async (t) => {
 })
 
 test('removes changes from the outbox when there is no cache to purge', async (t) => {
-  const database = await createDatabase(t)
+  const database = await createTestDatabase(t)
   await addProduct(database.pool)
   const service = await startPurge(t, database, null)
   await eventually(async () => (await countChanges(database)) === 0)

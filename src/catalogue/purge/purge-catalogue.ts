@@ -1,18 +1,27 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Pool } from '../../db/pool.ts'
+import type { Pool, Transaction } from '../../db/pool.ts'
 import { identifier, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
-import type { JobQueue, NewJob, QueueDefinition } from '../../jobs/job-queue.ts'
-import type { Job, JobOutcome, JobWorker, ReportHealth, WorkOptions } from '../../jobs/job-worker.ts'
+import type { DeliveryKind } from '../../deliveries/delivery-kind.ts'
+import type { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
+import type { Attempt, DeliveryWorker, WorkOptions } from '../../deliveries/delivery-worker.ts'
 import { WakeSignal } from '../../wake-signal.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/** The queue for `installJobQueues`. A purge is retried until it succeeds. */
-export const PURGE_QUEUE: QueueDefinition = { name: 'cdn-purge', retryDelaySeconds: 1, retryDelayMaxSeconds: 300, keepSeconds: 86_400 }
+/** Purges, one for each cache. One is retried until it succeeds. */
+export const CACHE_PURGES: DeliveryKind = {
+  name: 'cdn-purge',
+  table: sql`cache_purges`,
+  key: ['purge_id'],
+  receiver: { column: sql`cache`, type: 'text' },
+  columns: ['cache', 'tags'],
+  firstPauseSeconds: 1,
+  longestPauseSeconds: 300,
+  isKept: false,
+}
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
 const POLL_MS = 1_000
@@ -27,17 +36,16 @@ const RETRY_MS = 1_000
  */
 const SECOND_PURGE_AFTER_SECONDS = 2
 
-interface PurgeJob {
-  tags: readonly string[]
-  /** The name of the cache; undefined in jobs of earlier releases, which are for all. */
-  cache?: string
+interface Purge {
+  cache: string
+  tags: string[]
 }
 
 export interface CataloguePurgeOptions {
   pool: Pool
   connect: Connect
   /** Must have been started. */
-  jobs: JobQueue
+  deliveries: DeliveryQueue
   /** When there are none, changes are only removed from the outbox. */
   purgers: readonly Purger[]
   logger: Logger
@@ -45,34 +53,34 @@ export interface CataloguePurgeOptions {
 
 /**
  * Purges changed products from the caches in front of the store: every committed change at least once, since it moves from the outbox to
- * the job queue in one transaction. Any number of processes may run it.
+ * the queue of purges in one transaction. Any number of processes may run it.
  */
-export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: CataloguePurgeOptions) {
-  let worker: JobWorker | undefined
+export function createCataloguePurge({ pool, connect, deliveries, purgers, logger }: CataloguePurgeOptions) {
+  const caches = [...new Set(purgers.map(({ name }) => name))]
+  let worker: DeliveryWorker<Purge> | undefined
 
-  async function purge({ data: { tags, cache } }: Job<PurgeJob>, report: ReportHealth): Promise<JobOutcome> {
+  async function purge({ tags, cache }: Purge, { report, record }: Attempt): Promise<void> {
     // None when the setting no longer names this cache.
-    const asked = purgers.filter(({ name }) => cache === undefined || name === cache)
+    const asked = purgers.filter(({ name }) => name === cache)
     try {
       await Promise.all(asked.map((purger) => purger.purge(tags)))
-      report('well')
-      return 'done'
     } catch (error) {
       report('failing')
-      logger.warn({ cache, reason: (error as Error).message, tags: tags.length }, 'a cache could not be purged, will retry')
-      return 'retry'
+      const reason = (error as Error).message
+      logger.warn({ cache, reason, tags: tags.length }, 'a cache could not be purged, will retry')
+      return record({ to: 'retry', reason })
     }
+    report('well')
+    await record({ to: 'delivered' })
   }
 
-  /** Each cache has jobs of its own, so that one that hangs holds up no other. */
-  function jobsOf(tags: readonly string[]): NewJob[] {
-    return [...new Set(purgers.map(({ name }) => name))].flatMap((cache) => {
-      const job = { data: { tags, cache } satisfies PurgeJob, group: cache }
-      return [
-        { id: randomUUID(), ...job },
-        { id: randomUUID(), ...job, startAfterSeconds: SECOND_PURGE_AFTER_SECONDS },
-      ]
-    })
+  /** Each cache has purges of its own, so that one that hangs holds up no other. */
+  async function insertPurges(tx: Transaction, tags: readonly string[]): Promise<void> {
+    await tx.query(
+      sql`insert into cache_purges (purge_id, cache, tags, due_at)
+      select gen_random_uuid(), cache, ${tags}::text[], now() + make_interval(secs => seconds)
+      from unnest(${caches}::text[]) as cache, unnest(${[0, SECOND_PURGE_AFTER_SECONDS]}::float8[]) as seconds`,
+    )
   }
 
   /** Returns whether there were changes. */
@@ -80,10 +88,10 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
     const found = await inTransaction(pool, async (tx) => {
       const tags = await takeChangedTags(tx)
       if (tags.length === 0) return false
-      await jobs.send(tx, PURGE_QUEUE.name, jobsOf(tags))
+      await insertPurges(tx, tags)
       return true
     })
-    if (found) worker?.wake()
+    if (found) worker?.wake(caches)
     return found
   }
 
@@ -105,7 +113,7 @@ export function createCataloguePurge({ pool, connect, jobs, purgers, logger }: C
 
   return {
     async start(): Promise<void> {
-      if (purgers.length > 0) worker ??= await jobs.work<PurgeJob>(PURGE_QUEUE.name, WORK, purge)
+      if (purgers.length > 0) worker ??= deliveries.work<Purge>(CACHE_PURGES, WORK, purge)
       await reading.start()
     },
     /** Idempotent, safe before start. */

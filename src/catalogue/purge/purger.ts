@@ -2,7 +2,7 @@ import type { TagHeader } from '../../http/cacheable.ts'
 
 /** A cache in front of the store that can remove answers by their tags. */
 export interface Purger {
-  /** The cache's address without a secret, for logs and for its jobs. */
+  /** The cache's address without a secret, for logs and for its purges. */
   name: string
   /** Returns when the cache has accepted the purge, otherwise throws. Idempotent. */
   purge(tags: readonly string[]): Promise<void>

@@ -22,10 +22,7 @@ const running = varnishMissing === false ? await start() : null
 async function bothPurgesOf(pool: Pool): Promise<void> {
   await eventually(
     async () => {
-      const { rows } = await pool.query(
-        `select (select count(*) from catalogue_changes) + (select count(*) from pgboss.job where name = 'cdn-purge' and state <> 'completed')
-          as waiting`,
-      )
+      const { rows } = await pool.query('select (select count(*) from catalogue_changes) + (select count(*) from cache_purges) as waiting')
       return rows[0].waiting === 0
     },
     { what: 'both purges of the last change have arrived' },

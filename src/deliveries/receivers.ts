@@ -1,10 +1,10 @@
 /** How the places of a worker are shared among receivers, such as endpoints, caches or the domains of recipients. */
 export interface ReceiverShare {
-  /** Jobs of one receiver that run at once. */
+  /** Deliveries to one receiver that are in flight at once. */
   perReceiver: number
-  /** Jobs that run at once for all receivers that are new, slow or failing. */
+  /** Deliveries in flight to all receivers that are new, slow or failing. */
   suspects: number
-  /** A receiver that takes longer for a job is slow. */
+  /** A receiver that takes longer for a delivery is slow. */
   slowMs: number
 }
 
@@ -16,11 +16,11 @@ export interface ReceiverPauses {
 
 interface Receiver {
   running: number
-  /** It has done a job. */
+  /** It has accepted a delivery. */
   isProven: boolean
   isSlow: boolean
   isFailing: boolean
-  /** Its newest job ended without asking it, because nothing was to be sent. */
+  /** Its newest delivery ended without asking it, because nothing was to be sent. */
   isUnasked: boolean
   /** Number of consecutive failures. */
   failures: number
@@ -32,13 +32,10 @@ interface Receiver {
   pausedUntil: number
 }
 
-// Fewer may be about single jobs that the receiver cannot take, unless each of them takes long.
+// Fewer may be about single deliveries that the receiver cannot take, unless each of them takes long.
 const FAILURES_OF_AN_OUTAGE = 3
 /** The domains of recipients have 65,536 names: mail-share.ts. */
 const REMEMBERED = 100_000
-/** Times its share of fetched jobs may wait for a healthy receiver: enough to keep it busy until the next fetch. */
-const WAITING_PER_SHARE = 4
-
 const NEW: Readonly<Receiver> = {
   running: 0,
   isProven: false,
@@ -52,14 +49,14 @@ const NEW: Readonly<Receiver> = {
 }
 
 /**
- * What this process knows about the receivers of a queue. A new receiver gets one job at a time until it has done one, a slow one a quarter of
- * its share. One that fails is asked again after a pause, by one job. In memory only: each process learns it again.
+ * What this process knows about the receivers of a kind of delivery. A new receiver gets one at a time until it has accepted one, a slow one a quarter of
+ * its share. One that fails is asked again after a pause, by one delivery. In memory only: each process learns it again.
  */
 export class Receivers {
   readonly #share: ReceiverShare
   readonly #pauses: ReceiverPauses
   readonly #receivers = new Map<string, Receiver>()
-  /** Receivers that run jobs: no more than there are places. */
+  /** Receivers with deliveries in flight: no more than there are places. */
   readonly #busy = new Set<Receiver>()
 
   constructor(share: ReceiverShare, pauses: ReceiverPauses) {
@@ -67,7 +64,7 @@ export class Receivers {
     this.#pauses = pauses
   }
 
-  /** A look remembers nothing: thousands of receivers may have jobs that wait. */
+  /** A look remembers nothing: thousands of receivers may have deliveries that wait. */
   #look(name: string): Readonly<Receiver> {
     return this.#receivers.get(name) ?? NEW
   }
@@ -82,26 +79,14 @@ export class Receivers {
     return receiver
   }
 
-  /** How many more jobs of this receiver may begin now. */
+  /** How many more deliveries to this receiver may begin now. */
   room(name: string): number {
-    return this.#roomOf(this.#look(name))
-  }
-
-  #roomOf(receiver: Readonly<Receiver>): number {
+    const receiver = this.#look(name)
     if (receiver.pausedUntil > performance.now()) return 0
     const { perReceiver } = this.#share
     if (!isSuspect(receiver)) return perReceiver - receiver.running
     const room = this.#limitOf(receiver) - receiver.running
     return room <= 0 ? 0 : Math.min(room, this.suspectRoom)
-  }
-
-  /** How many deferred jobs of this receiver may be fetched when `held` wait for it, and `suspectRoom` jobs of suspects may begin. */
-  releasable(name: string, held: number, suspectRoom: number): number {
-    const receiver = this.#look(name)
-    if (isSuspect(receiver)) return suspectRoom === 0 ? 0 : Math.min(this.#roomOf(receiver), suspectRoom)
-    const maxWaiting = this.maxWaiting(name)
-    // A healthy receiver gets many at once, when half of those that wait for it have begun.
-    return held <= maxWaiting / 2 ? maxWaiting - held : 0
   }
 
   #limitOf({ isProven, isFailing, isUnasked }: Readonly<Receiver>): number {
@@ -110,7 +95,7 @@ export class Receivers {
     return !isProven || isFailing ? 1 : Math.ceil(perReceiver / 4)
   }
 
-  /** How many more jobs of suspects may begin now. */
+  /** How many more deliveries to suspects may begin now. */
   get suspectRoom(): number {
     const running = this.#busy.values().reduce((sum, each) => sum + (isSuspect(each) ? each.running : 0), 0)
     return Math.max(0, this.#share.suspects - running)
@@ -121,9 +106,9 @@ export class Receivers {
     return isSuspect(this.#look(name))
   }
 
-  /** How many fetched jobs may wait for this receiver in this process; the others wait in the queue. */
-  maxWaiting(name: string): number {
-    return this.isSuspect(name) ? 0 : this.#share.perReceiver * WAITING_PER_SHARE
+  /** It failed, and is asked again after a pause. */
+  isPaused(name: string): boolean {
+    return this.#look(name).pausedUntil > performance.now()
   }
 
   began(name: string): void {
@@ -132,12 +117,12 @@ export class Receivers {
     this.#busy.add(receiver)
   }
 
-  /** A job has run for longer than `slowMs`. */
+  /** A delivery has taken longer than `slowMs`. */
   slow(name: string): void {
     this.#remember(name).isSlow = true
   }
 
-  /** A job ended. `health` is null when the receiver was not asked. Returns how long an outage lasted that has ended with it, in milliseconds, or null. */
+  /** A delivery ended. `health` is null when the receiver was not asked. Returns how long an outage lasted that has ended with it, in milliseconds, or null. */
   ended(name: string, health: 'well' | 'failing' | null, tookMs: number): number | null {
     const receiver = this.#remember(name)
     receiver.running--
@@ -159,7 +144,7 @@ export class Receivers {
     if (receiver.failures === 0 && receiver.isProven) receiver.failingSince = performance.now()
     receiver.failures++
     receiver.isFailing ||= receiver.isSlow || receiver.failures >= FAILURES_OF_AN_OUTAGE
-    // Jobs that ran together fail together: one pause.
+    // Deliveries that were made together fail together: one pause.
     if (!receiver.isFailing || receiver.pausedUntil > performance.now()) return
     const { firstMs, longestMs } = this.#pauses
     const pause = Math.min(firstMs * 2 ** receiver.pauses, longestMs)

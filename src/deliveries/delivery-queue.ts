@@ -1,0 +1,104 @@
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { Loop } from '../loop.ts'
+import type { DeliveryKind } from './delivery-kind.ts'
+import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkReceivers } from './delivery-rows.ts'
+import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
+
+/** A due delivery waits at most this long for a worker of a process that did not queue it. */
+const POLL_MS = 2_000
+/** A step of the clock, there and back between two polls, is found by what it left. */
+const CORRECT_MS = 60_000
+
+export interface DeliveryQueueOptions {
+  pool: Pool
+  logger: Logger
+  /** The longest pause of every kind; 0 retries at once, for tests. */
+  longestPauseSeconds?: number
+}
+
+/**
+ * The workers of this process. One statement every two seconds finds what is due for all of them: what other processes queued, what is retried, and what
+ * a dead process held. The same statement reads the clock of the database: a step of it delays no delivery, see decision 0203.
+ */
+export class DeliveryQueue {
+  readonly #options: DeliveryQueueOptions
+  readonly #workers = new Map<string, DeliveryWorker<never>>()
+  /** How far the walk through the receivers of a kind has come. */
+  readonly #walked = new Map<string, string>()
+  readonly #loop: Loop
+  /** Seconds by which the clock is ahead of performance.now(). */
+  #aheadSeconds = Number.NaN
+  #correctedAt = Number.NEGATIVE_INFINITY
+  #stopped: Promise<void> | undefined
+
+  constructor(options: DeliveryQueueOptions) {
+    this.#options = options
+    const { logger } = options
+    this.#loop = new Loop({
+      everyMs: POLL_MS,
+      work: () => this.#poll(),
+      onFailure(error, { isFirst }) {
+        const { message, stack } = error as Error
+        if (isFirst) logger.error({ err: { message, stack } }, 'due deliveries cannot be found')
+      },
+      onRecovered: () => logger.info('due deliveries are found again'),
+    })
+  }
+
+  start(): Promise<void> {
+    return this.#loop.start()
+  }
+
+  /** Stops every worker. Idempotent, safe before start. */
+  stop(): Promise<void> {
+    this.#stopped ??= Promise.all([this.#loop.stop(), ...[...this.#workers.values()].map((worker) => worker.stop())]).then(() => {})
+    return this.#stopped
+  }
+
+  /** Starts a worker. A process has one of each kind. */
+  work<Row extends object>(kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>): DeliveryWorker<Row> {
+    const { longestPauseSeconds = Number.POSITIVE_INFINITY } = this.#options
+    const bounded = { ...kind, longestPauseSeconds: Math.min(kind.longestPauseSeconds, longestPauseSeconds) }
+    const worker = new DeliveryWorker<Row>(this.#options, bounded, options, deliver)
+    this.#workers.set(kind.name, worker as unknown as DeliveryWorker<never>)
+    worker.start()
+    this.#loop.wake()
+    return worker
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#workers.size === 0) return
+    const walks = [...this.#workers].map(([name, { kind }]) => walkReceivers(kind, this.#walked.get(name) ?? null))
+    const { rows } = await this.#options.pool.query<WalkedReceiver & { seconds: number }>(
+      sql`select extract(epoch from clock_timestamp())::float8 as seconds, queue, receiver, is_due
+      from (select) as clock
+      left join (${walks.reduce((before, walk) => sql`${before} union all ${walk}`)}) as walked on true`,
+    )
+    await this.#correct(rows[0]?.seconds ?? Number.NaN)
+    const byQueue = Map.groupBy(rows, ({ queue }) => queue)
+    for (const [name, worker] of this.#workers) {
+      const walked = byQueue.get(name) ?? []
+      if (isWholeWalk(walked.length)) this.#walked.delete(name)
+      else this.#walked.set(name, walked.at(-1)?.receiver ?? '')
+      worker.wake(walked.filter(({ is_due }) => is_due).map(({ receiver }) => receiver))
+    }
+  }
+
+  async #correct(seconds: number): Promise<void> {
+    const aheadSeconds = seconds - performance.now() / 1_000
+    const bySeconds = Math.round(this.#aheadSeconds - aheadSeconds)
+    const hasStepped = Math.abs(bySeconds) > STEP_SECONDS
+    if (!hasStepped && performance.now() - this.#correctedAt < CORRECT_MS) return
+    let corrected = 0
+    for (const { kind } of this.#workers.values()) corrected += await correctTimes(this.#options.pool, kind)
+    if (hasStepped || corrected > 0)
+      this.#options.logger.warn(
+        { bySeconds: bySeconds || 0, corrected },
+        "the database's clock was set: the times of waiting deliveries were corrected",
+      )
+    this.#aheadSeconds = aheadSeconds
+    this.#correctedAt = performance.now()
+  }
+}

@@ -1,0 +1,305 @@
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
+import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { type DeliveryKind, type DeliveryOutcome, isQueued, pauseAfter, type Taken } from './delivery-kind.ts'
+
+/** The deliveries of a process are due again when they had no heartbeat for this time. */
+const LEASE_SECONDS = 15
+const LEASE = sql`now() + make_interval(secs => ${LEASE_SECONDS})`
+const NO_LEASE = [sql`lease = null`, sql`leased_until = null`]
+const DUE_NOW = [sql`due_at = now()`, sql`due_set_at = now()`]
+const IS_FREE = sql`(leased_until is null or leased_until <= now())`
+const TYPES = { text: sql`text`, uuid: sql`uuid` }
+
+/** A delivery that this process holds: the key of its row, and the lease of its take. */
+export type HeldRow = Readonly<Record<string, unknown>> & { lease: string }
+
+/** The columns of `taken`. */
+function takenColumns({ key, columns }: DeliveryKind): Sql {
+  return commaList([...key, 'attempts', ...columns].map(identifier))
+}
+
+/**
+ * Takes due deliveries of these receivers, at most this number of each: half of them the oldest, half the newest, so that what happens now does not wait for
+ * all that has come together. Counts an attempt of each. The update changes no index, so it writes little: decision 0249.
+ */
+export async function takeDeliveries<Row>(
+  db: Queryable,
+  kind: DeliveryKind,
+  wanted: ReadonlyMap<string, number>,
+  lease: string,
+): Promise<Taken<Row>[]> {
+  const { table, receiver, read = sql`select receiver, ${takenColumns(kind)} from taken` } = kind
+  const changes = [sql`lease = ${lease}`, sql`leased_until = ${LEASE}`, sql`attempts = attempts + 1`, ...(kind.onTaken ?? [])]
+  const isDue = sql`${isQueued(kind)} and ${receiver.column} = wanted.receiver::${TYPES[receiver.type]} and due_at <= now() and ${IS_FREE}`
+  const { rows } = await db.query<Taken<Row>>(
+    // An array: joined, the planner expects thousands of rows and reads the whole table.
+    sql`with taken as (
+      update ${table} as delivery
+      set ${commaList(changes)}
+      where ctid = any(array(
+        select chosen.ctid
+        from unnest(${[...wanted.keys()]}::text[], ${[...wanted.values()]}::integer[]) as wanted (receiver, deliveries)
+        cross join lateral (
+          select oldest.ctid from (
+            select ctid from ${table} where ${isDue}
+            order by due_at limit wanted.deliveries - wanted.deliveries / 2 for update skip locked
+          ) as oldest
+          union all
+          select newest.ctid from (
+            select ctid from ${table} where ${isDue}
+            order by due_at desc limit wanted.deliveries / 2 for update skip locked
+          ) as newest
+        ) as chosen
+      ))
+      returning ${receiver.column}::text as receiver, ${takenColumns(kind)}
+    )
+    ${read}`,
+  )
+  return rows
+}
+
+/** A step of the walk from one receiver to the next that has queued deliveries, however many each has. */
+const WALKED = 2_000
+
+export interface WalkedReceiver {
+  queue: string
+  receiver: string
+  is_due: boolean
+}
+
+/** The receivers behind `after` that have queued deliveries, at most 2,000, and whether one is due. */
+export function walkReceivers(kind: DeliveryKind, after: string | null): Sql {
+  const { table, receiver } = kind
+  const start = after ?? (receiver.type === 'uuid' ? '00000000-0000-0000-0000-000000000000' : '')
+  const next = (behind: Sql) => sql`select ${receiver.column} as receiver, due_at
+    from ${table}
+    where ${isQueued(kind)} and ${receiver.column} > ${behind}
+    order by ${receiver.column}, due_at
+    limit 1`
+  return sql`(
+    with recursive walk (receiver, due_at) as (
+      (${next(sql`${start}::${TYPES[receiver.type]}`)})
+      union all
+      select following.receiver, following.due_at from walk, lateral (${next(sql`walk.receiver`)}) as following
+    )
+    select ${kind.name}::text as queue, receiver::text, due_at <= now() as is_due from walk limit ${WALKED}
+  )`
+}
+
+export function isWholeWalk(receivers: number): boolean {
+  return receivers < WALKED
+}
+
+const HAS_KEY_AND_LEASE = sql`delivery.lease = held.lease`
+
+/** The rows of `held` as a table, for `from`; `item` has further values of each. */
+function heldRows({ table }: DeliveryKind, held: readonly object[]): Sql {
+  return sql`json_array_elements(${JSON.stringify(held)}::json) as item, json_populate_record(null::${table}, item) as held`
+}
+
+function hasKey({ key }: DeliveryKind): Sql {
+  return allOf(key.map(identifier).map((column) => sql`delivery.${column} = held.${column}`))
+}
+
+/** Changes rows that this process still holds. */
+async function changeHeld(db: Queryable, kind: DeliveryKind, held: readonly object[], changes: readonly Sql[]): Promise<void> {
+  if (held.length === 0) return
+  await db.query(
+    sql`update ${kind.table} as delivery
+    set ${commaList(changes)}
+    from ${heldRows(kind, held)}
+    where ${hasKey(kind)} and ${HAS_KEY_AND_LEASE} and ${kind.isKept ? sql`delivery.status = 'queued'` : sql`true`}`,
+  )
+}
+
+/** Extends the leases of deliveries in flight. */
+export function renewLeases(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
+  return changeHeld(db, kind, keysOf(kind, held), [sql`leased_until = ${LEASE}`])
+}
+
+/** Gives deliveries back that this process does not finish: they are due at once. `isAttempt` is false for those that it has not begun. */
+export function releaseDeliveries(
+  db: Queryable,
+  kind: DeliveryKind,
+  held: readonly HeldRow[],
+  { isAttempt }: { isAttempt: boolean },
+): Promise<void> {
+  return changeHeld(db, kind, keysOf(kind, held), isAttempt ? NO_LEASE : [...NO_LEASE, ...uncounted(kind)])
+}
+
+function uncounted({ onUncounted = [] }: DeliveryKind): Sql[] {
+  return [sql`attempts = delivery.attempts - 1`, ...onUncounted]
+}
+
+function keysOf({ key }: DeliveryKind, held: readonly HeldRow[]): object[] {
+  return held.map((row) => Object.fromEntries([...key, 'lease'].map((column) => [column, row[column]])))
+}
+
+export interface Ended {
+  row: HeldRow & { attempts: number }
+  outcome: DeliveryOutcome
+}
+
+/**
+ * Stores outcomes, one statement for each word. A row that this process no longer holds stays unchanged, unless the delivery succeeded: the receiver has
+ * it then.
+ */
+export async function recordOutcomes(db: Queryable, kind: DeliveryKind, ended: readonly Ended[]): Promise<void> {
+  const [delivered, failed, retried]: object[][] = [[], [], []]
+  for (const { row, outcome } of ended) {
+    const [key] = keysOf(kind, [row])
+    if (outcome.to === 'delivered') delivered?.push({ ...key })
+    else if (outcome.to === 'failed') failed?.push({ ...key, last_error: outcome.reason })
+    else {
+      const { reason, seconds = pauseAfter(kind, row.attempts), isAttempt = true } = outcome
+      retried?.push({ ...key, last_error: reason, seconds, isAttempt })
+    }
+  }
+  await storeDelivered(db, kind, delivered ?? [])
+  await storeFailed(db, kind, failed ?? [])
+  await storeRetried(db, kind, retried ?? [])
+}
+
+async function storeDelivered(db: Queryable, kind: DeliveryKind, held: readonly object[]): Promise<void> {
+  if (held.length === 0) return
+  const changes = [...NO_LEASE, sql`last_error = null`, ...(kind.onDelivered ?? [])]
+  await db.query(
+    kind.isKept
+      ? sql`update ${kind.table} as delivery set ${commaList(changes)} from ${heldRows(kind, held)} where ${hasKey(kind)}`
+      : sql`delete from ${kind.table} as delivery using ${heldRows(kind, held)} where ${hasKey(kind)}`,
+  )
+}
+
+async function storeFailed(db: Queryable, kind: DeliveryKind, held: readonly object[]): Promise<void> {
+  if (held.length === 0) return
+  if (kind.isKept)
+    return changeHeld(db, kind, held, [sql`status = 'failed'`, ...NO_LEASE, sql`last_error = held.last_error`, ...(kind.onFailed ?? [])])
+  await db.query(sql`delete from ${kind.table} as delivery using ${heldRows(kind, held)} where ${hasKey(kind)} and ${HAS_KEY_AND_LEASE}`)
+}
+
+async function storeRetried(db: Queryable, kind: DeliveryKind, held: readonly { isAttempt?: boolean }[]): Promise<void> {
+  const due = [sql`due_at = now() + make_interval(secs => (item ->> 'seconds')::float8)`, sql`due_set_at = now()`]
+  const changes = [...NO_LEASE, ...due, sql`last_error = held.last_error`]
+  const counted = held.filter(({ isAttempt }) => isAttempt)
+  await changeHeld(db, kind, counted, changes)
+  const others = held.filter(({ isAttempt }) => !isAttempt)
+  await changeHeld(db, kind, others, [...changes, ...uncounted(kind)])
+}
+
+const BATCH = 1_000
+const PAUSES_PER_OUTAGE = 3
+
+/**
+ * Ends the pauses of failed deliveries, 1,000 a call. `outages`: by receiver, null for all of them, how long it was unavailable in milliseconds. A pause
+ * that is left and several times as long is of a delivery that failed before, and would fail again. Returns the receivers of those whose pause ended,
+ * and whether there are more.
+ */
+export async function endPauses(
+  db: Queryable,
+  kind: DeliveryKind,
+  outages: ReadonlyMap<string | null, number>,
+): Promise<{ receivers: Set<string>; hasMore: boolean }> {
+  // Pauses double, so that one which began in an outage is about as long as that.
+  const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
+  const { column, type } = kind.receiver
+  const { rows } = await db.query<{ receiver: string }>(
+    sql`update ${kind.table}
+    set ${commaList(DUE_NOW)}
+    where ctid = any(array(
+      select ctid
+      from ${kind.table}
+      where ${isQueued(kind)} and attempts > 0 and due_at > now() and exists (
+        select from unnest(${[...outages.keys()]}::text[], ${longest}::float8[]) as outage (receiver, seconds)
+        where (outage.receiver is null or outage.receiver::${TYPES[type]} = ${column})
+          and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
+      )
+      limit ${BATCH}
+      for update skip locked
+    ))
+    returning ${column}::text as receiver`,
+  )
+  return { receivers: new Set(rows.map(({ receiver }) => receiver)), hasMore: rows.length === BATCH }
+}
+
+/** Smallest step of the database's clock that is corrected. A smaller one is a correction by NTP, which delays deliveries by as much. */
+export const STEP_SECONDS = 60
+const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
+
+/**
+ * Corrects times that the clock of the database has not reached, because it went back. A delivery that is due later than this was written counts from now;
+ * one that is due earlier has a time of its own. Returns the number of corrected rows.
+ */
+export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<number> {
+  const { rowCount } = await db.query(
+    sql`update ${kind.table}
+    set due_at = case when due_set_at > now() and due_at >= due_set_at then due_at - (due_set_at - now()) else due_at end,
+      due_set_at = least(due_set_at, now()),
+      leased_until = least(leased_until, ${LEASE})
+    where ${isQueued(kind)} and (due_set_at > now() + ${STEP} or leased_until > ${LEASE} + ${STEP})`,
+  )
+  return rowCount ?? 0
+}
+
+/** Ends the leases of a restored backup, whose processes are gone. The server must have been started on the restored files. */
+export async function releaseRestored(db: Queryable, kind: DeliveryKind): Promise<void> {
+  await db.query(
+    sql`update ${kind.table} set ${commaList(NO_LEASE)}
+    where ${isQueued(kind)} and leased_until < pg_postmaster_start_time() + make_interval(secs => ${LEASE_SECONDS})`,
+  )
+}
+
+const REQUEUE_BATCH = 1_000
+
+export type DeliveryKey = Readonly<Record<string, string>>
+
+export interface RequeueOptions {
+  /** A condition on the table's rows. */
+  which: Sql
+  /** Runs first in each transaction. */
+  before?: (tx: Transaction) => Promise<void>
+  /** No more than these, the oldest first; all unless given. */
+  atMost?: number
+  /** Runs last in each transaction that has queued some. */
+  onRequeued?: (tx: Transaction, deliveries: readonly DeliveryKey[]) => Promise<void>
+}
+
+/** Queues deliveries like new ones, in transactions of 1,000. Returns their number. A worker finds them at its next poll. */
+export async function requeueDeliveries(
+  pool: Pool,
+  kind: DeliveryKind,
+  { which, before, atMost = Number.POSITIVE_INFINITY, onRequeued }: RequeueOptions,
+): Promise<number> {
+  for (let total = 0; ; ) {
+    const size = Math.min(REQUEUE_BATCH, atMost - total)
+    const requeued = await inTransaction(pool, async (tx) => {
+      await before?.(tx)
+      const deliveries = await requeueBatch(tx, kind, which, size)
+      if (deliveries.length > 0) await onRequeued?.(tx, deliveries)
+      return deliveries.length
+    })
+    total += requeued
+    if (requeued < size || total >= atMost) return total
+  }
+}
+
+async function requeueBatch(tx: Transaction, kind: DeliveryKind, which: Sql, size: number): Promise<DeliveryKey[]> {
+  const columns = kind.key.map(identifier)
+  const changes = [sql`status = 'queued'`, sql`attempts = 0`, ...NO_LEASE, ...DUE_NOW, ...(kind.onRequeued ?? [])]
+  const { rows } = await tx.query<DeliveryKey>(
+    sql`with chosen as (
+      select ${commaList(columns)}
+      from ${kind.table}
+      where ${which}
+      order by queued_at, ${commaList(columns)}
+      limit ${size}
+      for update
+    )
+    update ${kind.table} as delivery
+    set ${commaList(changes)}
+    from chosen
+    where ${allOf(columns.map((column) => sql`delivery.${column} = chosen.${column}`))}
+    returning ${commaList(columns.map((column) => sql`delivery.${column}`))}`,
+  )
+  return rows
+}

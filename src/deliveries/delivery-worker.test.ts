@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  DELIVERED,
+  logger,
+  PARCELS,
+  type Parcel,
+  RETRY,
+  recording,
+  send,
+  setUp,
+  startQueue,
+  states,
+  WORK,
+  waitForStates,
+} from '../../test/delivery-harness.ts'
+import { eventually, Stopwatch } from '../../test/eventually.ts'
+import { NO_RECEIVER } from './delivery-kind.ts'
+import { DeliveryQueue } from './delivery-queue.ts'
+
+test('stores the outcome of each delivery on its own', async (t) => {
+  const { db, queue } = await setUp(t)
+  await send(db, ['broken', 'done', 'failed', 'throws'])
+  const runs: Record<string, number> = {}
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async ({ label }) => {
+      const run = (runs[label] ?? 0) + 1
+      runs[label] = run
+      if (label === 'broken') return run < 3 ? RETRY : DELIVERED
+      if (label === 'throws' && run === 1) throw new Error('a bug')
+      return label === 'failed' ? { to: 'failed', reason: 'moved away' } : DELIVERED
+    }),
+  )
+  await waitForStates(db, { broken: 'delivered', done: 'delivered', failed: 'failed', throws: 'delivered' })
+  assert.deepEqual(runs, { broken: 3, done: 1, failed: 1, throws: 2 })
+  const { rows } = await db.pool.query('select label, attempts, last_error from parcels order by label')
+  assert.deepEqual(
+    rows.map((row) => Object.values(row)),
+    [
+      ['broken', 3, null],
+      ['done', 1, null],
+      ['failed', 1, 'moved away'],
+      ['throws', 2, null],
+    ],
+  )
+})
+
+test('a worker that is woken finds a delivery at once', async (t) => {
+  const { db, queue } = await setUp(t)
+  const ran = new Map<string, number>()
+  const stopwatch = new Stopwatch(t)
+  const worker = queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async ({ label }) => {
+      ran.set(label, stopwatch.ms)
+      return DELIVERED
+    }),
+  )
+  // It looks by itself every other second: of several deliveries one would wait for that.
+  let longest = 0
+  for (let attempt = 0; attempt < 3; attempt++) {
+    longest = 0
+    for (let parcel = 0; parcel < 4; parcel++) {
+      const label = `${attempt}.${parcel}`
+      await send(db, [label])
+      const woken = stopwatch.ms
+      worker.wake([NO_RECEIVER])
+      await eventually(async () => ran.has(label))
+      longest = Math.max(longest, (ran.get(label) ?? Number.NaN) - woken)
+    }
+    if (longest < 500) break
+  }
+  assert.ok(longest < 500)
+})
+
+test('deliveries that fail together are not retried together: their pauses grow and are spread', async (t) => {
+  const { db, queue } = await setUp(t)
+  await send(
+    db,
+    Array.from({ length: 40 }, (_, index) => String(index)),
+  )
+  const kind = { ...PARCELS, firstPauseSeconds: 100, longestPauseSeconds: 3_600 }
+  queue.work<Parcel>(
+    kind,
+    WORK,
+    recording(async () => RETRY),
+  )
+  const pauses = await eventually(async () => {
+    const { rows } = await db.pool.query(`select extract(epoch from due_at - due_set_at)::float as pause from parcels where due_at > now()`)
+    return rows.length === 40 && rows.map(({ pause }) => pause)
+  })
+  // The pause is once to twice the first one.
+  assert.ok(Math.min(...pauses) >= 100 && Math.max(...pauses) <= 200, pauses.join())
+  assert.ok(Math.max(...pauses) - Math.min(...pauses) > 25, pauses.join())
+})
+
+test('a delivery waits for its time', async (t) => {
+  const { db, queue } = await setUp(t)
+  const ran: string[] = []
+  await send(db, ['later', 'now'])
+  await db.pool.query(`update parcels set due_at = now() + interval '1 hour' where label = 'later'`)
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async ({ label }) => {
+      ran.push(label)
+      return DELIVERED
+    }),
+  )
+  await waitForStates(db, { later: 'queued', now: 'delivered' })
+  assert.deepEqual(ran, ['now'])
+})
+
+test('two processes share the deliveries of a kind and make none twice', async (t) => {
+  const { db, queue } = await setUp(t)
+  const other = await startQueue(t, db)
+  const runs: string[] = []
+  const make = recording(async ({ label }) => {
+    runs.push(label)
+    return DELIVERED
+  })
+  const workers = [queue, other].map((each) => each.work<Parcel>(PARCELS, WORK, make))
+  const labels = Array.from({ length: 200 }, (_, index) => String(index))
+  await send(db, labels)
+  for (const worker of workers) worker.wake([NO_RECEIVER])
+  await eventually(async () => Object.values(await states(db)).every((state) => state === 'delivered'))
+  assert.deepEqual(runs.toSorted(), labels.toSorted())
+})
+
+test('a stop waits for the delivery in flight, takes no other, and may come before the start and twice', async (t) => {
+  const { db, queue } = await setUp(t)
+  await new DeliveryQueue({ pool: db.pool, logger }).stop()
+  const begun = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  await send(db, ['a', 'b'])
+  const worker = queue.work<Parcel>(
+    PARCELS,
+    { places: 1 },
+    recording(async () => {
+      begun.resolve()
+      await gate.promise
+      return DELIVERED
+    }),
+  )
+  await begun.promise
+  let isStopped = false
+  const stopped = Promise.all([queue.stop(), queue.stop(), worker.stop()]).then(() => {
+    isStopped = true
+  })
+  await db.pool.query('select 1')
+  assert.equal(isStopped, false)
+  gate.resolve()
+  await stopped
+  assert.deepEqual(Object.values(await states(db)).toSorted(), ['delivered', 'queued'])
+  await queue.stop()
+})
+
+test('a delivery that outlives the stop is made by the next process at once', async (t) => {
+  const { db, queue } = await setUp(t)
+  const begun = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  await send(db, ['stuck'])
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => {
+      begun.resolve()
+      await gate.promise
+      return RETRY
+    }),
+  )
+  await begun.promise
+  await queue.stop()
+  assert.deepEqual(await states(db), { stuck: 'queued' })
+  const next = await startQueue(t, db)
+  next.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => DELIVERED),
+  )
+  await waitForStates(db, { stuck: 'delivered' })
+})
+
+test('a delivery whose process died is made when its lease has ended, and not before', async (t) => {
+  const { db, queue } = await setUp(t)
+  await send(db, ['held', 'orphan'])
+  await db.pool.query(
+    `update parcels
+    set lease = gen_random_uuid(), attempts = 1, leased_until = now() + case label when 'held' then interval '15 s' else interval '-1 s' end`,
+  )
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => DELIVERED),
+  )
+  await waitForStates(db, { held: 'in flight', orphan: 'delivered' })
+})
+
+test('a process keeps its lease while a delivery takes longer', async (t) => {
+  const { db, queue } = await setUp(t)
+  const gate = Promise.withResolvers<void>()
+  t.after(() => gate.resolve())
+  await send(db, ['long'])
+  let runs = 0
+  const make = recording(async () => {
+    runs++
+    await gate.promise
+    return DELIVERED
+  })
+  queue.work<Parcel>(PARCELS, WORK, make)
+  await eventually(async () => runs === 1)
+  const readLease = async () => (await db.pool.query('select leased_until from parcels')).rows[0].leased_until.getTime()
+  const first = await readLease()
+  await eventually(async () => (await readLease()) > first, { what: 'a heartbeat' })
+  gate.resolve()
+  await waitForStates(db, { long: 'delivered' })
+  assert.equal(runs, 1)
+})
+
+test('lives through the loss of its connections', async (t) => {
+  const { db, queue } = await setUp(t)
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => DELIVERED),
+  )
+  await db.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()`, [db.name])
+  await send(db, ['a'])
+  await waitForStates(db, { a: 'delivered' })
+})

@@ -1,0 +1,351 @@
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { Pool } from '../db/pool.ts'
+import { every, Loop } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
+import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from './delivery-kind.ts'
+import { type Ended, endPauses, type HeldRow, recordOutcomes, releaseDeliveries, renewLeases, takeDeliveries } from './delivery-rows.ts'
+import { groupCalls } from './group-calls.ts'
+import { type ReceiverShare, Receivers } from './receivers.ts'
+
+export type { ReceiverShare }
+
+/** An attempt in progress. */
+export interface Attempt {
+  /** Says how the receiver did when it was asked. */
+  report: (health: 'well' | 'failing') => void
+  /** Stores the outcome, together with others that end at the same time. */
+  record: (outcome: DeliveryOutcome) => Promise<void>
+}
+
+/** Makes one attempt and records it. When it throws before that, the delivery is retried. */
+export type Deliver<Row> = (row: Taken<Row>, attempt: Attempt) => Promise<void>
+
+export interface WorkOptions {
+  /** Deliveries that are in flight in this process at once. */
+  places: number
+  /** How the places are shared by receivers; deliveries to `NO_RECEIVER` begin as they come. */
+  share?: ReceiverShare
+}
+
+const POLL_MS = 60_000
+const RETRY_MS = 2_000
+const STOP_PATIENCE_MS = 5_000
+/** A third of a lease. */
+const HEARTBEAT_MS = 5_000
+/** Younger deliveries have enough of their lease left for the next heartbeat. */
+const RENEWED_AFTER_MS = 4_000
+/** A delivery that waited longer than this without a heartbeat is not begun: its lease may have ended. */
+const LEASE_MARGIN_MS = 12_000
+/** A full process takes more when this number of its places is free, or after this time. */
+const FREE_PLACES = 32
+const TAKE_SOON_MS = 50
+const TAKEN_AT_ONCE = 100
+/** Times its share of deliveries may wait in memory for a healthy receiver: enough to keep it busy until the next take. */
+const WAITING_PER_SHARE = 4
+// A receiver that is back waits no longer than this, whatever the pauses of its kind.
+const LONGEST_RECEIVER_PAUSE_SECONDS = 60
+/** The bound for a delivery that ends its process every time. */
+const MAX_ATTEMPTS = 1_000
+const NO_SHARE: ReceiverShare = {
+  perReceiver: Number.POSITIVE_INFINITY,
+  suspects: Number.POSITIVE_INFINITY,
+  slowMs: Number.POSITIVE_INFINITY,
+}
+
+type Held<Row> = Taken<Row> & HeldRow & { leasedAt: number }
+
+/**
+ * The worker of this process on one kind of delivery. It takes what can begin soon: deliveries to a receiver that is slow, failing or busy stay in the
+ * table, where they hold up no other. See decision 0340.
+ */
+export class DeliveryWorker<Row extends object> {
+  readonly kind: DeliveryKind
+  readonly #pool: Pool
+  readonly #logger: Logger
+  readonly #options: WorkOptions
+  readonly #deliver: Deliver<Row>
+  readonly #receivers: Receivers
+  readonly #loop: Loop
+  readonly #record: (ended: Ended) => Promise<null>
+  /** Receivers that may have due deliveries: healthy ones, and the others, which share places. */
+  readonly #due = new Set<string>()
+  readonly #dueSuspects = new Set<string>()
+  /** What is in flight. */
+  readonly #running = new Set<Held<Row>>()
+  /** What was taken and waits for a place of its receiver. */
+  readonly #waiting = new Map<string, Held<Row>[]>()
+  readonly #ends = new Set<Promise<void>>()
+  /** How long the outages of receivers were that have ended; null for what all receivers share. */
+  readonly #back = new Map<string | null, number>()
+  #endHeartbeat = () => {}
+  #takingSoon: NodeJS.Timeout | undefined
+  #stopped: Promise<void> | undefined
+  #isBroken = false
+
+  constructor({ pool, logger }: { pool: Pool; logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
+    this.kind = kind
+    this.#pool = pool
+    this.#logger = logger
+    this.#options = options
+    this.#deliver = deliver
+    const longestSeconds = Math.min(kind.longestPauseSeconds, LONGEST_RECEIVER_PAUSE_SECONDS)
+    const pauses = { firstMs: Math.min(kind.firstPauseSeconds, longestSeconds) * 1_000, longestMs: longestSeconds * 1_000 }
+    this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
+    this.#loop = new Loop({
+      ...{ everyMs: POLL_MS, retryMs: RETRY_MS },
+      work: async () => ((await this.#round()) ? 0 : POLL_MS),
+      onFailure: (error) => this.#report(error as Error),
+    })
+    this.#record = groupCalls(async (group: readonly Ended[]) => {
+      await recordOutcomes(pool, kind, group)
+      return group.map(() => null)
+    }, options.places)
+  }
+
+  start(): void {
+    void this.#loop.start()
+    this.#endHeartbeat = every(HEARTBEAT_MS, () => void this.#beat())
+  }
+
+  /** Takes deliveries to these receivers now. */
+  wake(receivers: Iterable<string>): void {
+    for (const receiver of receivers) this.#due.add(receiver)
+    if (this.#due.size > 0) this.#loop.wake()
+  }
+
+  /** What all deliveries of this kind need was unavailable for `outageMs` and is back: those that failed meanwhile are due now. */
+  endPauses(outageMs: number): void {
+    this.#receivers.forgive()
+    this.#isBack(null, outageMs)
+    this.#loop.wake()
+  }
+
+  /** Takes no more and waits for what is in flight, five seconds at most. Idempotent. */
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #stop(): Promise<void> {
+    await this.#loop.stop()
+    clearTimeout(this.#takingSoon)
+    await this.#release([...this.#waiting.keys()]).catch((error: Error) => this.#report(error))
+    await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
+    this.#endHeartbeat()
+    // Another process makes them now, and not at the end of their leases.
+    await releaseDeliveries(this.#pool, this.kind, [...this.#running], { isAttempt: true }).catch((error: Error) => this.#report(error))
+  }
+
+  /** Returns what waits for these receivers to the table. */
+  async #release(receivers: readonly string[]): Promise<void> {
+    const rows = receivers.flatMap((receiver) => this.#waiting.get(receiver) ?? [])
+    for (const receiver of receivers) this.#waiting.delete(receiver)
+    await releaseDeliveries(this.#pool, this.kind, rows, { isAttempt: false })
+    for (const receiver of receivers) this.#due.add(receiver)
+  }
+
+  /** Returns whether there may be more to take at once. */
+  async #round(): Promise<boolean> {
+    const stuck = [...this.#waiting.keys()].filter((receiver) => this.#receivers.isSuspect(receiver))
+    if (stuck.length > 0) await this.#release(stuck)
+    const hasMorePauses = await this.#endPauses()
+    const wanted = this.#wanted()
+    if (wanted.size > 0) await this.#take(wanted)
+    if (this.#isBroken) this.#logger.info({ queue: this.kind.name }, 'deliveries are taken again')
+    this.#isBroken = false
+    return hasMorePauses || wanted.size > 0
+  }
+
+  async #take(wanted: ReadonlyMap<string, number>): Promise<void> {
+    // One that is announced meanwhile may be too late for this statement.
+    for (const receiver of wanted.keys()) this.#forget(receiver)
+    const lease = randomUUID()
+    const leasedAt = performance.now()
+    let rows: Taken<Row>[]
+    try {
+      rows = await takeDeliveries<Row>(this.#pool, this.kind, wanted, lease)
+    } catch (error) {
+      for (const receiver of wanted.keys()) this.#due.add(receiver)
+      throw error
+    }
+    const taken = Map.groupBy(rows, ({ receiver }) => receiver)
+    for (const [receiver, deliveries] of wanted) {
+      // The others come first next time.
+      if ((taken.get(receiver)?.length ?? 0) >= Math.ceil(deliveries / 2)) this.#due.add(receiver)
+    }
+    for (const [receiver, more] of taken) {
+      const held = more.map((row) => ({ ...row, lease, leasedAt }))
+      this.#waiting.set(receiver, [...(this.#waiting.get(receiver) ?? []), ...held])
+    }
+    if (this.#loop.isStopped) return this.#release([...taken.keys()])
+    for (const receiver of taken.keys()) this.#begin(receiver)
+  }
+
+  /** Begins what waits for this receiver and has a place. */
+  #begin(receiver: string): void {
+    const waiting = this.#waiting.get(receiver) ?? []
+    while (waiting.length > 0 && this.#freePlaces > 0 && this.#roomOf(receiver) >= 1) {
+      const row = waiting.shift() as Held<Row>
+      // This process was paused, or cut off: another one makes it.
+      if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) continue
+      const end = this.#make(row).finally(() => this.#ends.delete(end))
+      this.#ends.add(end)
+    }
+    if (waiting.length === 0) this.#waiting.delete(receiver)
+  }
+
+  #forget(receiver: string): void {
+    this.#due.delete(receiver)
+    this.#dueSuspects.delete(receiver)
+  }
+
+  get #freePlaces(): number {
+    return this.#options.places - this.#running.size
+  }
+
+  /** How many deliveries to each receiver can begin now, or soon. */
+  #wanted(): Map<string, number> {
+    const wanted = new Map<string, number>()
+    const waiting = this.#waiting.values().reduce((sum, { length }) => sum + length, 0)
+    // The number of places is the most that may wait.
+    let places = Math.min(this.#freePlaces + this.#options.places - waiting, TAKEN_AT_ONCE)
+    const want = (receiver: string, room: number): number => {
+      const deliveries = Math.min(room, places)
+      if (deliveries < 1) return 0
+      wanted.set(receiver, deliveries)
+      places -= deliveries
+      return deliveries
+    }
+    for (const receiver of this.#due) {
+      if (places === 0) return wanted
+      if (this.#receivers.isSuspect(receiver) && receiver !== NO_RECEIVER) {
+        this.#due.delete(receiver)
+        this.#dueSuspects.add(receiver)
+      } else want(receiver, this.#roomAhead(receiver))
+    }
+    let { suspectRoom } = this.#receivers
+    for (const receiver of this.#dueSuspects) {
+      if (places === 0 || suspectRoom === 0) return wanted
+      // The poll finds it again.
+      if (this.#receivers.isPaused(receiver)) this.#dueSuspects.delete(receiver)
+      else if (this.#receivers.isSuspect(receiver)) suspectRoom -= want(receiver, Math.min(this.#roomOf(receiver), suspectRoom))
+      else want(receiver, this.#roomAhead(receiver))
+    }
+    return wanted
+  }
+
+  /** How many more deliveries to a healthy receiver this process takes: many at once, when half of those that wait for it have begun. */
+  #roomAhead(receiver: string): number {
+    if (receiver === NO_RECEIVER) return this.#freePlaces
+    const ahead = (this.#options.share?.perReceiver ?? 0) * WAITING_PER_SHARE
+    const waiting = this.#waiting.get(receiver)?.length ?? 0
+    return waiting > ahead / 2 ? 0 : this.#roomOf(receiver) + ahead - waiting
+  }
+
+  #roomOf(receiver: string): number {
+    return receiver === NO_RECEIVER ? Number.POSITIVE_INFINITY : this.#receivers.room(receiver)
+  }
+
+  async #make(row: Held<Row>): Promise<void> {
+    const { receiver } = row
+    const isShared = receiver !== NO_RECEIVER
+    const { slowMs } = this.#options.share ?? NO_SHARE
+    const began = performance.now()
+    this.#running.add(row)
+    if (isShared) this.#receivers.began(receiver)
+    const slow = !isShared || slowMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => this.#slow(receiver), slowMs)
+    let health: 'well' | 'failing' | null = null
+    await this.#attempt(row, (reported) => {
+      health = reported
+    })
+    clearTimeout(slow)
+    this.#running.delete(row)
+    const outageMs = isShared ? this.#receivers.ended(receiver, health, performance.now() - began) : null
+    if (outageMs !== null) this.#isBack(receiver, outageMs)
+    if (this.#loop.isStopped) return
+    this.#begin(receiver)
+    if (this.#freePlaces > 0) for (const other of [...this.#waiting.keys()]) this.#begin(other)
+    this.#takeMore(receiver)
+  }
+
+  #slow(receiver: string): void {
+    this.#receivers.slow(receiver)
+    if (this.#waiting.has(receiver)) this.#loop.wake()
+  }
+
+  async #attempt(row: Held<Row>, report: Attempt['report']): Promise<void> {
+    let isRecorded = false
+    const record = async (outcome: DeliveryOutcome): Promise<void> => {
+      isRecorded = true
+      await this.#record({ row, outcome })
+    }
+    try {
+      if (row.attempts > MAX_ATTEMPTS) return await record({ to: 'failed', reason: 'the process ended during each attempt' })
+      await this.#deliver(row, { report, record })
+    } catch (error) {
+      if (isRecorded) return this.#report(error as Error)
+      this.#logger.error({ err: error, queue: this.kind.name }, 'a delivery threw an error and is retried')
+      await record({ to: 'retry', reason: 'an internal error, which the log has' }).catch((failure: Error) => this.#report(failure))
+    }
+  }
+
+  /** Takes more when that is worth a statement, else a little later. */
+  #takeMore(receiver: string): void {
+    if (this.#isWorthTaking(receiver)) this.#loop.wake()
+    if (this.#due.size === 0 && this.#dueSuspects.size === 0) return
+    this.#takingSoon ??= setTimeout(() => {
+      this.#takingSoon = undefined
+      this.#loop.wake()
+    }, TAKE_SOON_MS)
+  }
+
+  #isWorthTaking(receiver: string): boolean {
+    const isSuspect = this.#receivers.isSuspect(receiver)
+    if (this.#back.size > 0 || (isSuspect && this.#waiting.has(receiver))) return true
+    if (this.#isDue(receiver) && (isSuspect || this.#roomAhead(receiver) >= 1)) return true
+    const areSuspectsFree = this.#dueSuspects.size > 0 && this.#receivers.suspectRoom > 0
+    return (this.#due.size > 0 || areSuspectsFree) && this.#freePlaces >= Math.min(FREE_PLACES, this.#options.places / 2)
+  }
+
+  #isDue(receiver: string): boolean {
+    if (!this.#dueSuspects.has(receiver)) return this.#due.has(receiver)
+    if (this.#receivers.isSuspect(receiver)) return true
+    this.#dueSuspects.delete(receiver)
+    this.#due.add(receiver)
+    return true
+  }
+
+  #isBack(receiver: string | null, outageMs: number): void {
+    this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
+  }
+
+  /** Returns whether there are more. */
+  async #endPauses(): Promise<boolean> {
+    if (this.#back.size === 0) return false
+    const back = new Map(this.#back)
+    const { receivers, hasMore } = await endPauses(this.#pool, this.kind, back)
+    for (const receiver of receivers) this.#due.add(receiver)
+    if (!hasMore) for (const receiver of back.keys()) this.#back.delete(receiver)
+    return hasMore
+  }
+
+  async #beat(): Promise<void> {
+    const now = performance.now()
+    const old = [...this.#running, ...[...this.#waiting.values()].flat()].filter(({ leasedAt }) => leasedAt < now - RENEWED_AFTER_MS)
+    try {
+      await renewLeases(this.#pool, this.kind, old)
+      for (const row of old) if (now - row.leasedAt <= LEASE_MARGIN_MS) row.leasedAt = now
+    } catch (error) {
+      this.#report(error as Error)
+    }
+  }
+
+  /** Logs the first error of an outage. */
+  #report({ message, stack }: Error): void {
+    if (this.#isBroken || this.#loop.isStopped) return
+    // All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
+    this.#logger.error({ err: { message, stack }, queue: this.kind.name }, 'deliveries cannot be taken or stored')
+    this.#isBroken = true
+  }
+}
