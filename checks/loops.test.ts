@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** Files that repeat something by a timer of their own. The console's page runs in a browser, where `poll.ts` repeats. */
+/** Files that repeat something by a timer of their own. The console's page runs in a browser, where `poll` of `api.ts` repeats. */
 const OWN_TIMERS = ['src/console/page/lake.ts']
 /** `stopping` or the like beside a loop: start, stop and stop in flight by hand. */
 const BY_HAND = /\bsetInterval\(|\bwhile \(!(?:this\.#stopping|stopping)\.signal\.aborted\)/

@@ -2,7 +2,7 @@ import { encode } from 'uqr'
 import { call, pathOf, type Schemas } from './api.ts'
 import { showApiKeys } from './api-keys.ts'
 import { confirmAction, openFormDialog } from './dialog.ts'
-import { button, create, facts, note, replaceChildren, table, timeElement, viewLink } from './dom.ts'
+import { actions, button, create, facts, link, note, replaceChildren, table, timeElement } from './dom.ts'
 import { field } from './form.ts'
 import { showOperators } from './operators.ts'
 import { showOwnEmail } from './own-email.ts'
@@ -24,9 +24,9 @@ export const account: Screen = {
       create(
         'nav',
         { attributes: { 'aria-label': 'Views of the account' } },
-        viewLink('#account', 'My account', !hasOperators && !hasKeys),
-        viewLink('#account?operators=1', 'Operators', hasOperators),
-        viewLink('#account?keys=1', 'API keys', hasKeys),
+        link('#account', 'My account', !hasOperators && !hasKeys && 'page'),
+        link('#account?operators=1', 'Operators', hasOperators && 'page'),
+        link('#account?keys=1', 'API keys', hasKeys && 'page'),
       ),
       content,
     )
@@ -91,9 +91,7 @@ function factorList({ totp, passkeys, recovery_codes_left, second_factor_require
       ['Authenticator app', totp === null ? 'none' : timeElement(totp.created_at)],
       ['Recovery codes left', String(recovery_codes_left)],
     ),
-    create(
-      'div',
-      { class: 'actions' },
+    actions(
       button('Add a passkey', async () => askForPasskeyName(context, changes)),
       totp === null
         ? button(

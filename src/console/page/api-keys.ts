@@ -1,11 +1,10 @@
-import { pathOf, type Schemas, send, withQuery } from './api.ts'
-import { askForNewKey, askForRotation } from './api-key-dialogs.ts'
+import { KEY_SCOPES, SCOPES } from '#scopes'
+import { call, pathOf, type Schemas, send, withQuery } from './api.ts'
 import { openFormDialog } from './dialog.ts'
-import { button, type Child, create, note, timeElement } from './dom.ts'
-import { keyedTable } from './keyed-table.ts'
+import { actions, button, type Child, create, keyedTable, note, replaceChildren, timeElement } from './dom.ts'
+import { choice, field, textInput } from './form.ts'
 import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
-import { shownKey } from './shown-key.ts'
 import { stateBadge } from './state-badge.ts'
 
 type ApiKey = Schemas['ApiKey']
@@ -32,7 +31,7 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
       timeElement(key.created_at),
       key.expires_at === null ? 'never' : timeElement(key.expires_at),
       key.last_used_at === null ? 'never' : timeElement(key.last_used_at),
-      create('div', { class: 'actions' }, ...buttons(key)),
+      actions(...buttons(key)),
     ],
   })
   const list = pagedList(
@@ -75,11 +74,7 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
   root.append(
     create('h2', {}, 'Account: API keys'),
     note('For machines: a till, a warehouse, an accounting program. One key each, with no more than it needs.'),
-    create(
-      'div',
-      { class: 'actions' },
-      button('Make a key', () => askForNewKey(context, onShown)),
-    ),
+    actions(button('Make a key', () => askForNewKey(context, onShown))),
     shown.element,
     ...list.elements,
   )
@@ -96,4 +91,132 @@ function stateCell({ state, revoked_at, revoked_reason, previous_secret_expires_
       previous_secret_expires_at !== null &&
       create('small', { class: 'muted' }, ' the secret before until ', timeElement(previous_secret_expires_at)),
   )
+}
+
+interface ShownKey {
+  element: HTMLElement
+  /** Shows the text of a key, and returns what gets the focus. */
+  show(key: Schemas['NewApiKey']): HTMLElement
+  /** Takes the text away if it is that of this key. */
+  hide(id: string): void
+}
+
+/** The place where the text of a new or rotated key is shown. The store does not have it: it is gone with this view. */
+function shownKey({ tell }: Pick<ScreenContext, 'tell'>): ShownKey {
+  const element = create('div', { attributes: { role: 'status' } })
+  let shown: string | null = null
+
+  function clear(): void {
+    shown = null
+    replaceChildren(element)
+  }
+
+  async function copy(text: string, code: HTMLElement): Promise<void> {
+    try {
+      // Pages without TLS have no clipboard.
+      if (navigator.clipboard === undefined) throw new Error('no clipboard')
+      await navigator.clipboard.writeText(text)
+      tell('The key is copied.')
+    } catch {
+      getSelection()?.selectAllChildren(code)
+      tell('The browser does not let this page copy. The key is selected: press Ctrl+C, or ⌘C.')
+    }
+  }
+
+  return {
+    element,
+    hide: (id) => {
+      if (shown === id) clear()
+    },
+    show({ id, name, key }) {
+      shown = id
+      const heading = create('h3', { tabIndex: -1 }, `The key ${name}`)
+      const code = create('code', { class: 'key' }, key)
+      replaceChildren(
+        element,
+        create(
+          'section',
+          { class: 'card' },
+          heading,
+          note('It is shown this once, and the store keeps only a hash. Put it where the machine reads it.'),
+          create('p', {}, code),
+          actions(
+            button('Copy the key', () => copy(key, code)),
+            button('I have stored it', clear),
+          ),
+        ),
+      )
+      return heading
+    },
+  }
+}
+
+type NewApiKey = Schemas['NewApiKey']
+/** Shows the text of a key, this once, and returns what gets the focus. */
+type OnShown = (key: NewApiKey) => HTMLElement
+
+const DAY_MS = 86_400_000
+/** The store accepts two years. */
+const MAX_DAYS = 730
+const USUAL_DAYS = 365
+const OVERLAPS = [
+  ['3600', 'an hour'],
+  ['86400', 'a day'],
+  ['604800', 'a week'],
+  ['0', 'not at all: it ends now'],
+] as const
+
+/** Asks for the name, the scopes and the end of a new key. A key can do no more than its maker. */
+function askForNewKey({ signal, may }: Pick<ScreenContext, 'signal' | 'may'>, onShown: OnShown): void {
+  const name = textInput('name', { required: true, maxLength: 100 })
+  const end = create('input', { type: 'date', name: 'expires', value: dayIn(USUAL_DAYS), min: dayIn(0), max: dayIn(MAX_DAYS) })
+  const boxes = KEY_SCOPES.filter(may).map((scope) =>
+    create(
+      'label',
+      { class: 'choice' },
+      create('input', { type: 'checkbox', name: 'scopes', value: scope }),
+      ' ',
+      create('code', {}, scope),
+      ` ${SCOPES[scope]}`,
+    ),
+  )
+  const onSubmit = async (data: FormData) => {
+    const scopes = data.getAll('scopes')
+    if (scopes.length === 0) throw new Error('Choose at least one thing that the key may do.')
+    const expires_at = end.value === '' ? null : new Date(`${end.value}T23:59:59`).toISOString()
+    const key = await call<NewApiKey>('POST', '/admin/api-keys', { body: { name: name.value.trim(), scopes, expires_at } })
+    focusAfterwards(name, onShown(key))
+  }
+  openFormDialog(
+    { title: 'Make an API key', submit: 'Make the key', signal, onSubmit },
+    field('Name', name, 'The machine or the service. Not a person: the name stays when the person leaves.'),
+    create('fieldset', { class: 'scopes' }, create('legend', {}, 'What it may do'), ...boxes),
+    field('Expires', end, 'At the end of this day, within two years. Empty: never.'),
+  )
+}
+
+/** Asks how long the present secret stays valid beside the new one. */
+function askForRotation({ id, name }: Schemas['ApiKey'], { signal, onShown }: Pick<ScreenContext, 'signal'> & { onShown: OnShown }): void {
+  const overlap = choice({ name: 'overlap' }, OVERLAPS, '86400')
+  const onSubmit = async () => {
+    const body = { overlap_seconds: Number(overlap.value) }
+    const key = await call<NewApiKey>('POST', pathOf`/admin/api-keys/${id}/rotate`, { body })
+    focusAfterwards(overlap, onShown(key))
+  }
+  openFormDialog(
+    { title: `Rotate ${name}`, submit: 'Rotate', signal, onSubmit },
+    create('p', {}, 'The key gets another secret. Name, scopes and expiry stay. A secret that an earlier rotation left ends now.'),
+    field('The present secret stays valid for', overlap, 'So that machines can change one after the other.'),
+  )
+}
+
+/** A closed dialog returns the focus to the button that opened it; what is shown once is more important. */
+function focusAfterwards(control: HTMLElement, next: HTMLElement): void {
+  control.closest('dialog')?.addEventListener('close', () => next.focus())
+}
+
+/** A day in this browser's time zone, in the format of `<input type=date>`. */
+function dayIn(days: number): string {
+  const day = new Date(Date.now() + days * DAY_MS)
+  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, '0')).join('-')
 }

@@ -3,6 +3,7 @@ import { accessToken, addressOf, forgetToken } from './session.ts'
 
 /** The named schemas of the API's document, such as `Schemas['Order']`. */
 export type Schemas = components['schemas']
+export type Scope = Schemas['User']['scopes'][number]
 
 /** A refusal by the store: RFC 9457 problem details. */
 export class Refusal extends Error {
@@ -15,6 +16,11 @@ export class Refusal extends Error {
     this.problem = problem
     this.retryAfterSeconds = Number(retryAfter) > 0 ? Number(retryAfter) : null
   }
+}
+
+/** Whether the store has refused a call with one of these codes. */
+export function isRefusal(error: unknown, ...codes: readonly string[]): error is Refusal {
+  return error instanceof Refusal && codes.includes(error.problem.code)
 }
 
 /** There is no session, or it has ended: the operator signs in again. */
@@ -48,7 +54,7 @@ export async function send(method: string, path: string, options: CallOptions = 
   try {
     return await sendWithToken(method, path, options)
   } catch (error) {
-    if (!(error instanceof Refusal) || error.problem.code !== 'step_up_required' || !(await askForProof())) throw error
+    if (!isRefusal(error, 'step_up_required') || !(await askForProof())) throw error
     return sendWithToken(method, path, options)
   }
 }
@@ -112,4 +118,80 @@ export function withQuery(path: string, query: Readonly<Record<string, string | 
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== '')
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()
   return text === '' ? path : `${path}?${text}`
+}
+
+/** A request that got no answer is repeated soon. */
+const RETRY_MS = 2_000
+const MAX_RETRY_AFTER_MS = 300_000
+
+interface PollOptions<T> {
+  seconds: number
+  signal: AbortSignal
+  /** Called with each answer that differs from the one before. */
+  onChange: (data: T) => void
+  /** Called with an error, and with null when a request succeeds after one. While the store does not answer, the page has its own line for that. */
+  onError: (error: Error | null) => void
+  /** Statuses of refusals that stay, such as of filters that are wrong: none unless given. */
+  endsAt?: readonly number[]
+}
+
+/** Asks for `path` now and every `seconds` with the entity tag of the last answer (RFC 9110 §13.1.2), while the page is visible, until `signal`. */
+export async function poll<T>(path: string, { seconds, signal, onChange, onError, endsAt = [] }: PollOptions<T>): Promise<void> {
+  let etag: string | null = null
+  let hasFailed = false
+  while (!signal.aborted) {
+    let pauseMs = seconds * 1_000
+    try {
+      const answer = await send('GET', path, { signal, headers: etag === null ? {} : { 'if-none-match': etag } })
+      if (hasFailed) onError(null)
+      hasFailed = false
+      if (answer.status !== 304) {
+        etag = answer.headers.get('etag')
+        const data = (await answer.json()) as T
+        if (!signal.aborted) onChange(data)
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      hasFailed = true
+      onError(error as Error)
+      if (error instanceof SignedOut || (error instanceof Refusal && endsAt.includes(error.problem.status))) return
+      pauseMs = pauseAfter(error, pauseMs)
+    }
+    await pause(pauseMs, signal)
+  }
+}
+
+/** Returns a function that calls `begin` with a signal, which aborts at the next call and with `signal`. */
+export function restartable<A extends unknown[]>(
+  signal: AbortSignal,
+  begin: (signal: AbortSignal, ...given: A) => void,
+): (...given: A) => void {
+  let current = new AbortController()
+  return (...given) => {
+    current.abort()
+    current = new AbortController()
+    begin(AbortSignal.any([signal, current.signal]), ...given)
+  }
+}
+
+/** A refusal will not change soon, unless the store says when (RFC 9110 §10.2.3). */
+function pauseAfter(error: unknown, usualMs: number): number {
+  if (!(error instanceof Refusal)) return Math.min(usualMs, RETRY_MS)
+  return error.retryAfterSeconds === null ? usualMs : Math.min(error.retryAfterSeconds * 1_000, MAX_RETRY_AFTER_MS)
+}
+
+/** Ends early when the page becomes visible after the time has passed; a hidden page waits. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+  if (!document.hidden) return
+  await new Promise<void>((resolve) => {
+    document.addEventListener('visibilitychange', () => resolve(), { once: true })
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 }

@@ -1,7 +1,6 @@
-import { call, pathOf, type Schemas, withQuery } from './api.ts'
+import { call, pathOf, poll, type Schemas, withQuery } from './api.ts'
 import { confirmAction, type Question } from './dialog.ts'
-import { badge, create, note, replaceChildren, table, timeElement } from './dom.ts'
-import { poll } from './poll.ts'
+import { badge, button, create, link, note, replaceChildren, table, timeElement } from './dom.ts'
 import type { ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
@@ -48,22 +47,21 @@ export function auditsCard({ parameters, signal, may, report, tell }: ScreenCont
   const cursor = parameters.get('runs')
 
   const buttons = (['verify', 'replay'] as const).map((kind) => {
-    const button = create('button', { type: 'button' }, `Run ${kind}`)
-    button.addEventListener('click', async () => {
+    const element = button(`Run ${kind}`, async () => {
       if (!(await confirmAction(QUESTIONS[kind], signal))) return
-      button.disabled = true
+      element.disabled = true
       try {
         const run = await call<Run>('POST', '/admin/audits', { body: { kind }, signal })
         tell(`${kind} has started.`)
         location.hash = withQuery('#pipeline', { run: run.id })
       } catch (error) {
-        button.disabled = false
+        element.disabled = false
         report(error)
       }
     })
-    return { kind, button }
+    return { kind, element }
   })
-  if (may('pipeline:repair')) start.append(...buttons.map(({ button }) => button))
+  if (may('pipeline:repair')) start.append(...buttons.map(({ element }) => element))
 
   poll<Schemas['AuditRunPage']>(withQuery('/admin/audits', { limit: PAGE, cursor }), {
     seconds: 1,
@@ -71,7 +69,7 @@ export function auditsCard({ parameters, signal, may, report, tell }: ScreenCont
     onError: report,
     onChange({ data, next_cursor }) {
       const running = data.filter(({ status }) => status === 'running')
-      if (cursor === null) for (const { kind, button } of buttons) button.disabled = running.some((run) => run.kind === kind)
+      if (cursor === null) for (const { kind, element } of buttons) element.disabled = running.some((run) => run.kind === kind)
       replaceChildren(
         progress,
         ...running.map((run) =>
@@ -86,17 +84,13 @@ export function auditsCard({ parameters, signal, may, report, tell }: ScreenCont
         ),
       )
       const rows = data.map((run) => [
-        create(
-          'a',
-          { href: withQuery('#pipeline', { run: run.id, runs: cursor }), attributes: run.id === openId ? { 'aria-current': 'true' } : {} },
-          run.command,
-        ),
+        link(withQuery('#pipeline', { run: run.id, runs: cursor }), run.command, run.id === openId && 'true'),
         stateBadge(run.status),
         run.started_by === null ? 'command line' : 'an operator',
         timeElement(run.started_at),
         timeElement(run.finished_at),
       ])
-      const older = next_cursor === null ? null : create('a', { href: withQuery('#pipeline', { runs: next_cursor }) }, 'Older runs')
+      const older = next_cursor !== null && link(withQuery('#pipeline', { runs: next_cursor }), 'Older runs')
       replaceChildren(
         history,
         rows.length === 0

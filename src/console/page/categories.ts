@@ -1,6 +1,6 @@
-import { call, pathOf, type Schemas, send } from './api.ts'
+import { call, pathOf, type Schemas, send, withQuery } from './api.ts'
 import { confirmAction, openFormDialog } from './dialog.ts'
-import { button, create, note, replaceChildren, table } from './dom.ts'
+import { button, create, link, note, replaceChildren, table } from './dom.ts'
 import { choice, field } from './form.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -12,21 +12,14 @@ export function showCategories(root: HTMLElement, { signal, report, tell }: Cont
   const content = create('div')
   const readTree = () => call<Schemas['Categories']>('GET', '/categories', { signal })
 
-  async function load(): Promise<void> {
-    try {
-      const { data, is_complete } = await readTree()
-      show(data, is_complete)
-    } catch (error) {
-      if (!signal.aborted) report(error)
-    }
-  }
+  const load = () => readTree().then(({ data, is_complete }) => show(data, is_complete), report)
 
   function show(tree: readonly Category[], isComplete: boolean): void {
     const rows = tree.map((category) => [
       create('span', {}, `${'\u00a0\u00a0\u00a0'.repeat(category.depth)}${category.name}`),
       category.slug,
-      create('a', { href: `#products?${new URLSearchParams({ category: category.slug })}` }, 'Products'),
-      create('span', { class: 'actions' }, ...actions(category, tree)),
+      link(withQuery('#products', { category: category.slug }), 'Products'),
+      create('span', { class: 'actions' }, ...actionsOf(category, tree)),
     ])
     replaceChildren(
       content,
@@ -35,8 +28,9 @@ export function showCategories(root: HTMLElement, { signal, report, tell }: Cont
     )
   }
 
-  const actions = (category: Category, tree: readonly Category[]) => {
-    const named = (text: string, onClick: () => unknown) => Object.assign(button(text, onClick), { ariaLabel: `${text}: ${category.name}` })
+  const actionsOf = (category: Category, tree: readonly Category[]) => {
+    const named = (text: string, onClick: () => unknown) =>
+      Object.assign(button(text, onClick, report), { ariaLabel: `${text}: ${category.name}` })
     return [named('Edit…', () => edit(category, tree)), named('Delete…', () => remove(category))]
   }
 
@@ -69,10 +63,9 @@ export function showCategories(root: HTMLElement, { signal, report, tell }: Cont
     try {
       await send('DELETE', pathOf`/admin/categories/${category.id}`, { ifMatch: await etagOf(category) })
       tell(`${category.name} is deleted.`)
-    } catch (error) {
-      report(error)
+    } finally {
+      await load()
     }
-    await load()
   }
 
   async function add(): Promise<void> {
@@ -87,12 +80,12 @@ export function showCategories(root: HTMLElement, { signal, report, tell }: Cont
   }
 
   root.append(
-    create('a', { href: '#products' }, '← All products'),
+    link('#products', '← All products'),
     create('h2', {}, 'Products: categories'),
-    create('p', { class: 'actions' }, button('New category…', add)),
+    create('p', { class: 'actions' }, button('New category…', add, report)),
     content,
   )
-  load()
+  void load()
 }
 
 function categoryFields(category: Category | null, tree: readonly Category[]) {

@@ -1,4 +1,5 @@
-import { create, replaceChildren } from './dom.ts'
+import { actions, create, replaceChildren } from './dom.ts'
+import { labelled } from './form.ts'
 import { addressOf } from './session.ts'
 
 export const NO_ANSWER = 'The store does not answer. Try again in a moment.'
@@ -15,10 +16,10 @@ export function showChoosePassword(root: HTMLElement, token: string, onDone: (re
     'form',
     { class: 'sign-in' },
     create('h2', {}, 'Choose a password'),
-    create('label', {}, 'New password ', password),
-    create('label', {}, 'The same again ', repeated),
+    labelled('New password', password),
+    labelled('The same again', repeated),
     fault,
-    create('div', { class: 'actions' }, button),
+    actions(button),
   )
   form.addEventListener('submit', async (event) => {
     event.preventDefault()

@@ -1,7 +1,8 @@
 import { type Schemas, withQuery } from './api.ts'
 import { customerAddress, customerState, sumsText } from './customer-parts.ts'
-import { create, timeElement } from './dom.ts'
-import { keyedTable } from './keyed-table.ts'
+import { create, keyedTable, link, timeElement } from './dom.ts'
+import { labelled, searchForm, textInput } from './form.ts'
+import { orderNumberInput } from './order-filters.ts'
 import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -19,7 +20,7 @@ export function showCustomerList(root: HTMLElement, context: ScreenContext): voi
   const rows = keyedTable<Customer>('Customers', columns, {
     keyOf: ({ id }) => id,
     cellsOf: (customer) => [
-      create('a', { href: customerAddress(customer.id) }, customer.name ?? 'no name'),
+      link(customerAddress(customer.id), customer.name ?? 'no name'),
       customer.email,
       customerState(customer),
       `${customer.orders.count.toLocaleString()}${customer.orders.is_complete ? '' : ' or more'}`,
@@ -36,47 +37,24 @@ export function showCustomerList(root: HTMLElement, context: ScreenContext): voi
     },
     context,
   )
-  root.append(
-    create('a', { href: '#orders' }, '← All orders'),
-    create('h2', {}, 'Orders: customers'),
-    searchForm(filters),
-    ...list.elements,
-  )
+  root.append(link('#orders', '← All orders'), create('h2', {}, 'Orders: customers'), filterForm(filters), ...list.elements)
 }
 
 function listAddress(filters: Filters): string {
   return withQuery('#orders', { customers: 1, ...filters })
 }
 
-function searchForm(filters: Filters): HTMLElement {
-  const text = (name: string, size: number) => create('input', { name, value: filters[name] ?? '', size, autocomplete: 'off' })
-  const number = Object.assign(text('number', 8), {
-    inputMode: 'numeric',
-    pattern: '\\s*#?[0-9]{1,18}\\s*',
-    title: 'Digits, with or without #',
-  })
-  const form = create(
-    'form',
-    { class: 'filters', attributes: { role: 'search', 'aria-label': 'Customers' } },
-    create('label', {}, 'E-mail begins with ', Object.assign(text('email', 24), { maxLength: 254 })),
-    create('label', {}, 'Number of an order ', number),
-    create('label', {}, 'Id ', text('id', 20)),
+function filterForm(filters: Filters): HTMLElement {
+  const onSearch = ({ number = '', ...others }: Record<string, string>) => {
+    location.hash = listAddress({ ...others, number: number.replace(/^#/, '') })
+  }
+  return searchForm(
+    'Customers',
+    onSearch,
+    labelled('E-mail begins with', textInput('email', { value: filters.email ?? '', size: 24, maxLength: 254 })),
+    labelled('Number of an order', orderNumberInput(filters.number ?? '')),
+    labelled('Id', textInput('id', { value: filters.id ?? '', size: 20 })),
     create('button', { type: 'submit', class: 'primary' }, 'Search'),
-    Object.keys(filters).length > 0 && create('a', { href: listAddress({}) }, 'Clear filters'),
+    Object.keys(filters).length > 0 && link(listAddress({}), 'Clear filters'),
   )
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
-    const data = new FormData(form)
-    const given = NAMES.map(
-      (name) =>
-        [
-          name,
-          String(data.get(name) ?? '')
-            .trim()
-            .replace(/^#/, ''),
-        ] as const,
-    )
-    location.hash = listAddress(Object.fromEntries(given))
-  })
-  return form
 }

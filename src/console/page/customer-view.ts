@@ -1,12 +1,12 @@
-import { pathOf, Refusal, type Schemas, send } from './api.ts'
+import { pathOf, poll, restartable, type Schemas, send, withQuery } from './api.ts'
 import { changesFoldOut } from './changes.ts'
-import { customerOrders } from './customer-orders.ts'
 import { customerAddress, customerState, sumsText } from './customer-parts.ts'
 import { confirmAction, openFormDialog } from './dialog.ts'
-import { badge, button, create, facts, replaceChildren, timeElement } from './dom.ts'
-import { field } from './form.ts'
-import { poll } from './poll.ts'
+import { amountText, badge, button, create, facts, keyedTable, link, note, replaceChildren, timeElement } from './dom.ts'
+import { field, textInput } from './form.ts'
+import { type AdminOrder, orderAddress } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
+import { stateBadge } from './state-badge.ts'
 
 type Customer = Schemas['Customer']
 
@@ -16,13 +16,12 @@ const POLL_SECONDS = 10
 export function showCustomer(root: HTMLElement, customerId: string, context: ScreenContext): void {
   const { signal, may, report, tell } = context
   const path = pathOf`/admin/customers/${customerId}`
-  let polling = new AbortController()
   const title = create('h2', {}, 'Orders: customer')
   const head = create('div', { class: 'actions' })
   const account = create('section', { class: 'card' })
   replaceChildren(
     root,
-    create('a', { href: '#orders?customers=1' }, '← All customers'),
+    link('#orders?customers=1', '← All customers'),
     title,
     head,
     create('div', { class: 'cards' }, account, customerOrders(customerId, context)),
@@ -41,7 +40,7 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
   function changeButtons(customer: Customer): HTMLButtonElement[] {
     const erase = button('Erase…', () => askToErase(customer))
     if (customer.blocked_at === null) return [button('Block…', () => askForReason(customer)), erase]
-    return [button('Change the reason…', () => askForReason(customer)), button('Unblock…', () => unblock(customer)), erase]
+    return [button('Change the reason…', () => askForReason(customer)), button('Unblock…', () => unblock(customer), report), erase]
   }
 
   function askForReason({ blocked_at, blocked_reason, email }: Customer): void {
@@ -61,18 +60,14 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
   async function unblock({ email }: Customer): Promise<void> {
     const text = ['The customer can log in again.']
     if (!(await confirmAction({ title: `Unblock ${email}?`, text, action: 'Unblock' }, signal))) return
-    try {
-      await send('POST', `${path}/unblock`)
-      tell('The customer is not blocked any more.')
-      refresh()
-    } catch (error) {
-      report(error)
-    }
+    await send('POST', `${path}/unblock`)
+    tell('The customer is not blocked any more.')
+    refresh()
   }
 
   /** Erasing cannot be undone, so the operator types the address. */
   function askToErase({ email }: Customer): void {
-    const typed = create('input', { name: 'email', required: true, autocomplete: 'off' })
+    const typed = textInput('email', { required: true })
     const onSubmit = async () => {
       if (typed.value.trim() !== email) throw new Error('Type the e-mail address as it is above.')
       await send('DELETE', path)
@@ -90,18 +85,10 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
     )
   }
 
-  function refresh(): void {
-    polling.abort()
-    polling = new AbortController()
-    poll<Customer>(path, { seconds: POLL_SECONDS, signal: AbortSignal.any([signal, polling.signal]), onChange: show, onError: fail })
-  }
-
-  function fail(error: Error | null): void {
-    report(error)
+  const refresh = restartable(signal, (until) => {
     // Erased, or an operator's account.
-    if (error instanceof Refusal && [400, 404].includes(error.problem.status)) polling.abort()
-  }
-
+    void poll<Customer>(path, { seconds: POLL_SECONDS, signal: until, onChange: show, onError: report, endsAt: [400, 404] })
+  })
   refresh()
 }
 
@@ -112,10 +99,7 @@ function customerFacts(customer: Customer): HTMLElement {
     ['Name', name ?? '–'],
     ['E-mail', create('span', {}, `${email} `, is_email_verified ? badge('proven', 'good') : badge('not proven', 'waiting'))],
     ['Language', language === null ? 'that of the store' : (new Intl.DisplayNames('en', { type: 'language' }).of(language) ?? language)],
-    [
-      'Orders of',
-      owner_id === null ? null : create('a', { href: customerAddress(owner_id) }, 'the account that has taken this guest over'),
-    ],
+    ['Orders of', owner_id === null ? null : link(customerAddress(owner_id), 'the account that has taken this guest over')],
     ['Blocked', blocked_at === null ? 'no' : timeElement(blocked_at)],
     ['Reason', blocked_reason],
     ['Since', timeElement(created_at)],
@@ -124,4 +108,34 @@ function customerFacts(customer: Customer): HTMLElement {
     ['Last order', timeElement(orders.last_order_at)],
     ['Id', customer.id],
   )
+}
+
+const SHOWN = 10
+
+/** The newest orders of a customer, and the way to all of them. */
+function customerOrders(customerId: string, { signal, report }: Pick<ScreenContext, 'signal' | 'report'>): HTMLElement {
+  const columns = ['Number', 'Placed', 'Status', { number: 'Total' }, 'For']
+  const rows = keyedTable<AdminOrder>('Newest orders', columns, {
+    keyOf: ({ id }) => id,
+    cellsOf: ({ id, number, created_at, status, total, shipping_address }) => [
+      link(orderAddress(id), number),
+      timeElement(created_at),
+      stateBadge(status),
+      amountText(total),
+      shipping_address?.name ?? '–',
+    ],
+  })
+  const content = create('div')
+  const all = link(withQuery('#orders', { user_id: customerId }), 'All orders of this customer')
+  poll<Schemas['AdminOrderPage']>(withQuery('/admin/orders', { user_id: customerId, limit: SHOWN }), {
+    seconds: POLL_SECONDS,
+    signal,
+    onError: report,
+    onChange: ({ data }) => {
+      rows.show(data)
+      if (data.length === 0) replaceChildren(content, note('No orders.'))
+      else if (!content.contains(rows.element)) replaceChildren(content, rows.element, create('p', {}, all))
+    },
+  })
+  return create('section', { class: 'card wide' }, create('h3', {}, 'Newest orders'), content)
 }

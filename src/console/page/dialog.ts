@@ -1,4 +1,4 @@
-import { type Child, create } from './dom.ts'
+import { actions, type Child, create } from './dom.ts'
 import { type FormOptions, sendForm } from './form.ts'
 
 export interface Question {
@@ -14,7 +14,7 @@ export function confirmAction({ title, text, action }: Question, signal: AbortSi
   const confirm = create('button', { type: 'button', class: 'primary' }, action)
   const cancel = create('button', { type: 'button', autofocus: true }, 'Cancel')
   const paragraphs = text.map((paragraph) => create('p', {}, paragraph))
-  const dialog = openDialog(title, signal, ...paragraphs, create('div', { class: 'actions' }, confirm, cancel))
+  const dialog = openDialog(title, signal, ...paragraphs, actions(confirm, cancel))
   confirm.addEventListener('click', () => dialog.close('confirmed'))
   cancel.addEventListener('click', () => dialog.close())
   return new Promise((resolve) => dialog.addEventListener('close', () => resolve(dialog.returnValue === 'confirmed')))

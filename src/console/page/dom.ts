@@ -38,15 +38,25 @@ export function getElement(id: string): HTMLElement {
   return element
 }
 
-export function button(text: string, onClick: () => unknown): HTMLButtonElement {
+/** `report` gets the error of a click. */
+export function button(text: string, onClick: () => unknown, report?: (error: unknown) => void): HTMLButtonElement {
   const element = create('button', { type: 'button' }, text)
-  element.addEventListener('click', () => void onClick())
+  element.addEventListener('click', () => void (async () => onClick())().catch(report))
   return element
 }
 
-/** A link to one of the views of a screen. */
-export function viewLink(href: string, text: string, isCurrent: boolean): HTMLAnchorElement {
-  return create('a', { href, attributes: isCurrent ? { 'aria-current': 'page' } : {} }, text)
+/** `current`: what it leads to is shown, as `aria-current` says it. */
+export function link(href: string, text: Child, current: 'page' | 'true' | false = false): HTMLAnchorElement {
+  return create('a', { href, attributes: current === false ? {} : { 'aria-current': current } }, text)
+}
+
+/** A row of buttons and links. */
+export function actions(...children: Child[]): HTMLElement {
+  return create('div', { class: 'actions' }, ...children)
+}
+
+export function card(title: string, ...children: Child[]): HTMLElement {
+  return create('section', { class: 'card' }, create('h3', {}, title), ...children)
 }
 
 /** A time as the operator's browser writes it, with the exact time for programs and as a tooltip. */
@@ -102,7 +112,7 @@ function headerCell(column: Column): HTMLElement {
 }
 
 /** The cells of a row. */
-export function toCells(columns: readonly Column[], row: readonly Child[]): HTMLElement[] {
+function toCells(columns: readonly Column[], row: readonly Child[]): HTMLElement[] {
   return row.map((cell, index) => create('td', typeof columns[index] === 'object' ? { class: 'number' } : {}, cell))
 }
 
@@ -112,4 +122,48 @@ export function download(name: string, content: Blob): void {
   create('a', { href: url, download: name }).click()
   // The download reads it after the click.
   setTimeout(() => URL.revokeObjectURL(url), 60_000)
+}
+
+/**
+ * A table, and a function that shows items as its rows. A row whose item is unchanged keeps its element, and so focus and scroll; in a row
+ * that changed the same control gets the focus back.
+ */
+export function keyedTable<T>(
+  caption: string,
+  columns: readonly Column[],
+  { keyOf, cellsOf }: { keyOf: (item: T) => string; cellsOf: (item: T) => Child[] },
+): { element: HTMLElement; show(items: readonly T[]): void } {
+  const element = table(caption, columns, [])
+  const body = element.querySelector('tbody') ?? element
+  const rows = new Map<string, { element: HTMLTableRowElement; shown: string }>()
+  const show = (items: readonly T[]) => {
+    const keys = new Set(items.map(keyOf))
+    for (const [key, { element }] of rows) {
+      if (keys.has(key)) continue
+      element.remove()
+      rows.delete(key)
+    }
+    let previous: Element | null = null
+    for (const item of items) {
+      const key = keyOf(item)
+      const row = rows.get(key) ?? { element: create('tr'), shown: '' }
+      rows.set(key, row)
+      const text = JSON.stringify(item)
+      if (row.shown !== text) keepFocus(row.element, () => replaceChildren(row.element, ...toCells(columns, cellsOf(item))))
+      row.shown = text
+      const next: Element | null = previous === null ? body.firstElementChild : previous.nextElementSibling
+      // A row that is moved loses the focus, so only those that are not in their place are.
+      if (next !== row.element) body.insertBefore(row.element, next)
+      previous = row.element
+    }
+  }
+  return { element, show }
+}
+
+/** Changes what is in an element; the control at the same place in it keeps the focus. */
+export function keepFocus(element: HTMLElement, change: () => void): void {
+  const controls = () => [...element.querySelectorAll<HTMLElement>('a, button, input')]
+  const index = controls().indexOf(document.activeElement as HTMLElement)
+  change()
+  if (index !== -1) controls()[index]?.focus()
 }

@@ -39,6 +39,26 @@ export function explainError(error: Error): string {
     : error.message
 }
 
+/** A form above a list. `onSearch` gets what was entered by the names of its controls, without blanks around it. */
+export function searchForm(label: string, onSearch: (entered: Record<string, string>) => void, ...children: Child[]): HTMLFormElement {
+  const form = create('form', { class: 'filters', attributes: { role: 'search', 'aria-label': label } }, ...children)
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    onSearch(Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value).trim()])))
+  })
+  return form
+}
+
+/** A control behind its label. */
+export function labelled(label: string, control: HTMLElement): HTMLElement {
+  return create('label', {}, `${label} `, control)
+}
+
+/** A line of text, which the browser does not suggest. */
+export function textInput(name: string, properties: Parameters<typeof create<'input'>>[1]): HTMLInputElement {
+  return create('input', { name, autocomplete: 'off', ...properties })
+}
+
 /** A control with its label, and a hint below. */
 export function field(label: string, control: HTMLElement, hint?: string): HTMLElement {
   return create('label', {}, label, control, hint === undefined ? null : create('small', { class: 'muted' }, hint))

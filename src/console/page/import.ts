@@ -1,8 +1,9 @@
-import { create, download, replaceChildren, table } from './dom.ts'
+import { Refusal, SignedOut } from './api.ts'
+import { actions, create, download, link, replaceChildren, table } from './dom.ts'
 import { field, sendForm } from './form.ts'
 import { type CatalogueFile, type ImportOutcome, readCatalogueFile, readOutcome, readText, refusedText, sizeText } from './import-file.ts'
 import type { ScreenContext } from './screen.ts'
-import { upload } from './upload.ts'
+import { accessToken, addressOf } from './session.ts'
 
 /** More are in the file of refused lines. */
 const SHOWN_LINES = 500
@@ -59,7 +60,7 @@ export function showImport(root: HTMLElement, { signal, tell }: ScreenContext): 
     replaceChildren(
       results,
       create('h3', {}, 'Refused lines'),
-      create('div', { class: 'actions' }, downloadButton),
+      actions(downloadButton),
       table('Refused lines', [{ number: 'Line' }, 'Reason'], refused.slice(0, SHOWN_LINES)),
       refused.length > SHOWN_LINES ? create('p', {}, `And ${refused.length - SHOWN_LINES} more: the download has all.`) : null,
     )
@@ -69,7 +70,7 @@ export function showImport(root: HTMLElement, { signal, tell }: ScreenContext): 
   const hint = 'NDJSON, or CSV with a header (sku, name, category, price, …; docs/stock.md). Each line is a whole product.'
   const form = sendForm({ submit: 'Import', signal, onSubmit: send }, field('File', input, hint), progress, state, cancel)
   root.append(
-    create('a', { href: '#products' }, '← All products'),
+    link('#products', '← All products'),
     create('h2', {}, 'Products: import'),
     create('section', { class: 'card' }, form),
     results,
@@ -81,4 +82,40 @@ const AGAIN =
 
 function explainEnd(isCancelled: boolean): string {
   return isCancelled ? 'You have cancelled the import.' : 'The connection to the store was lost during the import.'
+}
+
+interface UploadOptions {
+  contentType: string
+  signal: AbortSignal
+  /** Called with the part of the file that was sent, 0 to 1. */
+  onProgress: (part: number) => void
+}
+
+/** Sends a file and returns the text of the answer. `fetch` does not tell how much it has sent. Throws as `send` in api.ts does. */
+async function upload(path: string, file: Blob, { contentType, signal, onProgress }: UploadOptions): Promise<string> {
+  const token = await accessToken()
+  if (token === null) throw new SignedOut('Sign in.')
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    const abort = () => request.abort()
+    signal.addEventListener('abort', abort, { once: true })
+    request.open('POST', addressOf(path))
+    request.setRequestHeader('authorization', `Bearer ${token}`)
+    request.setRequestHeader('content-type', contentType)
+    request.upload.addEventListener('progress', ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total))
+    request.addEventListener('load', () => {
+      if (request.status === 200) return resolve(request.responseText)
+      if (request.status === 401) return reject(new SignedOut('Your session has ended. Sign in again.'))
+      const isProblem = request.getResponseHeader('content-type')?.startsWith('application/problem+json')
+      reject(
+        isProblem
+          ? new Refusal(JSON.parse(request.responseText), request.getResponseHeader('retry-after'))
+          : new TypeError(`the store answered ${request.status}`),
+      )
+    })
+    request.addEventListener('error', () => reject(new TypeError('the connection was lost')))
+    request.addEventListener('abort', () => reject(new DOMException('The upload was cancelled.', 'AbortError')))
+    request.addEventListener('loadend', () => signal.removeEventListener('abort', abort))
+    request.send(file)
+  })
 }

@@ -1,7 +1,7 @@
-import type { Schemas } from './api.ts'
+import { restartable, type Schemas } from './api.ts'
 import { type Column, isNumeric } from './csv.ts'
 import { create, replaceChildren } from './dom.ts'
-import { choice } from './form.ts'
+import { choice, labelled } from './form.ts'
 import { createPlot, type PlotData } from './plots.ts'
 
 type Result = Schemas['LakeResult']
@@ -25,10 +25,7 @@ export function plotOf({ columns, rows }: Result, signal: AbortSignal): HTMLElem
   const options = values.map((index) => [String(index), columns[index]?.name ?? ''] as const)
   const select = choice({}, options, String(first))
   const content = create('div')
-  let drawn = new AbortController()
-  const draw = () => {
-    drawn.abort()
-    drawn = new AbortController()
+  const draw = restartable(signal, (drawn) => {
     const value = Number(select.value)
     const data = labels[0] === 0 ? overTime(rows, labels.slice(1), value) : null
     if (data === null) return replaceChildren(content, bars(rows, labels, value))
@@ -36,15 +33,15 @@ export function plotOf({ columns, rows }: Result, signal: AbortSignal): HTMLElem
       title: `${columns[value]?.name} over time`,
       emptyText: 'There is no number to plot.',
       format: (number) => number.toLocaleString(undefined, { maximumFractionDigits: 3 }),
-      signal: AbortSignal.any([signal, drawn.signal]),
+      signal: drawn,
     })
     replaceChildren(content, plot.element)
     plot.update(data)
-  }
-  select.addEventListener('change', draw)
+  })
+  select.addEventListener('change', () => draw())
   // Colours and widths are known once the caller has put it into the page.
   queueMicrotask(draw)
-  return create('figure', { class: 'bars' }, create('figcaption', {}, create('label', {}, 'Plot of ', select)), content)
+  return create('figure', { class: 'bars' }, create('figcaption', {}, labelled('Plot of', select)), content)
 }
 
 function isLabel({ type }: Column): boolean {

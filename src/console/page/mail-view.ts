@@ -1,8 +1,7 @@
-import { call, pathOf, Refusal, type Schemas } from './api.ts'
+import { call, pathOf, poll, type Schemas } from './api.ts'
 import { confirmAction } from './dialog.ts'
-import { create, facts, note, replaceChildren, timeElement } from './dom.ts'
+import { button, create, facts, link, note, replaceChildren, timeElement } from './dom.ts'
 import { orderAddress } from './order-parts.ts'
-import { poll } from './poll.ts'
 import type { ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
@@ -28,8 +27,7 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
   let renderedBefore: string | undefined
 
   const show = (mail: Schemas['Mail']) => {
-    const retry = create('button', { type: 'button' }, 'Retry this mail')
-    retry.addEventListener('click', () => void retryShown().catch(report))
+    const retry = button('Retry this mail', retryShown, report)
     replaceChildren(head, headersOf(mail), mail.status === 'failed' && may('mails:send') && create('p', { class: 'actions' }, retry))
     // The frame keeps its place while only the status changes.
     const rendered = JSON.stringify(mail.rendered)
@@ -42,11 +40,7 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
     show(mail)
     tell('The mail is queued again.')
   }
-  const onError = (error: Error | null) => {
-    if (error instanceof Refusal && error.problem.code === 'not_found') own.abort()
-    if (!signal.aborted) report(error)
-  }
-  poll<Schemas['Mail']>(path, { seconds: 5, signal: until, onChange: show, onError })
+  poll<Schemas['Mail']>(path, { seconds: 5, signal: until, onChange: show, onError: report, endsAt: [404] })
 }
 
 /** Queues a failed mail again when the operator confirms it; null when not. */
@@ -57,7 +51,7 @@ export async function retryMail(eventId: string, signal: AbortSignal): Promise<S
 
 /** A link to the order of a mail. */
 export function orderLink({ order_id, order_number }: Pick<Schemas['Mail'], 'order_id' | 'order_number'>): HTMLElement {
-  return create('a', { href: orderAddress(order_id) }, order_number ?? order_id)
+  return link(orderAddress(order_id), order_number ?? order_id)
 }
 
 function headersOf(mail: Schemas['Mail']): HTMLElement {

@@ -1,10 +1,8 @@
-import { call, type Schemas, withQuery } from './api.ts'
+import { call, pathOf, poll, type Schemas, withQuery } from './api.ts'
 import { confirmAction } from './dialog.ts'
-import { create, note, replaceChildren, table, timeElement, viewLink } from './dom.ts'
-import { choice } from './form.ts'
-import { showTemplates } from './mail-templates.ts'
-import { orderLink, showMail } from './mail-view.ts'
-import { poll } from './poll.ts'
+import { badge, button, create, facts, link, note, replaceChildren, table, timeElement } from './dom.ts'
+import { choice, labelled, searchForm } from './form.ts'
+import { orderLink, renderedMail, showMail } from './mail-view.ts'
 import type { Screen, ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
@@ -30,8 +28,8 @@ export const mails: Screen = {
       create(
         'nav',
         { attributes: { 'aria-label': 'Views of mails' } },
-        viewLink('#mails', 'All mails', isList),
-        viewLink('#mails?template=created', 'Templates', template !== null),
+        link('#mails', 'All mails', isList && 'page'),
+        link('#mails?template=created', 'Templates', template !== null && 'page'),
       ),
     )
     if (eventId !== null) return openMail(root, eventId, context)
@@ -44,7 +42,7 @@ function openMail(root: HTMLElement, eventId: string, context: ScreenContext): v
   const { mail: _, ...filters } = Object.fromEntries(context.parameters)
   const heading = create('h3', { tabIndex: -1 }, 'One mail')
   const view = create('article', { class: 'card' })
-  root.append(create('p', {}, create('a', { href: withQuery('#mails', filters) }, '← Back to the list')), heading, view)
+  root.append(create('p', {}, link(withQuery('#mails', filters), '← Back to the list')), heading, view)
   showMail(view, eventId, context)
   heading.focus()
 }
@@ -53,7 +51,7 @@ function openList(root: HTMLElement, { parameters, signal, may, report, tell }: 
   const given = Object.fromEntries(parameters)
   const filters = Object.fromEntries(Object.entries(given).filter(([name]) => FILTERS.includes(name)))
   const list = create('div')
-  const retry = create('button', { type: 'button' }, 'Retry all failed mails')
+  const retry = button('Retry all failed mails', retryAll, report)
   root.append(filterForm(filters), list, ...(may('mails:send') ? [create('p', { class: 'actions' }, retry)] : []))
 
   const path = withQuery('/admin/mails', { ...filters, cursor: given.cursor, limit: 50 })
@@ -67,16 +65,12 @@ function openList(root: HTMLElement, { parameters, signal, may, report, tell }: 
   if (given.cursor === undefined) poll<Schemas['MailSummaryPage']>(path, { seconds: 5, signal, onChange: show, onError: report })
   else load().catch(report)
 
-  retry.addEventListener('click', async () => {
-    try {
-      if (!(await confirmAction(RETRY_ALL, signal))) return
-      const { queued, has_more } = await call<Schemas['MailRetry']>('POST', '/admin/mails/retry', { signal })
-      tell(`${queued} ${queued === 1 ? 'mail is' : 'mails are'} queued again.${has_more ? ' More have failed: retry again.' : ''}`)
-      await load()
-    } catch (error) {
-      report(error)
-    }
-  })
+  async function retryAll(): Promise<void> {
+    if (!(await confirmAction(RETRY_ALL, signal))) return
+    const { queued, has_more } = await call<Schemas['MailRetry']>('POST', '/admin/mails/retry', { signal })
+    tell(`${queued} ${queued === 1 ? 'mail is' : 'mails are'} queued again.${has_more ? ' More have failed: retry again.' : ''}`)
+    await load()
+  }
 }
 
 function filterForm(filters: Readonly<Record<string, string>>): HTMLElement {
@@ -84,20 +78,18 @@ function filterForm(filters: Readonly<Record<string, string>>): HTMLElement {
   const order = create('input', { name: 'order', value: filters.order ?? '', pattern: '\\s*([0-9]{1,18}|[0-9a-f\\-]{36})\\s*' })
   order.title = "An order's number or id"
   const email = create('input', { type: 'email', name: 'email', value: filters.email ?? '', autocomplete: 'off' })
-  const form = create(
-    'form',
-    { class: 'filters', attributes: { role: 'search', 'aria-label': 'Mails' } },
-    create('label', {}, 'Status ', status),
-    create('label', {}, 'Order ', order),
-    create('label', {}, 'Address ', email),
+  const onSearch = (entered: Record<string, string>) => {
+    location.hash = withQuery('#mails', entered)
+  }
+  return searchForm(
+    'Mails',
+    onSearch,
+    labelled('Status', status),
+    labelled('Order', order),
+    labelled('Address', email),
     create('button', { type: 'submit' }, 'Filter'),
-    Object.keys(filters).length > 0 && create('a', { href: '#mails' }, 'Clear filters'),
+    Object.keys(filters).length > 0 && link('#mails', 'Clear filters'),
   )
-  form.addEventListener('submit', (event) => {
-    event.preventDefault()
-    location.hash = withQuery('#mails', { status: status.value, order: order.value.trim(), email: email.value.trim() })
-  })
-  return form
 }
 
 function listOf(
@@ -106,7 +98,7 @@ function listOf(
   isOlder: boolean,
 ): HTMLElement[] {
   const rows = data.map((mail) => [
-    create('a', { href: withQuery('#mails', { ...filters, mail: mail.event_id }) }, mail.kind),
+    link(withQuery('#mails', { ...filters, mail: mail.event_id }), mail.kind),
     stateBadge(mail.status),
     orderLink(mail),
     mail.to ?? create('span', { class: 'muted' }, 'deleted account'),
@@ -116,7 +108,84 @@ function listOf(
     mail.last_error,
   ])
   const columns = ['Mail', 'Status', 'Order', 'To', 'Queued', 'Sent or next attempt', { number: 'Attempts' }, 'Reason']
-  const older = next_cursor !== null && create('a', { href: withQuery('#mails', { ...filters, cursor: next_cursor }) }, 'Older mails')
-  const newest = isOlder && create('a', { href: withQuery('#mails', filters) }, 'Newest mails')
+  const older = next_cursor !== null && link(withQuery('#mails', { ...filters, cursor: next_cursor }), 'Older mails')
+  const newest = isOlder && link(withQuery('#mails', filters), 'Newest mails')
   return [data.length === 0 ? note('No mails.') : table('Mails', columns, rows), create('p', { class: 'actions' }, newest, older)]
+}
+
+const LANGUAGES: readonly Schemas['MailTemplate']['language'][] = ['en', 'de', 'fr', 'es']
+/** Suggestions: any tag of a language can be typed. */
+const LOCALES = ['en', 'en-GB', 'de', 'de-AT', 'de-CH', 'fr', 'es', 'it', 'nl', 'pl', 'pt-BR', 'sv', 'tr', 'ja', 'zh', 'hi', 'ar']
+
+/** Shows the templates, and the mail that one of them makes of an invented order. */
+function showTemplates(root: HTMLElement, name: string, { parameters, signal, report }: ScreenContext): void {
+  const shown = { language: parameters.get('language') ?? '', locale: parameters.get('locale') ?? '' }
+  const list = create('div')
+  const preview = create('article', { class: 'card' })
+  root.append(list, languageForm(name, shown), preview)
+  call<Schemas['MailTemplateList']>('GET', '/admin/mail-templates', { signal })
+    .then(({ data }) => replaceChildren(list, templateTable(data, name, shown)))
+    .catch(report)
+  const path = withQuery(pathOf`/admin/mail-templates/${name}`, shown)
+  const show = (mail: Schemas['MailTemplatePreview']) => {
+    const amounts = mail.locale === null ? '' : `, amounts in ${languageOf(mail.locale)}`
+    replaceChildren(
+      preview,
+      create('h3', {}, `Preview: ${mail.name} in ${languageOf(mail.language)}${amounts}`),
+      facts(['Subject', mail.rendered.subject]),
+      create('div', { class: 'mail-view' }, ...renderedMail(mail.rendered)),
+    )
+  }
+  call<Schemas['MailTemplatePreview']>('GET', path, { signal }).then(show).catch(report)
+}
+
+function templateTable(templates: readonly Schemas['MailTemplate'][], current: string, shown: Shown): HTMLElement {
+  const rows = templates.map(({ name, kind, source, own_files }) => {
+    return [
+      link(withQuery('#mails', { template: name, ...shown }), name, name === current && 'true'),
+      kind,
+      source === 'shop' ? badge("the shop's own", 'good') : badge('built in'),
+      own_files.join(', '),
+    ]
+  })
+  return table('Templates', ['Template', 'About', 'Text', 'Own files'], rows)
+}
+
+interface Shown {
+  language: string
+  locale: string
+}
+
+function languageForm(name: string, { language, locale }: Shown): HTMLElement {
+  const languages = choice(
+    { name: 'language' },
+    [['', "the store's"], ...LANGUAGES.map((tag) => [tag, languageOf(tag)] as const)],
+    language,
+  )
+  const options = create('datalist', { id: 'locales' }, ...LOCALES.map((tag) => create('option', { value: tag }, languageOf(tag))))
+  const input = create('input', {
+    name: 'locale',
+    value: locale,
+    placeholder: 'as usual in it',
+    maxLength: 35,
+    attributes: { list: 'locales' },
+  })
+  const form = create(
+    'form',
+    { class: 'filters' },
+    labelled('Language', languages),
+    labelled('Amounts as in', input),
+    options,
+    create('button', { type: 'submit' }, 'Preview'),
+  )
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    location.hash = withQuery('#mails', { template: name, language: languages.value, locale: input.value.trim() })
+  })
+  return form
+}
+
+/** `DisplayNames` refuses extensions of a tag, such as `-u-nu-arab`. */
+function languageOf(tag: string): string {
+  return `${new Intl.DisplayNames(undefined, { type: 'language' }).of(new Intl.Locale(tag).baseName)} (${tag})`
 }

@@ -1,21 +1,18 @@
 import { account } from './account.ts'
-import { onAway, onProofNeeded, Refusal, SignedOut } from './api.ts'
+import { call, isRefusal, onAway, onProofNeeded, type Schemas, type Scope, SignedOut } from './api.ts'
 import { showChoosePassword } from './choose-password.ts'
-import { create, getElement, replaceChildren } from './dom.ts'
+import { create, getElement, link, replaceChildren } from './dom.ts'
 import { lake } from './lake.ts'
-import { takeMailedLink } from './mailed-link.ts'
 import { mails } from './mails.ts'
 import { createNames, type Names } from './names.ts'
 import { orders } from './orders.ts'
 import { overview } from './overview.ts'
 import { confirmEmail, showRevertEmail } from './own-email.ts'
-import { type Permissions, readPermissions } from './permissions.ts'
 import { pipeline } from './pipeline.ts'
 import { products } from './products.ts'
 import type { Screen } from './screen.ts'
 import { accessToken, signOut } from './session.ts'
-import { showSignIn } from './sign-in.ts'
-import { askForProof } from './step-up.ts'
+import { askForProof, showSignIn } from './sign-in.ts'
 
 const SCREENS = new Map<string, Screen>(Object.entries({ overview, orders, products, mails, pipeline, lake, account }))
 const AWAY_RETRY_MS = 2_000
@@ -43,9 +40,9 @@ function showScreen(outcome = ''): void {
     return
   }
   document.title = `${screen.title} – Storefront console`
-  for (const link of navigation?.querySelectorAll('a') ?? []) {
-    if (link.hash === `#${name}`) link.setAttribute('aria-current', 'page')
-    else link.removeAttribute('aria-current')
+  for (const anchor of navigation?.querySelectorAll('a') ?? []) {
+    if (anchor.hash === `#${name}`) anchor.setAttribute('aria-current', 'page')
+    else anchor.removeAttribute('aria-current')
   }
   const message = create('p', { class: 'message', attributes: { role: 'status' } })
   const fault = create('p', { class: 'error', attributes: { role: 'alert' } })
@@ -61,11 +58,11 @@ function showScreen(outcome = ''): void {
     if (error instanceof SignedOut) return askForSession(error.message)
     // A store that does not answer has a line of its own.
     if (error instanceof TypeError) return
-    if (error instanceof Refusal && error.problem.code === 'second_factor_setup_required' && name !== 'account') {
+    if (isRefusal(error, 'second_factor_setup_required') && name !== 'account') {
       location.hash = '#account'
       return
     }
-    fault.textContent = error instanceof Refusal || error instanceof Error ? error.message : String(error)
+    fault.textContent = error instanceof Error ? error.message : String(error)
   }
   const tell = (text: string) => {
     fault.textContent = ''
@@ -82,6 +79,18 @@ function showScreen(outcome = ''): void {
   })
 }
 
+/** What the signed-in operator may do. A role changes only with a new session. */
+interface Permissions {
+  userId: string
+  role: Schemas['User']['role']
+  scopes: ReadonlySet<Scope>
+}
+
+async function readPermissions(): Promise<Permissions> {
+  const { id, role, scopes } = await call<Schemas['User']>('GET', '/me')
+  return { userId: id, role, scopes: new Set(scopes) }
+}
+
 function screensFor(scopes: Permissions['scopes']): [string, Screen][] {
   return [...SCREENS].filter(([, screen]) => screen.scopes === null || screen.scopes.some((scope) => scopes.has(scope)))
 }
@@ -94,14 +103,14 @@ function askForSession(reason: string): void {
 
 /** Whether the address has the link of a mail, which is then followed, also while somebody is signed in. */
 function followMailedLink(): boolean {
-  const link = takeMailedLink()
-  if (link === null) return false
+  const mailed = takeMailedLink()
+  if (mailed === null) return false
   open.abort()
   setSignedIn(false)
-  if (link.action === 'choose-password') showChoosePassword(root, link.token, askForSession)
-  else if (link.action === 'revert-email') showRevertEmail(root, link.token, askForSession)
+  if (mailed.action === 'choose-password') showChoosePassword(root, mailed.token, askForSession)
+  else if (mailed.action === 'revert-email') showRevertEmail(root, mailed.token, askForSession)
   else {
-    tokenOfEmail = link.token
+    tokenOfEmail = mailed.token
     void enter('Sign in with the e-mail address that your account has now. That of the mail is confirmed then.')
   }
   return true
@@ -124,7 +133,7 @@ async function begin(): Promise<void> {
   }
   // The account's link is beside the button that signs out.
   const listed = screensFor(permissions.scopes).filter(([name]) => name !== 'account')
-  const links = listed.map(([name, { title }]) => create('a', { href: `#${name}` }, title))
+  const links = listed.map(([name, { title }]) => link(`#${name}`, title))
   if (navigation !== undefined) replaceChildren(navigation, ...links)
   getElement('operator').textContent = permissions.role
   setSignedIn(true)
@@ -182,6 +191,31 @@ async function enter(reason: string): Promise<void> {
       getElement('away').textContent = ''
     }
   }
+}
+
+/** What the link of a mail to an operator is for. */
+interface MailedLink {
+  action: 'choose-password' | 'confirm-email' | 'revert-email'
+  token: string
+}
+
+const ACTIONS: Readonly<Record<string, MailedLink['action']>> = {
+  'operator-invited': 'choose-password',
+  'reset-password': 'choose-password',
+  'confirm-email': 'confirm-email',
+  'revert-email': 'revert-email',
+}
+
+/**
+ * Takes a mail's one-time token out of the page's address, so that neither the history nor a bookmark keeps it. Returns
+ * null if there is none.
+ */
+function takeMailedLink(): MailedLink | null {
+  const [, name = '', token = ''] = /^#([a-z-]+)=([\w-]+)$/.exec(location.hash) ?? []
+  const action = ACTIONS[name]
+  if (action === undefined) return null
+  history.replaceState(null, '', location.pathname + location.search)
+  return { action, token }
 }
 
 await start()

@@ -1,7 +1,9 @@
+import { ruleOf } from '#order-status'
 import type { Schemas } from './api.ts'
+import { openFormDialog } from './dialog.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
-import { newReference } from './order-parts.ts'
+import { newReference, type OrderStatus } from './order-parts.ts'
 
 /** What belongs to a move of an order or of a part of it. */
 export interface MoveDetails {
@@ -51,4 +53,28 @@ export function readMoveDetails(data: FormData): MoveDetails {
     ...(carrier && number ? { tracking: { carrier, number, ...(url ? { url } : {}) } } : {}),
     ...(data.get('restock') === null ? {} : { restock: true }),
   }
+}
+
+export type Transition = Schemas['Transition']
+
+interface MoveDialogOptions {
+  title: string
+  to: OrderStatus
+  /** A parcel has one order, so a move of many has no tracking. */
+  hasTracking: boolean
+  signal: AbortSignal
+  /** Makes the move; the dialog stays open when this throws. */
+  onMove: (transition: Transition) => Promise<void>
+}
+
+/** Asks for what belongs to a move, and makes it. */
+export function openMoveDialog({ title, to, hasTracking, signal, onMove }: MoveDialogOptions, ...children: Node[]): void {
+  const { moves } = ruleOf(to)
+  openFormDialog(
+    { title, submit: `Move to ${to}`, signal, onSubmit: (data) => onMove({ to, ...readMoveDetails(data) }) },
+    ...(moves === 'shipped' && hasTracking ? trackingFields() : []),
+    ...causeFields(),
+    moves === 'returned' ? restockField() : null,
+    ...children,
+  )
 }

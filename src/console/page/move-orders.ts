@@ -1,5 +1,5 @@
-import { call, Refusal, type Schemas, send } from './api.ts'
-import type { Transition } from './move-dialog.ts'
+import { call, isRefusal, type Schemas, send } from './api.ts'
+import type { Transition } from './move-fields.ts'
 import { type AdminOrder, actorText } from './order-parts.ts'
 import type { PartMove } from './part-dialog.ts'
 
@@ -27,7 +27,7 @@ export async function changeOrder(
   try {
     return await call<AdminOrder>('POST', `/admin/orders/${id}/${path}`, { body, ifMatch: `"${version}"` })
   } catch (error) {
-    if (!(error instanceof Refusal) || !['precondition_failed', 'illegal_transition'].includes(error.problem.code)) throw error
+    if (!isRefusal(error, 'precondition_failed', 'illegal_transition')) throw error
     throw new Overtaken(explainOvertaken(await call<Schemas['AdminOrderDetail']>('GET', `/admin/orders/${id}`), done))
   }
 }

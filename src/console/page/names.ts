@@ -1,6 +1,5 @@
-import { call, type Schemas, withQuery } from './api.ts'
+import { call, type Schemas, type Scope, withQuery } from './api.ts'
 import { create } from './dom.ts'
-import type { Scope } from './permissions.ts'
 
 type Actor = Schemas['StatusChange']['actor'] | Schemas['OrderNote']['author'] | Schemas['Activity']['actor']
 

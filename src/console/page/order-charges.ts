@@ -1,11 +1,10 @@
 import { minorDigits, parseMajorUnits } from '#currency'
 import { ruleOf } from '#order-status'
 import { call, pathOf, type Schemas } from './api.ts'
-import { amountText, button, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
-import { choice, explainError, field, sendForm } from './form.ts'
-import { keepFocus } from './keyed-table.ts'
+import { openFormDialog } from './dialog.ts'
+import { amountText, button, card, create, facts, keepFocus, note, replaceChildren, table, timeElement } from './dom.ts'
+import { choice, explainError, field, sendForm, textInput } from './form.ts'
 import { newReference } from './order-parts.ts'
-import { openPaymentDialog } from './payment-dialog.ts'
 import type { ScreenContext } from './screen.ts'
 
 type Order = Schemas['AdminOrder']
@@ -23,8 +22,8 @@ export function orderCharges(
   const path = pathOf`/admin/orders/${orderId}/adjustments`
   const content = create('div', {})
   const kind = choice({ name: 'kind' }, KINDS, 'shipping')
-  const label = create('input', { name: 'label', maxLength: 100, required: true, autocomplete: 'off' })
-  const amount = create('input', { name: 'amount', maxLength: 21, required: true, inputMode: 'decimal', autocomplete: 'off' })
+  const label = textInput('label', { maxLength: 100, required: true })
+  const amount = textInput('amount', { maxLength: 21, required: true, inputMode: 'decimal' })
   let currency = ''
   // The same when the answer was lost: the adjustment is made once.
   let reference = newReference()
@@ -65,7 +64,7 @@ export function orderCharges(
       field('Amount', amount, 'In major units, with a point: 4.90. A discount without its sign.'),
     ),
   )
-  const element = create('section', { class: 'card' }, create('h3', {}, 'Charges and payment'), content, mayAdjust && form)
+  const element = card('Charges and payment', content, mayAdjust && form)
 
   function show(order: Order): void {
     const { adjustments, payment, total, original_total, status } = order
@@ -104,4 +103,41 @@ function readAmount(kind: string, text: string, currency: string): Schemas['NewA
   const amount = parseMajorUnits(text.trim(), currency)
   if (amount === null) throw new Error(`The amount must be a number such as 4.90, with at most ${minorDigits(currency)} decimals.`)
   return { amount: kind === 'discount' ? -amount : amount, currency }
+}
+
+const STATES = [
+  'pending',
+  'authorized',
+  'failed',
+  'paid',
+  'partially_refunded',
+  'refunded',
+] as const satisfies readonly Schemas['Payment']['state'][]
+
+/** Asks how an order is paid, beginning with what is known. Repeating it changes nothing: a payment is named by provider and reference. */
+function openPaymentDialog(
+  order: Schemas['AdminOrder'],
+  { signal, onDone }: { signal: AbortSignal; onDone: (order: Schemas['AdminOrder']) => void },
+): void {
+  const { provider = '', reference = '', state = 'paid' } = order.payment ?? {}
+  const input = (name: string, maxLength: number, value: string) =>
+    create('input', { name, maxLength, value, required: true, autocomplete: 'off' })
+  const name = Object.assign(input('provider', 50, provider), {
+    pattern: '[a-z0-9][a-z0-9_.\\-]{0,49}',
+    title: 'Small letters, digits, _ . and -',
+  })
+  const id = input('payment_reference', 200, reference)
+  const stateChoice = choice({ name: 'state' }, STATES, state)
+
+  async function onSubmit(): Promise<void> {
+    const body = { provider: name.value, reference: id.value.trim(), state: stateChoice.value }
+    onDone(await call<Schemas['AdminOrder']>('PUT', pathOf`/admin/orders/${order.id}/payment`, { body }))
+  }
+
+  openFormDialog(
+    { title: `Payment of order ${order.number}`, submit: 'Record payment', signal, onSubmit },
+    field('Provider', name, 'Such as stripe, or bank for a transfer.'),
+    field('Reference of the payment', id, 'Its id there. The customer can see it.'),
+    field('State', stateChoice, 'It only moves forward: one that the payment has passed changes nothing.'),
+  )
 }

@@ -1,7 +1,7 @@
 import { ORDER_STATUSES } from '#order-status'
 import { call, pathOf, type Schemas, withQuery } from './api.ts'
-import { create } from './dom.ts'
-import { choice } from './form.ts'
+import { button, create } from './dom.ts'
+import { choice, labelled, searchForm, textInput } from './form.ts'
 
 const NAMES = ['number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
 const UUID_PATTERN = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
@@ -19,62 +19,53 @@ export function filterForm(
 ): HTMLElement {
   const given = (name: string) => filters.get(name) ?? ''
   const status = choice({ name: 'status' }, [['', 'all'], ...ORDER_STATUSES], given('status'))
-  const text = (name: string, value: string, size: number) => create('input', { name, value, size, autocomplete: 'off' })
+  const text = (name: string, value: string, size: number) => textInput(name, { value, size })
   const time = (name: string) => create('input', { name, type: 'datetime-local', value: toLocalTime(given(name)) })
-  const number = Object.assign(text('number', given('number'), 8), {
-    inputMode: 'numeric',
-    pattern: '\\s*#?[0-9]{1,18}\\s*',
-    title: 'Digits, with or without #',
-  })
   const product = text('product', given('product_id'), 14)
   void showSku(product, given('product_id'))
   const customer = Object.assign(text('user_id', given('user_id'), 14), {
     pattern: `\\s*${UUID_PATTERN}\\s*`,
     title: 'The id of a customer',
   })
-  const label = (name: string, control: HTMLElement) => create('label', {}, `${name} `, control)
-  const reset = create('button', { type: 'button' }, 'Reset')
-  const form = create(
-    'form',
-    { class: 'filters', attributes: { role: 'search', 'aria-label': 'Orders' } },
-    label('Number', number),
-    label('E-mail', Object.assign(text('email', given('email'), 20), { type: 'email' })),
-    label('Status', status),
-    label('Product (SKU or id)', product),
-    label('Customer (id)', customer),
-    label('Placed from', time('from')),
-    label('Placed before', time('to')),
+  const form = searchForm(
+    'Orders',
+    (entered) => readEntered(entered).then(onChange).catch(report),
+    labelled('Number', orderNumberInput(given('number'))),
+    labelled('E-mail', Object.assign(text('email', given('email'), 20), { type: 'email' })),
+    labelled('Status', status),
+    labelled('Product (SKU or id)', product),
+    labelled('Customer (id)', customer),
+    labelled('Placed from', time('from')),
+    labelled('Placed before', time('to')),
     create('button', { type: 'submit', class: 'primary' }, 'Search'),
-    reset,
+    button('Reset', () => {
+      for (const control of form.querySelectorAll<HTMLInputElement | HTMLSelectElement>('input, select')) control.value = ''
+      onChange(new URLSearchParams())
+    }),
   )
-  form.addEventListener('submit', async (event) => {
-    event.preventDefault()
-    try {
-      onChange(await readForm(new FormData(form)))
-    } catch (error) {
-      report(error)
-    }
-  })
-  reset.addEventListener('click', () => {
-    for (const control of form.querySelectorAll<HTMLInputElement | HTMLSelectElement>('input, select')) control.value = ''
-    onChange(new URLSearchParams())
-  })
   return form
 }
 
-async function readForm(data: FormData): Promise<URLSearchParams> {
-  const text = (name: string) => String(data.get(name) ?? '').trim()
-  const product = text('product')
+async function readEntered({ number = '', product = '', from = '', to = '', ...others }: Record<string, string>): Promise<URLSearchParams> {
   const given = {
-    number: text('number').replace('#', ''),
-    email: text('email'),
-    status: text('status'),
+    ...others,
+    number: number.replace('#', ''),
     product_id: product === '' || UUID.test(product) ? product : await findProductId(product),
-    user_id: text('user_id'),
-    from: toInstant(text('from')),
-    to: toInstant(text('to')),
+    from: toInstant(from),
+    to: toInstant(to),
   }
   return new URLSearchParams(Object.entries(given).filter(([, value]) => value !== ''))
+}
+
+/** A control for the number of an order. */
+export function orderNumberInput(value: string): HTMLInputElement {
+  return textInput('number', {
+    value,
+    size: 8,
+    inputMode: 'numeric',
+    pattern: '\\s*#?[0-9]{1,18}\\s*',
+    title: 'Digits, with or without #',
+  })
 }
 
 /** The API finds orders by the product's id, and people know its SKU. */

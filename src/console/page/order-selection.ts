@@ -1,8 +1,8 @@
 import { ORDER_STATUSES } from '#order-status'
-import { create, replaceChildren, table } from './dom.ts'
-import { explainError } from './form.ts'
+import { actions, create, link, replaceChildren, table } from './dom.ts'
+import { explainError, labelled } from './form.ts'
 import type { LoadedOrders } from './loaded-orders.ts'
-import { openMoveDialog } from './move-dialog.ts'
+import { openMoveDialog } from './move-fields.ts'
 import { type MoveResult, moveManyOrders } from './move-orders.ts'
 import { type AdminOrder, type OrderStatus, orderAddress } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
@@ -24,14 +24,7 @@ export function selectionBar({ orders, signal, onSelect, onMoved, tell }: Select
   const status = create('select', {})
   const move = create('button', { type: 'button' }, 'Move selected…')
   const results = create('div')
-  const bar = create(
-    'div',
-    { class: 'actions' },
-    create('label', {}, all, ' Select all shown'),
-    text,
-    create('label', {}, 'Move to ', status),
-    move,
-  )
+  const bar = actions(create('label', {}, all, ' Select all shown'), text, labelled('Move to', status), move)
 
   function show(): void {
     const { chosen, list } = orders()
@@ -116,7 +109,7 @@ function openMoveOfMany({ orders, to, signal, onEnd }: MoveOfMany): void {
 function resultTable(results: readonly Result[]): HTMLElement {
   const failed = results.filter(({ ok }) => !ok)
   const rows = [...failed, ...results.filter(({ ok }) => ok)].map((result) => [
-    create('a', { href: orderAddress(result.order.id) }, result.order.number),
+    link(orderAddress(result.order.id), result.order.number),
     result.ok ? (result.repeated ? `was ${result.status} already` : `is ${result.status}`) : 'not moved',
     result.ok ? `version ${result.version}` : result.detail,
   ])

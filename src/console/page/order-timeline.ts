@@ -1,5 +1,5 @@
-import type { Schemas } from './api.ts'
-import { button, create, note, replaceChildren, table } from './dom.ts'
+import { restartable, type Schemas } from './api.ts'
+import { actions, button, card, create, note, replaceChildren, table } from './dom.ts'
 import { retryMail, showMail } from './mail-view.ts'
 import { stepElement } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
@@ -12,16 +12,10 @@ export function timeline(orderId: string, context: ScreenContext): { element: HT
   const steps = create('div')
   const mail = create('div')
   const hasMails = context.may('mails:read')
-  const element = create(
-    'div',
-    { class: 'cards timeline' },
-    create('section', { class: 'card' }, create('h3', {}, 'Timeline'), steps),
-    ...(hasMails ? [create('section', { class: 'card' }, create('h3', {}, 'Mail'), mail)] : []),
-  )
+  const element = create('div', { class: 'cards timeline' }, card('Timeline', steps), ...(hasMails ? [card('Mail', mail)] : []))
   let chosen = Number(context.parameters.get('event') ?? 0)
   let shown = ''
   let shownMail: string | null = null
-  let showing = new AbortController()
   let entries: readonly Entry[] = []
 
   function choose(version: number): void {
@@ -51,29 +45,27 @@ export function timeline(orderId: string, context: ScreenContext): { element: HT
     const eventId = entry?.mail ? `${orderId}.${entry.version}` : null
     if (eventId === shownMail && mail.childElementCount > 0) return
     shownMail = eventId
-    showing.abort()
-    showing = new AbortController()
+    replaceMail(eventId)
+  }
+
+  const replaceMail = restartable(context.signal, (signal, eventId: string | null) => {
     const content = create('div')
     replaceChildren(mail, content)
     if (eventId === null) content.append(note('This change has no mail, or none yet.'))
-    else showMail(content, eventId, { ...context, signal: AbortSignal.any([context.signal, showing.signal]) })
-  }
+    else showMail(content, eventId, { ...context, signal })
+  })
 
   function mailCell(entry: Entry, isShown: boolean): HTMLElement {
     const canRetry = entry.mail?.status === 'failed' && context.may('mails:send')
-    return create('div', { class: 'actions' }, mailButton(entry, isShown), canRetry && retryButton(entry))
+    return actions(mailButton(entry, isShown), canRetry && retryButton(entry))
   }
 
   /** Queues a failed mail again, as the screen Mails does; the timeline shows the attempt when it asks the next time. */
   function retryButton({ version, status }: Entry): HTMLButtonElement {
     const retry = async () => {
-      try {
-        if (await retryMail(`${orderId}.${version}`, context.signal)) context.tell('The mail is queued again.')
-      } catch (error) {
-        context.report(error)
-      }
+      if (await retryMail(`${orderId}.${version}`, context.signal)) context.tell('The mail is queued again.')
     }
-    return Object.assign(button('Send again', retry), { ariaLabel: `Send again the mail of change ${version}, ${status}` })
+    return Object.assign(button('Send again', retry, context.report), { ariaLabel: `Send again the mail of change ${version}, ${status}` })
   }
 
   function mailButton({ version, status }: Entry, isShown: boolean): HTMLElement {

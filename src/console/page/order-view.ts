@@ -1,18 +1,15 @@
-import { pathOf, Refusal, type Schemas } from './api.ts'
+import { call, pathOf, poll, restartable, type Schemas, send } from './api.ts'
 import { changesFoldOut } from './changes.ts'
-import { button, create, replaceChildren } from './dom.ts'
-import { openMoveDialog } from './move-dialog.ts'
+import { button, card, create, link, note, replaceChildren, timeElement } from './dom.ts'
+import { field, sendForm } from './form.ts'
+import { openMoveDialog } from './move-fields.ts'
 import { changeOrder, Overtaken } from './move-orders.ts'
+import { customerLinks, orderAttributes, orderCustomer, orderHistory, orderLines, orderParcels } from './order-cards.ts'
 import { orderCharges } from './order-charges.ts'
-import { customerLinks, orderAttributes, orderCustomer } from './order-customer.ts'
 import { readFilters } from './order-filters.ts'
-import { orderHistory } from './order-history.ts'
-import { orderLines, orderParcels } from './order-lines.ts'
-import { orderNotes } from './order-notes.ts'
 import type { OrderStatus } from './order-parts.ts'
 import { timeline } from './order-timeline.ts'
 import { openPartDialog, type PartMove, partMovesOf } from './part-dialog.ts'
-import { poll } from './poll.ts'
 import type { ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
@@ -24,7 +21,6 @@ const POLL_SECONDS = 3
 export function showOrder(root: HTMLElement, orderId: string, context: ScreenContext): void {
   const { parameters, signal, may, names, report, tell } = context
   const filters = readFilters(parameters)
-  let polling = new AbortController()
   let shown = ''
   let links: HTMLElement | null = null
   const title = create('h2', {}, 'Orders')
@@ -34,7 +30,7 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
   const charges = orderCharges(orderId, { ...context, onChange: () => refresh() })
   replaceChildren(
     root,
-    create('a', { href: filters.size === 0 ? '#orders' : `#orders?${filters}` }, '← All orders'),
+    link(filters.size === 0 ? '#orders' : `#orders?${filters}`, '← All orders'),
     title,
     head,
     content,
@@ -91,17 +87,44 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
     refresh()
   }
 
-  function refresh(): void {
-    polling.abort()
-    polling = new AbortController()
-    const stopped = AbortSignal.any([signal, polling.signal])
-    poll<Order>(pathOf`/admin/orders/${orderId}`, { seconds: POLL_SECONDS, signal: stopped, onChange: show, onError: fail })
+  const refresh = restartable(signal, (until) => {
+    const options = { seconds: POLL_SECONDS, signal: until, onChange: show, onError: report, endsAt: [400, 404] }
+    void poll<Order>(pathOf`/admin/orders/${orderId}`, options)
+  })
+  refresh()
+}
+
+/** More are in the API, page by page. */
+const SHOWN = 100
+
+/** What operators have written about an order, newest first, and a form for another note. */
+function orderNotes(
+  orderId: string,
+  { signal, may, names, report, tell }: Pick<ScreenContext, 'signal' | 'may' | 'names' | 'report' | 'tell'>,
+): HTMLElement {
+  const list = create('ol', { class: 'notes' })
+  const text = create('textarea', { name: 'text', maxLength: 2_000, rows: 3, required: true })
+
+  async function load(): Promise<void> {
+    const page = await call<Schemas['OrderNotePage']>('GET', `${pathOf`/admin/orders/${orderId}/notes`}?limit=${SHOWN}`, { signal })
+    const items = page.data.map((each) =>
+      create('li', {}, timeElement(each.created_at), ' by ', names.actorElement(each.author), create('p', {}, each.text)),
+    )
+    replaceChildren(list, ...items, page.has_more ? create('li', {}, `Only the newest ${SHOWN} are shown.`) : null)
   }
 
-  function fail(error: Error | null): void {
-    report(error)
-    // The order does not exist, and never will.
-    if (error instanceof Refusal && [400, 404].includes(error.problem.status)) polling.abort()
+  async function add(): Promise<void> {
+    await send('POST', pathOf`/admin/orders/${orderId}/notes`, { body: { text: text.value } })
+    text.value = ''
+    tell('The note is saved.')
+    await load()
   }
-  refresh()
+
+  load().catch(report)
+  return card(
+    'Notes',
+    note('For operators only: the customer never sees them.'),
+    may('orders:move') && sendForm({ submit: 'Add note', signal, onSubmit: add }, field('New note', text)),
+    list,
+  )
 }

@@ -1,7 +1,7 @@
 import { call, Refusal, type Schemas } from './api.ts'
 import { NO_ANSWER, post } from './choose-password.ts'
 import { openFormDialog } from './dialog.ts'
-import { badge, button, create, facts, note, replaceChildren } from './dom.ts'
+import { actions, badge, button, create, facts, note, replaceChildren } from './dom.ts'
 import { field } from './form.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -17,23 +17,17 @@ export function showOwnEmail(content: HTMLElement, context: ScreenContext): void
         ['E-mail', create('span', {}, `${email} `, is_email_verified ? badge('proven', 'good') : badge('not proven', 'waiting'))],
         ['Waits for its confirmation', pending_email],
       ),
-      create(
-        'div',
-        { class: 'actions' },
+      actions(
         button('Change the e-mail address', () => askForEmail(context, refresh)),
-        is_email_verified ? null : button('Prove the address', () => requestProof(context)),
+        is_email_verified ? null : button('Prove the address', () => requestProof(context), context.report),
       ),
     )
   void refresh()
 }
 
-async function requestProof({ signal, report, tell }: ScreenContext): Promise<void> {
-  try {
-    await call('POST', '/me/email/proof', { signal })
-    tell('A mail with a link is on its way to your address.')
-  } catch (error) {
-    report(error)
-  }
+async function requestProof({ signal, tell }: ScreenContext): Promise<void> {
+  await call('POST', '/me/email/proof', { signal })
+  tell('A mail with a link is on its way to your address.')
 }
 
 function askForEmail({ signal, tell }: ScreenContext, refresh: () => Promise<void>): void {
@@ -96,7 +90,7 @@ export function showRevertEmail(root: HTMLElement, token: string, onDone: (reaso
         'If it was not you, take your account back: it has its former address again, every session ends, and you choose a new password.',
       ),
       fault,
-      create('div', { class: 'actions' }, revert),
+      actions(revert),
     ),
   )
   heading.focus()

@@ -1,6 +1,5 @@
-import { withQuery } from './api.ts'
-import { create } from './dom.ts'
-import { poll } from './poll.ts'
+import { poll, restartable, withQuery } from './api.ts'
+import { button, create, link, replaceChildren } from './dom.ts'
 import type { ScreenContext } from './screen.ts'
 
 const PAGE_SIZE = 20
@@ -24,26 +23,34 @@ export function pagedList<T>(
   const cursor = parameters.get('cursor')
   const links = create('p', { class: 'actions' })
   const count = create('p', { class: 'muted', attributes: { role: 'status' } })
-  let polling = new AbortController()
-
   /** Asks now, and from now on. */
-  function refresh(): void {
-    polling.abort()
-    polling = new AbortController()
-    poll<{ data: readonly T[]; next_cursor: string | null }>(withQuery(path, { ...filters, limit: PAGE_SIZE, cursor }), {
+  const refresh = restartable(signal, (until) => {
+    void poll<{ data: readonly T[]; next_cursor: string | null }>(withQuery(path, { ...filters, limit: PAGE_SIZE, cursor }), {
       seconds,
-      signal: AbortSignal.any([signal, polling.signal]),
+      signal: until,
       onError: report,
       onChange: ({ data, next_cursor }) => {
         rows.show(data)
-        links.replaceChildren(
-          ...(cursor === null ? [] : [create('a', { href: addressOf({}) }, 'First page')]),
-          ...(next_cursor === null ? [] : [create('a', { href: addressOf({ cursor: next_cursor }) }, words.more)]),
-        )
+        const first = cursor !== null && link(addressOf({}), 'First page')
+        replaceChildren(links, first, next_cursor !== null && link(addressOf({ cursor: next_cursor }), words.more))
         count.textContent = data.length === 0 ? words.none : ''
       },
     })
-  }
+  })
   refresh()
   return { elements: [rows.element, links, count], refresh }
+}
+
+/** A button that loads the next page, once at a time. It is hidden until there is one. */
+export function moreButton(text: string, load: () => Promise<void>, report: (error: unknown) => void): HTMLButtonElement {
+  const more = button(text, () => {
+    more.disabled = true
+    return load()
+      .catch(report)
+      .finally(() => {
+        more.disabled = false
+      })
+  })
+  more.hidden = true
+  return more
 }

@@ -1,9 +1,8 @@
 import { SUBSCRIBERS } from '#subscribers'
-import { showChanges } from './all-changes.ts'
-import type { Schemas } from './api.ts'
+import { poll, type Schemas } from './api.ts'
 import { auditsCard } from './audits.ts'
-import { badge, create, note, replaceChildren, table, timeElement } from './dom.ts'
-import { poll } from './poll.ts'
+import { showChanges } from './changes.ts'
+import { badge, card, create, link, note, replaceChildren, table, timeElement } from './dom.ts'
 import type { Screen } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 import { webhooksCard } from './webhooks.ts'
@@ -18,7 +17,7 @@ export const pipeline: Screen = {
   open(root, context) {
     const mayReadChanges = context.may('activities:read')
     if (mayReadChanges && context.parameters.has('changes')) return showChanges(root, context)
-    const changes = create('p', {}, create('a', { href: '#pipeline?changes=1' }, 'Changes by operators and keys'))
+    const changes = create('p', {}, link('#pipeline?changes=1', 'Changes by operators and keys'))
     const path = create('ol', { class: 'stages', ariaLabel: 'From an order to mails, webhooks and lake' })
     const details = create('div', { class: 'cards' })
     root.append(create('h2', {}, 'Pipeline'), ...(mayReadChanges ? [changes] : []), path, details, auditsCard(context))
@@ -47,9 +46,8 @@ function stage(name: string, state: HTMLElement, ...lines: (string | HTMLElement
 }
 
 function stagesOf(state: Pipeline): HTMLElement[] {
-  const { slot, topic, subscribers, lake, queues } = state
-  const gap = (part: Part) => state.unavailable.find((one) => one.part === part)?.reason ?? 'not known'
-  const unknown = (name: string, part: Part) => stage(name, badge('not readable', 'bad'), gap(part))
+  const { slot, topic, subscribers, queues } = state
+  const unknown = (name: string, part: Part) => stage(name, badge('not readable', 'bad'), reasonOf(state, part))
   return [
     slot === null
       ? unknown('Replication slot', 'slot')
@@ -89,7 +87,7 @@ function stagesOf(state: Pipeline): HTMLElement[] {
                 ? 'up to date'
                 : `${count(lag_events)} messages behind`,
             queue === undefined ? null : `${count(queue.queued)} queued`,
-            name === 'lake' ? lakeLine(lake, gap('lake')) : null,
+            name === 'lake' ? lakeLine(state) : null,
           )
         })),
   ]
@@ -100,8 +98,18 @@ function stateOf({ is_active, state }: Schemas['PipelineSubscriber']): HTMLEleme
   return is_active ? badge('active', 'good') : badge('nobody is active', 'bad')
 }
 
-function lakeLine(lake: Pipeline['lake'], reason: string): HTMLElement {
-  if (lake === null) return create('span', {}, badge('not readable', 'bad'), ` ${reason}`)
+function reasonOf({ unavailable }: Pipeline, part: Part): string {
+  return unavailable.find((one) => one.part === part)?.reason ?? 'not known'
+}
+
+/** Why a part of the state is not shown. */
+function unreadable(state: Pipeline, part: Part, tag: 'p' | 'span' = 'p'): HTMLElement {
+  return create(tag, {}, badge('not readable', 'bad'), ` ${reasonOf(state, part)}`)
+}
+
+function lakeLine(state: Pipeline): HTMLElement {
+  const { lake } = state
+  if (lake === null) return unreadable(state, 'lake', 'span')
   const files = `${count(lake.files)} files, ${bytesText(lake.size_bytes)}`
   return create(
     'span',
@@ -112,67 +120,42 @@ function lakeLine(lake: Pipeline['lake'], reason: string): HTMLElement {
   )
 }
 
-function lastVerifyCard({ last_verify: run, unavailable }: Pipeline, mayRun: boolean): HTMLElement {
-  const gap = unavailable.find(({ part }) => part === 'last_verify')
-  const content =
-    run === null
-      ? [
-          gap === undefined
-            ? create(
-                'p',
-                {},
-                badge('never run', 'waiting'),
-                ` verify compares orders, catalogue, topic, mails and lake. Run it ${mayRun ? 'below, or ' : ''}each night: `,
-                create('code', {}, 'storefront verify'),
-              )
-            : create('p', {}, badge('not readable', 'bad'), ` ${gap.reason}`),
-        ]
-      : [
-          create('p', {}, stateBadge(run.status), ` ${ageText(run.finished_at ?? run.started_at)}, `, timeElement(run.finished_at)),
-          note(run.output?.split('\n').at(-1) ?? ''),
-          create('p', {}, create('a', { href: `#pipeline?run=${run.id}` }, 'Its findings and output')),
-        ]
-  return create('section', { class: 'card' }, create('h3', {}, 'Last verify'), ...content)
+function lastVerifyCard(state: Pipeline, mayRun: boolean): HTMLElement {
+  const run = state.last_verify
+  const title = 'Last verify'
+  if (run !== null)
+    return card(
+      title,
+      create('p', {}, stateBadge(run.status), ` ${ageText(run.finished_at ?? run.started_at)}, `, timeElement(run.finished_at)),
+      note(run.output?.split('\n').at(-1) ?? ''),
+      create('p', {}, link(`#pipeline?run=${run.id}`, 'Its findings and output')),
+    )
+  if (state.unavailable.some(({ part }) => part === 'last_verify')) return card(title, unreadable(state, 'last_verify'))
+  const hint = ` verify compares orders, catalogue, topic, mails and lake. Run it ${mayRun ? 'below, or ' : ''}each night: `
+  return card(title, create('p', {}, badge('never run', 'waiting'), hint, create('code', {}, 'storefront verify')))
 }
 
-function queuesCard({ queues, unavailable }: Pipeline): HTMLElement {
-  const gap = unavailable.find(({ part }) => part === 'queues')
+function queuesCard(state: Pipeline): HTMLElement {
+  const { queues } = state
   const rows = (queues ?? []).map(({ name, queued, oldest_untried_seconds }) => [
     name,
     count(queued),
     oldest_untried_seconds === 0 ? '–' : `waits for ${durationText(oldest_untried_seconds)}`,
   ])
-  return create(
-    'section',
-    { class: 'card' },
-    create('h3', {}, 'Queues'),
-    queues === null
-      ? create('p', {}, badge('not readable', 'bad'), ` ${gap?.reason ?? ''}`)
-      : table('Queues', ['Queue', { number: 'Queued' }, 'Oldest'], rows),
-  )
+  return card('Queues', queues === null ? unreadable(state, 'queues') : table('Queues', ['Queue', { number: 'Queued' }, 'Oldest'], rows))
 }
 
-function deadLettersCard({ dead_letters: letters, unavailable }: Pipeline): HTMLElement {
-  const gap = unavailable.find(({ part }) => part === 'dead_letters')
-  const content =
-    letters === null
-      ? [create('p', {}, badge('not readable', 'bad'), ` ${gap?.reason ?? ''}`)]
-      : [
-          create(
-            'p',
-            {},
-            badge(letters.count === 0 ? 'none' : `${count(letters.count)} to repair`, letters.count === 0 ? 'good' : 'bad'),
-            ' changes of orders of which no event can be made',
-          ),
-          letters.newest.length === 0
-            ? null
-            : table(
-                'Newest dead letters',
-                ['Event', 'Reason', 'Recorded'],
-                letters.newest.map(({ event_id, reason, recorded_at }) => [event_id, reason, timeElement(recorded_at)]),
-              ),
-        ]
-  return create('section', { class: 'card' }, create('h3', {}, 'Dead letters'), ...content)
+function deadLettersCard(state: Pipeline): HTMLElement {
+  const title = 'Dead letters'
+  const letters = state.dead_letters
+  if (letters === null) return card(title, unreadable(state, 'dead_letters'))
+  const found = letters.count === 0 ? badge('none', 'good') : badge(`${count(letters.count)} to repair`, 'bad')
+  const rows = letters.newest.map(({ event_id, reason, recorded_at }) => [event_id, reason, timeElement(recorded_at)])
+  return card(
+    title,
+    create('p', {}, found, ' changes of orders of which no event can be made'),
+    rows.length > 0 && table('Newest dead letters', ['Event', 'Reason', 'Recorded'], rows),
+  )
 }
 
 function count(value: number): string {

@@ -1,13 +1,54 @@
 import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
 import { MAX_LENGTHS } from '#product-rules'
+import type { components } from '../../../client/src/schema.ts'
 import type { Schemas } from './api.ts'
 import { create } from './dom.ts'
 import { field } from './form.ts'
-import { formatPrices, PRICES_HINT, readPrices } from './offered-prices.ts'
 import { ATTRIBUTES_HINT, formatAttributes, readAttributes } from './product-attributes.ts'
-import { CATEGORIES_HINT, formatCategories, readCategories } from './product-categories.ts'
 import { formatImages, IMAGES_HINT, readImages } from './product-images.ts'
 import { formatTranslations, readTranslations, translationsControl } from './product-translations.ts'
+
+const CATEGORIES_HINT = 'One a line, from the top: Men > Shoes. The first one is the main one; missing ones are created.'
+
+/** A line for each category, with its path of names. */
+function formatCategories(categories: Schemas['ProductDetails']['categories']): string {
+  return categories.map(({ path }) => path.map(({ name }) => name.replaceAll('>', '\\>')).join(' > ')).join('\n')
+}
+
+/** The paths that the lines mean: `>` separates names, and `\\>` is a part of one. */
+function readCategories(text: string): string[][] {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  return lines.map((line) => line.split(/(?<!\\)>/).map((name) => name.replaceAll('\\>', '>').trim()))
+}
+
+type OfferedPrice = components['schemas']['OfferedPrice']
+
+/** For the operator. */
+const PRICES_HINT =
+  'One currency a line, other than that of the price: the code, the price with a point, and the higher price before a reduction, if any. For example: USD 14.90 19.90'
+
+/** One price a line. */
+function formatPrices(prices: readonly OfferedPrice[] = []): string {
+  return prices
+    .map(({ currency, amount, compare_at: before }) => {
+      const amounts = [amount, ...(before === null ? [] : [before])]
+      return [currency, ...amounts.map((each) => formatMajorUnits({ amount: each, currency }))].join(' ')
+    })
+    .join('\n')
+}
+
+/** Throws with the line that is none. */
+function readPrices(text: string): OfferedPrice[] {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  return lines.map((line) => {
+    const [, currency = '', price = '', before] = /^([A-Z]{3})\s+(\S+)(?:\s+(\S+))?$/.exec(line.trim()) ?? []
+    const amount = currency === '' ? null : parseMajorUnits(price, currency)
+    const compareAt = before === undefined ? null : parseMajorUnits(before, currency)
+    if (amount === null || (before !== undefined && compareAt === null))
+      throw new Error(`“${line.trim()}” is no price: write it as USD 14.90.`)
+    return { amount, currency, compare_at: compareAt }
+  })
+}
 
 /** Translations and further prices only as operators see it who may change products. */
 export type Product = Schemas['ProductDetails'] & Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices'>>

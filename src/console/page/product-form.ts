@@ -1,4 +1,4 @@
-import { Refusal, type Schemas, send } from './api.ts'
+import { isRefusal, type Schemas, send } from './api.ts'
 import { create } from './dom.ts'
 import { sendForm } from './form.ts'
 import { FIELD_NAMES, type Product, type ProductTexts, productFields, readProduct, textsOf } from './product-fields.ts'
@@ -36,7 +36,7 @@ export function productForm(
       tell(`${product.name} is saved.`)
       onState({ product, etag })
     } catch (error) {
-      if (!(error instanceof Refusal) || error.problem.code !== 'precondition_failed') throw error
+      if (!isRefusal(error, 'precondition_failed')) throw error
       throw new Error(await reload(texts))
     }
   }

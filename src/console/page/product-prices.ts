@@ -2,6 +2,7 @@ import { amountFormatter } from '#currency'
 import { call, pathOf, type Schemas, withQuery } from './api.ts'
 import { create, note, replaceChildren } from './dom.ts'
 import { choice, field } from './form.ts'
+import { moreButton } from './paged-list.ts'
 import { createPlot, type Plot } from './plots.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -13,7 +14,7 @@ export function priceHistory(
   const plots = new Map<string, Plot>()
   const currencies = create('div')
   const shown = create('div')
-  const older = create('button', { type: 'button', hidden: true }, 'Older prices')
+  const older = moreButton('Older prices', () => add(cursor), report)
   const element = create('section', { class: 'wide', attributes: { 'aria-label': 'Prices over time' } }, currencies, shown, older)
   let prices: Schemas['ProductPrice'][] = []
   let cursor: string | null = null
@@ -86,6 +87,5 @@ export function priceHistory(
       if (!signal.aborted) report(error)
     }
   }
-  older.addEventListener('click', () => add(cursor))
   return { element, load: () => void add(null) }
 }

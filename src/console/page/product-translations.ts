@@ -1,6 +1,6 @@
 import { MAX_LENGTHS } from '#product-rules'
 import type { components } from '../../../client/src/schema.ts'
-import { button, create, replaceChildren } from './dom.ts'
+import { actions, button, create, replaceChildren } from './dom.ts'
 import { field } from './form.ts'
 
 type Texts = components['schemas']['TranslatedTexts']
@@ -65,7 +65,7 @@ export function translationsControl(text: string): { element: HTMLElement; value
     create('legend', {}, 'Translations'),
     list,
     field('Language', tag, 'Such as de, pt-BR or zh-Hant. A text that is empty is shown as above; a language without texts is removed.'),
-    create('div', { class: 'actions' }, add),
+    actions(add),
   )
   const control = {
     element,

@@ -1,8 +1,9 @@
-import { call, pathOf, Refusal, type Schemas, send, withQuery } from './api.ts'
+import { call, isRefusal, pathOf, type Schemas, send, withQuery } from './api.ts'
 import { changesFoldOut } from './changes.ts'
 import { openFormDialog } from './dialog.ts'
-import { amountText, create, facts, note, replaceChildren, table, timeElement } from './dom.ts'
+import { amountText, button, create, facts, link, note, replaceChildren, table, timeElement } from './dom.ts'
 import type { Names } from './names.ts'
+import { moreButton } from './paged-list.ts'
 import { productForm, readTagged, type TaggedProduct } from './product-form.ts'
 import { formatImages } from './product-images.ts'
 import { priceHistory } from './product-prices.ts'
@@ -23,7 +24,7 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
   const content = create('div', { class: 'cards' })
   replaceChildren(
     root,
-    create('a', { href: filters.size === 0 ? '#products' : `#products?${filters}` }, '← All products'),
+    link(filters.size === 0 ? '#products' : `#products?${filters}`, '← All products'),
     title,
     head,
     content,
@@ -45,13 +46,12 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
         replaceChildren(
           head,
           create('span', { class: 'muted' }, sku),
-          may('orders:read') && create('a', { href: ordersAddress }, 'Orders with this product'),
+          may('orders:read') && link(ordersAddress, 'Orders with this product'),
           may('products:write') && archive,
         )
       }
       const ordersAddress = `#orders?${new URLSearchParams({ product_id: productId })}`
-      const archive = create('button', { type: 'button' }, 'Archive…')
-      archive.addEventListener('click', () => confirmArchive(state, { signal, onOvertaken: onState }))
+      const archive = button('Archive…', () => confirmArchive(state, { signal, onOvertaken: onState }))
       onState(state)
       replaceChildren(
         content,
@@ -128,7 +128,7 @@ function confirmArchive(
       await send('DELETE', `/admin/products/${product.id}`, { ifMatch })
       location.hash = 'products'
     } catch (error) {
-      if (!(error instanceof Refusal) || error.problem.code !== 'precondition_failed') throw error
+      if (!isRefusal(error, 'precondition_failed')) throw error
       const now = await readTagged(await send('GET', `/admin/products/${product.id}`))
       ifMatch = now.etag
       onOvertaken(now)
@@ -144,7 +144,7 @@ function confirmArchive(
 /** The changes of stock other than sales, newest first. */
 function adjustmentList(productId: string, { signal, names, report }: ScreenContext): { element: HTMLElement; load: () => void } {
   const list = create('div')
-  const older = create('button', { type: 'button', hidden: true }, 'Older changes')
+  const older = moreButton('Older changes', () => add(cursor), report)
   let entries: readonly Adjustment[] = []
   let cursor: string | null = null
   let isLoading = false
@@ -165,7 +165,6 @@ function adjustmentList(productId: string, { signal, names, report }: ScreenCont
       isLoading = false
     }
   }
-  older.addEventListener('click', () => add(cursor))
   const element = create('section', { class: 'card wide' }, create('h3', {}, 'Changes of stock, without sales'), list, older)
   return { element, load: () => void add(null) }
 }

@@ -1,5 +1,5 @@
+import type { Scope } from './api.ts'
 import type { Names } from './names.ts'
-import type { Scope } from './permissions.ts'
 
 /** One of the six screens. */
 export interface Screen {

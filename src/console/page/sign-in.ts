@@ -1,5 +1,8 @@
+import { call, type Schemas } from './api.ts'
 import { NO_ANSWER, requestNewPassword } from './choose-password.ts'
-import { create, replaceChildren } from './dom.ts'
+import { openFormDialog } from './dialog.ts'
+import { actions, create, replaceChildren } from './dom.ts'
+import { field, labelled } from './form.ts'
 import { answerWithPasskey, explainCeremony } from './passkey-ceremony.ts'
 import { type SecondFactorQuestion, sendSecondFactor, signIn, signInWithPasskey, type Unfinished } from './session.ts'
 
@@ -18,10 +21,10 @@ export function showSignIn(root: HTMLElement, reason: string, onSignedIn: () => 
     { class: 'sign-in' },
     create('h2', {}, 'Sign in'),
     status,
-    create('label', {}, 'E-mail ', email),
-    create('label', {}, 'Password ', password),
+    labelled('E-mail', email),
+    labelled('Password', password),
     fault,
-    create('div', { class: 'actions' }, button, passkey, forgotten),
+    actions(button, passkey, forgotten),
   )
   const finish = (unfinished: Unfinished | null) => {
     if (unfinished === null) return onSignedIn()
@@ -60,7 +63,7 @@ function showSecondFactor(root: HTMLElement, { challenge, methods, passkey_optio
     create('h2', {}, 'Second step'),
     create('label', {}, label, code),
     fault,
-    create('div', { class: 'actions' }, button, passkey_options === null ? null : passkey),
+    actions(button, passkey_options === null ? null : passkey),
   )
   const finish = (unfinished: Unfinished | null) => {
     if (unfinished === null) return onSignedIn()
@@ -83,7 +86,7 @@ function showSecondFactor(root: HTMLElement, { challenge, methods, passkey_optio
 }
 
 /** Six digits are a code of the app, anything else a recovery code. */
-export function proofOf(text: string): { totp_code: string } | { recovery_code: string } {
+function proofOf(text: string): { totp_code: string } | { recovery_code: string } {
   const digits = text.replaceAll(/\s/g, '')
   return /^\d{6}$/.test(digits) ? { totp_code: digits } : { recovery_code: text.trim() }
 }
@@ -100,4 +103,47 @@ function attemptWith(buttons: readonly HTMLButtonElement[], fault: HTMLElement, 
       for (const button of buttons) button.disabled = false
     }
   }
+}
+
+/** Asks the operator to prove again who they are. Resolves to whether they did. */
+export async function askForProof(): Promise<boolean> {
+  const { methods, passkey_options } = await call<Schemas['StepUpRequest']>('POST', '/auth/step-up/options')
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const closed = new AbortController()
+  const send = async (proof: object) => {
+    await call('POST', '/auth/step-up', { body: proof })
+    resolve(true)
+  }
+  const isPassword = methods.includes('password')
+  const label = isPassword ? 'Password' : methods.includes('totp') ? 'Code of your app, or a recovery code' : 'Recovery code'
+  const input = create('input', {
+    type: isPassword ? 'password' : 'text',
+    name: 'proof',
+    required: true,
+    autocomplete: isPassword ? 'current-password' : 'one-time-code',
+  })
+  const passkey = create('button', { type: 'button' }, 'Use a passkey')
+  const fault = create('p', { class: 'error', attributes: { role: 'alert' } })
+  passkey.addEventListener('click', async () => {
+    try {
+      await send({ passkey: await answerWithPasskey(passkey_options ?? {}) })
+      closed.abort()
+    } catch (error) {
+      fault.textContent = explainCeremony(error) ?? (error as Error).message
+    }
+  })
+  openFormDialog(
+    {
+      title: 'Confirm that it is you',
+      submit: 'Confirm',
+      signal: closed.signal,
+      onSubmit: () => send(isPassword ? { password: input.value } : proofOf(input.value)),
+    },
+    field(label, input),
+    passkey_options === null ? null : passkey,
+    fault,
+  )
+  // The dialog leaves the page when it is closed, however that happens.
+  input.closest('dialog')?.addEventListener('close', () => resolve(false))
+  return promise
 }

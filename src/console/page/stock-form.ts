@@ -1,8 +1,7 @@
-import { pathOf, Refusal, type Schemas, send } from './api.ts'
-import { badge, create, replaceChildren } from './dom.ts'
-import { field, sendForm } from './form.ts'
+import { isRefusal, pathOf, poll, type Schemas, send } from './api.ts'
+import { badge, card, create, replaceChildren } from './dom.ts'
+import { field, sendForm, textInput } from './form.ts'
 import { newReference } from './order-parts.ts'
-import { poll } from './poll.ts'
 import type { ScreenContext } from './screen.ts'
 
 type Stock = Schemas['Stock']
@@ -27,7 +26,7 @@ export function stockForms(
   poll<Stock>(path, { seconds: POLL_SECONDS, signal, onChange: show, onError: report })
   const shared = { path, signal, tell, current: () => current, show }
   const forms = may('stock:write') ? [countForm(shared), adjustmentForm(shared)] : []
-  return create('section', { class: 'card' }, create('h3', {}, 'Stock'), level, ...forms)
+  return card('Stock', level, ...forms)
 }
 
 interface Shared extends Pick<ScreenContext, 'signal' | 'tell'> {
@@ -46,8 +45,8 @@ function levelParts({ available, version }: Stock) {
  * number stays to be checked.
  */
 function countForm({ path, signal, tell, current, show }: Shared): HTMLElement {
-  const count = create('input', { name: 'stock', type: 'number', min: '0', step: '1', autocomplete: 'off' })
-  const reason = create('input', { name: 'reason', maxLength: 500, autocomplete: 'off' })
+  const count = textInput('stock', { type: 'number', min: '0', step: '1' })
+  const reason = textInput('reason', { maxLength: 500 })
   const isUntracked = create('input', { type: 'checkbox', name: 'untracked' })
   let counted: Stock | null = null
   const begin = () => {
@@ -69,7 +68,7 @@ function countForm({ path, signal, tell, current, show }: Shared): HTMLElement {
       form.reset()
       counted = null
     } catch (error) {
-      if (!(error instanceof Refusal) || error.problem.code !== 'precondition_failed') throw error
+      if (!isRefusal(error, 'precondition_failed')) throw error
       const now = (await (await send('GET', path)).json()) as Stock
       show(now)
       counted = now
@@ -94,9 +93,9 @@ function numberText({ available }: Stock): string {
 
 /** Adds or removes units. The reference makes it once, however often it is sent. */
 function adjustmentForm({ path, signal, tell, show }: Shared): HTMLElement {
-  const delta = create('input', { name: 'delta', type: 'number', step: '1', required: true, autocomplete: 'off' })
-  const reference = create('input', { name: 'reference', maxLength: 100, required: true, autocomplete: 'off', value: newReference() })
-  const reason = create('input', { name: 'adjustment_reason', maxLength: 500, autocomplete: 'off' })
+  const delta = textInput('delta', { type: 'number', step: '1', required: true })
+  const reference = textInput('reference', { maxLength: 100, required: true, value: newReference() })
+  const reason = textInput('adjustment_reason', { maxLength: 500 })
   const adjust = async () => {
     const text = reason.value.trim()
     const body = { delta: Number(delta.value), reference: reference.value.trim(), ...(text === '' ? {} : { reason: text }) }

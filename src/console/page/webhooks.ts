@@ -1,8 +1,7 @@
-import { call, pathOf, type Schemas, withQuery } from './api.ts'
+import { call, pathOf, poll, restartable, type Schemas, withQuery } from './api.ts'
 import { confirmAction } from './dialog.ts'
-import { create, note, replaceChildren, table, timeElement } from './dom.ts'
-import { choice } from './form.ts'
-import { poll } from './poll.ts'
+import { button, create, link, note, replaceChildren, table, timeElement } from './dom.ts'
+import { choice, labelled } from './form.ts'
 import type { ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
@@ -29,14 +28,9 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
 
   const redeliver = async (webhook: Webhook, body: Schemas['Redelivery'], question: string) => {
     if (!(await confirmAction({ title: 'Deliver again?', text: [question, webhook.url], action: 'Deliver again' }, signal))) return
-    try {
-      const { queued } = await call<Schemas['Redelivered']>('POST', `/admin/webhooks/${webhook.id}/redeliver`, { body, signal })
-      tell(`${queued} ${queued === 1 ? 'event is' : 'events are'} delivered again.`)
-      refresh.abort()
-      watchDeliveries()
-    } catch (error) {
-      report(error)
-    }
+    const { queued } = await call<Schemas['Redelivered']>('POST', `/admin/webhooks/${webhook.id}/redeliver`, { body, signal })
+    tell(`${queued} ${queued === 1 ? 'event is' : 'events are'} delivered again.`)
+    watchDeliveries()
   }
 
   const showList = (page: Schemas['WebhookPage']) => {
@@ -58,11 +52,7 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
       webhook.reason ?? '–',
       webhook.queued,
       webhook.failed,
-      create(
-        'a',
-        { href: `#pipeline?webhook=${webhook.id}`, attributes: webhook.id === openId ? { 'aria-current': 'true' } : {} },
-        'Deliveries',
-      ),
+      link(`#pipeline?webhook=${webhook.id}`, 'Deliveries', webhook.id === openId && 'true'),
     ])
     const rest = page.has_more ? note('More endpoints: ', create('code', {}, 'storefront webhook list')) : null
     replaceChildren(
@@ -72,18 +62,15 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     )
   }
 
-  let refresh = new AbortController()
-  const watchDeliveries = () => {
+  const watchDeliveries = restartable(signal, (until) => {
     if (openId === null) return
-    refresh = new AbortController()
-    const either = AbortSignal.any([signal, refresh.signal])
     const path = withQuery(pathOf`/admin/webhooks/${openId}/deliveries`, {
       status: parameters.get('deliveries'),
       limit: PAGE,
       cursor: parameters.get('cursor'),
     })
-    poll<Schemas['WebhookDeliveryPage']>(path, { seconds: 3, signal: either, onError: report, onChange: showDeliveries })
-  }
+    void poll<Schemas['WebhookDeliveryPage']>(path, { seconds: 3, signal: until, onError: report, onChange: showDeliveries })
+  })
 
   const showDeliveries = (page: Schemas['WebhookDeliveryPage']) => {
     const webhook = shown.find(({ id }) => id === openId)
@@ -91,33 +78,27 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     filter.addEventListener('change', () => {
       location.hash = withQuery('#pipeline', { webhook: openId, deliveries: filter.value })
     })
-    const all = create('button', { type: 'button', disabled: webhook === undefined || webhook.failed === 0 }, 'Deliver all failed again')
-    all.addEventListener('click', () => {
-      if (webhook !== undefined)
-        void redeliver(webhook, { all_failed: true }, `All ${webhook.failed} events whose delivery failed are sent again to:`)
-    })
+    const again = (body: Schemas['Redelivery'], question: string) => webhook && redeliver(webhook, body, question)
+    const all = button(
+      'Deliver all failed again',
+      () => again({ all_failed: true }, `All ${webhook?.failed} events whose delivery failed are sent again to:`),
+      report,
+    )
+    all.disabled = webhook === undefined || webhook.failed === 0
     const known = ['Event', 'Type', 'Status', { number: 'Attempts' }, 'Queued', 'Delivered', 'Last error']
     const columns = mayDeliver ? [...known, 'Action'] : known
-    const rows = page.data.map((delivery) =>
-      deliveryRow(delivery, (button) => {
-        button.addEventListener('click', () => {
-          if (webhook !== undefined)
-            void redeliver(webhook, { event_id: delivery.event_id }, `The event ${delivery.event_id} is sent again to:`)
-        })
-      }).slice(0, columns.length),
-    )
-    const next =
-      page.next_cursor === null
-        ? null
-        : create(
-            'a',
-            { href: withQuery('#pipeline', { webhook: openId, deliveries: parameters.get('deliveries'), cursor: page.next_cursor }) },
-            'Older deliveries',
-          )
+    const rows = page.data.map((delivery) => {
+      const { event_id, status } = delivery
+      const one = button('Deliver again', () => again({ event_id }, `The event ${event_id} is sent again to:`), report)
+      Object.assign(one, { ariaLabel: `Deliver again: ${event_id}`, disabled: status === 'queued' })
+      return [...deliveryCells(delivery), ...(mayDeliver ? [one] : [])]
+    })
+    const older = { webhook: openId, deliveries: parameters.get('deliveries'), cursor: page.next_cursor }
+    const next = page.next_cursor !== null && link(withQuery('#pipeline', older), 'Older deliveries')
     replaceChildren(
       deliveries,
       create('h4', {}, webhook === undefined ? 'Deliveries' : `Deliveries to ${webhook.url}`),
-      create('div', { class: 'filters' }, create('label', {}, 'Status ', filter), mayDeliver && all),
+      create('div', { class: 'filters' }, labelled('Status', filter), mayDeliver && all),
       rows.length === 0 ? note('No deliveries.') : table('Deliveries', columns, rows),
       next,
     )
@@ -136,13 +117,7 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
   return card
 }
 
-function deliveryRow(delivery: Delivery, prepare: (button: HTMLButtonElement) => void) {
-  const again = create(
-    'button',
-    { type: 'button', ariaLabel: `Deliver again: ${delivery.event_id}`, disabled: delivery.status === 'queued' },
-    'Deliver again',
-  )
-  prepare(again)
+function deliveryCells(delivery: Delivery) {
   return [
     delivery.event_id,
     delivery.type,
@@ -151,6 +126,5 @@ function deliveryRow(delivery: Delivery, prepare: (button: HTMLButtonElement) =>
     timeElement(delivery.queued_at),
     timeElement(delivery.delivered_at),
     delivery.last_error ?? '–',
-    again,
   ]
 }
