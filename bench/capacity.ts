@@ -1,7 +1,9 @@
 // What a store costs when it is large: bytes of orders by table and index, placing and reading beside many orders, several slots, partitions.
 // Options: --orders 200000 --customers 10000 --slots 1,2,4
 import { randomInt } from 'node:crypto'
+import { pagingOf } from '../src/http/pagination.ts'
 import { listOrders } from '../src/orders/list-orders.ts'
+import { NumberPosition } from '../src/orders/order-page.ts'
 import { searchOrders } from '../src/orders/search-orders.ts'
 import { withCleanup } from '../test/cleanup.ts'
 import { customerId, loadOrders } from './capacity/load-orders.ts'
@@ -74,9 +76,10 @@ async function sizes({ pool }: Store): Promise<Record<string, object>> {
 async function readTimes({ pool }: Store, customers: number): Promise<Record<string, object>> {
   const time = async (work: () => Promise<unknown>) => ({ 'median ms': await medianTime(SAMPLES, work) })
   const nobody = async () => []
+  const page = pagingOf([], {}, NumberPosition)
   return {
-    'GET /orders, a random customer': await time(() => listOrders(pool, customerId(randomInt(customers)), {})),
-    'operators: newest orders': await time(() => searchOrders(pool, nobody, {})),
-    'operators: newest delivered': await time(() => searchOrders(pool, nobody, { status: 'delivered' })),
+    'GET /orders, a random customer': await time(() => listOrders(pool, customerId(randomInt(customers)), {}, page)),
+    'operators: newest orders': await time(() => searchOrders(pool, nobody, {}, page)),
+    'operators: newest delivered': await time(() => searchOrders(pool, nobody, { status: 'delivered' }, page)),
   }
 }

@@ -13,7 +13,7 @@ import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts
 import { watchStore } from './app/watch-store.ts'
 import { loadSampleCatalogue } from './catalogue/import/sample-catalogue.ts'
 import type { Config } from './config.ts'
-import type { RunCommand } from './console/run-command.ts'
+import type { RunCommand } from './console/audit-runner.ts'
 import { assertReachable, assertServer, onceAvailable } from './db/assert-suitable.ts'
 import { readDatabaseId } from './db/database-id.ts'
 import { dataFolder, firstStart } from './db/embedded/data-folder.ts'

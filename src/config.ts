@@ -1,9 +1,5 @@
 import { resolve } from 'node:path'
-import { readDatabaseAddresses } from './config/database.ts'
-import { readLakeBucket, readObjectStoreEnvironment } from './config/lake-bucket.ts'
-import { readCatalogueLanguage, readDefaultLanguage, readHeaderName, readLocale, readMailFrom, readMailReplyTo } from './config/mail.ts'
 import { findMisspeltNames } from './config/misspelt-names.ts'
-import { readNats } from './config/nats.ts'
 import {
   checkLastPort,
   isOfThisMachine,
@@ -15,6 +11,18 @@ import {
   readTrustProxy,
 } from './config/network.ts'
 import { readOidcProviders } from './config/oidc.ts'
+import {
+  readCatalogueLanguage,
+  readDatabaseAddresses,
+  readDefaultLanguage,
+  readHeaderName,
+  readLakeBucket,
+  readLocale,
+  readMailFrom,
+  readMailReplyTo,
+  readNats,
+  readObjectStoreEnvironment,
+} from './config/services.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
 import { isCurrency } from './currency.ts'

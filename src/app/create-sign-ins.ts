@@ -1,6 +1,5 @@
 import type { AuthContext } from '../auth/context.ts'
-import { Provider } from '../auth/oidc/provider.ts'
-import type { SignIns } from '../auth/oidc/sign-ins.ts'
+import { Provider, type SignIns } from '../auth/oidc/provider.ts'
 import type { Config } from '../config.ts'
 
 /** The providers of the settings. Pages of the store's own origin and of those in CORS_ORIGINS may use them; `*` would be an open redirect. */

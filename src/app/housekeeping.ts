@@ -1,20 +1,19 @@
 import type { Logger } from 'pino'
 import { deleteOldRuns } from '../audit/audit-runs.ts'
-import { deleteExpired } from '../auth/delete-expired.ts'
-import { deleteUnusedGuests } from '../auth/delete-unused-guests.ts'
+import { deleteExpired, deleteUnusedGuests } from '../auth/delete-expired.ts'
 import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product-events.ts'
 import type { Config } from '../config.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
-import type { Pool } from '../db/pool.ts'
-import { deleteOldFigures } from '../figures/delete-old-figures.ts'
+import type { Pool, Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { deleteOldFigures } from '../figures/roll-up-orders.ts'
 import { Loop } from '../loop.ts'
-import { type Erasure, eraseDueAddresses } from '../orders/erase-addresses.ts'
+import { type Erasure, eraseDueAddresses, IS_ERASED } from '../orders/erase-addresses.ts'
 import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
 import { deleteExpiredKeys } from '../orders/placing/idempotency.ts'
 import type { LockSession, LockSessions } from '../topic/lock-session.ts'
 import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
-import { eraseCopies } from './erase-copies.ts'
 import type { Service } from './service.ts'
 
 /** Names the lock of the process that does it. */
@@ -129,4 +128,17 @@ export async function runDueTasks(tasks: readonly HousekeepingTask[], now: Date,
     }
   }
   if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
+}
+
+/** Erases the personal columns of these orders from the topic's table and the webhooks' copies. See docs/decisions/0136-erasing-events.md. */
+export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
+  await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
+  // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.
+  await tx.query(sql`delete from webhook_events
+    where event_id in (
+      select orders.id || '.' || made.version
+      from orders
+      cross join generate_series(1, orders.version) as made (version)
+      where orders.id = any(${orderIds}) and ${IS_ERASED}
+    )`)
 }

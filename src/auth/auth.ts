@@ -1,21 +1,28 @@
 import type { Logger } from 'pino'
 import type { FreshCopies } from '../db/fresh-copies.ts'
-import { createAuthenticateKey } from './api-keys/authenticate-key.ts'
+import { sql } from '../db/sql.ts'
+import { AppError } from '../errors.ts'
+import type { SessionGuard } from '../http/access.ts'
+import type { AccountCaller, Authenticate } from '../http/caller.ts'
+import { countHeaders } from '../http/host.ts'
+import { type AuthenticateKey, createAuthenticateKey, keyInAddress } from './api-keys/authenticate-key.ts'
+import { containsKey, isMeantAsKey } from './api-keys/key-text.ts'
 import { LastUses } from './api-keys/last-uses.ts'
 import { LiveKeys } from './api-keys/live-keys.ts'
-import { createAuthenticate } from './authenticate.ts'
+import { clientOf } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { AdminFactorPolicy } from './factors/admin-factor-policy.ts'
-import { createSessionGuard } from './factors/session-guard.ts'
+import { findSecondFactors, isSecondFactorMethod } from './factors/second-factors.ts'
 import type { HashingOptions } from './passwords/hashing-threads.ts'
 import { Passwords } from './passwords/password.ts'
 import { createEncryption } from './store-secret.ts'
 import { Throttle } from './throttle.ts'
-import { AccessTokens } from './tokens/access-token.ts'
+import { AccessTokens, invalidToken } from './tokens/access-token.ts'
 import { watchIssuer } from './tokens/issuer.ts'
 import { KeyRing } from './tokens/key-ring.ts'
 import { Revocations } from './tokens/revocations.ts'
 import type { SigningKeys } from './tokens/signing-keys.ts'
+import { getUser } from './users.ts'
 
 type SharedOptions =
   | 'pool'
@@ -83,3 +90,63 @@ export function createAuth({
 }
 
 export type Auth = ReturnType<typeof createAuth>
+
+/** The time for which a proof counts as fresh. */
+const FRESH_MS = 10 * 60_000
+
+/** The conditions of routes on a session besides its account and role. */
+function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool' | 'adminFactors' | 'now'>): SessionGuard {
+  return {
+    async assertMayUseScopes({ userId, role }) {
+      if (role !== 'admin' || !(await adminFactors.isActive())) return
+      const { isRequired: hasFactor } = await findSecondFactors(pool, { id: userId, role })
+      if (!hasFactor)
+        throw new AppError(
+          'second_factor_setup_required',
+          'Admins of this store need a second factor. Set one up first: POST /me/passkeys/options or POST /me/totp.',
+        )
+    },
+    async assertFreshProof(caller, when) {
+      if (caller.role === 'guest' && when === 'always')
+        throw new AppError('forbidden', 'Guests have nothing to sign in with: register first.')
+      const { isRequired } = await findSecondFactors(pool, await getUser(pool, caller.userId))
+      if (!isRequired && when !== 'always') return
+      if (!(await isFresh(caller, isRequired))) {
+        throw new AppError(
+          'step_up_required',
+          `Prove again who you are, and repeat the call: POST /auth/step-up. A proof counts for ${FRESH_MS / 60_000} minutes.`,
+        )
+      }
+    },
+  }
+
+  async function isFresh({ sessionId }: AccountCaller, needsSecondFactor: boolean): Promise<boolean> {
+    const { rows } = await pool.query<{ authenticated_by: string[] }>(sql`select authenticated_by from sessions
+      where id = ${sessionId} and revoked_at is null and authenticated_at > ${new Date(now().getTime() - FRESH_MS)}`)
+    if (rows[0] === undefined) return false
+    return !needsSecondFactor || rows[0].authenticated_by.some(isSecondFactorMethod)
+  }
+}
+
+interface AuthenticateOptions extends Pick<AuthContext, 'tokens' | 'revocations' | 'now'> {
+  authenticateKey: AuthenticateKey
+}
+
+// RFC 6750 §2.1 with RFC 9110 §11.1's case-insensitive scheme.
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*) *$/i
+
+/** Authenticates a request: its access token must be valid and its session alive, or its API key valid. Both are read from the header only. */
+function createAuthenticate({ tokens, revocations, now, authenticateKey }: AuthenticateOptions): Authenticate {
+  return async (request) => {
+    if (containsKey(request.url)) throw keyInAddress()
+    const { authorization } = request.headers
+    if (authorization === undefined) throw new AppError('unauthenticated', 'Send an access token or an API key: Authorization: Bearer …')
+    const [, token] = BEARER.exec(authorization) ?? []
+    // With two such headers, a proxy in front may have checked the other one.
+    if (token === undefined || countHeaders(request.raw, 'authorization') > 1) throw invalidToken()
+    if (isMeantAsKey(token)) return authenticateKey(token, clientOf(request))
+    const caller = await tokens.verify(token, now())
+    if (await revocations.isRevoked(caller.sessionId)) throw invalidToken()
+    return caller
+  }
+}

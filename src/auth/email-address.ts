@@ -1,5 +1,5 @@
 import { domainToASCII, domainToUnicode } from 'node:url'
-import { AppError } from '../errors.ts'
+import { invalidBody } from '../http/problem.ts'
 
 /** RFC 5321 §4.5.3.1.3 allows a path of 256 octets, of which two are its angle brackets. */
 export const EMAIL_MAX_LENGTH = 254
@@ -35,9 +35,7 @@ export function parseEmail(address: string): string {
   const email = canonicalEmail(address)
   const isPlain = PATTERN.test(email) && !INVISIBLE.test(address) && !INVISIBLE.test(email) && hasMailDomain(address, email)
   if (isPlain && Buffer.byteLength(email) <= EMAIL_MAX_LENGTH) return email
-  throw new AppError('invalid_body', 'The e-mail address is not acceptable.', {
-    errors: [{ pointer: '#/email', detail: `must be one plain address of at most ${EMAIL_MAX_LENGTH} bytes` }],
-  })
+  throw invalidBody('#/email', `must be one plain address of at most ${EMAIL_MAX_LENGTH} bytes`, 'The e-mail address is not acceptable.')
 }
 
 function hasMailDomain(typed: string, canonical: string): boolean {

@@ -5,7 +5,7 @@ import { createGuest, placeOrder } from '../../test/guests.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { takeTurns } from '../../test/take-turns.ts'
-import { deleteUnusedGuests } from './delete-unused-guests.ts'
+import { deleteUnusedGuests } from './delete-expired.ts'
 
 const PASSWORD = 'a long enough passphrase'
 

@@ -15,7 +15,7 @@ import { AppError, OperatorError } from '../errors.ts'
 import { isOperatorRole, type OperatorRole } from '../http/scopes.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
 import { type Contexts, EXIT_INTERRUPTED, UsageError } from './command.ts'
-import { formatJson, formatTable } from './format-table.ts'
+import { printRows } from './format-table.ts'
 import { readPassword } from './read-password.ts'
 import { withDatabase } from './run-command.ts'
 
@@ -41,8 +41,7 @@ export async function printOperators({ pool, terminal }: Contexts['database'], j
     ...[id, email, role],
     ...[is_email_verified ? 'yes' : 'no', created_at.toISOString()],
   ])
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }
 
 /** Gives an account a role, or for null takes it from an operator. A customer's address must have been proven. */

@@ -1,7 +1,6 @@
-import { findActorNames } from '../activity/actor-names.ts'
-import { type ActivityFilter, listActivities } from '../activity/list-activities.ts'
+import { type ActivityFilter, findActorNames, listActivities } from '../activity/list-activities.ts'
 import type { Contexts } from './command.ts'
-import { formatJson, formatTable } from './format-table.ts'
+import { printRows } from './format-table.ts'
 
 /** Characters of a state in the table; JSON has it whole. */
 const MAX_STATE = 60
@@ -20,6 +19,5 @@ export async function printActivities({ pool, terminal }: Contexts['database'], 
     ...[activity.before, activity.after].map((state) => (state === null ? null : clip(JSON.stringify(state)))),
     activity.request_id,
   ])
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }

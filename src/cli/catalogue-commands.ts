@@ -1,4 +1,4 @@
-import { createReadStream } from 'node:fs'
+import { createReadStream, type ReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { setFlagsFromString } from 'node:v8'
 import { auditContextOfCommand } from '../activity/record-activity.ts'
@@ -17,11 +17,7 @@ export async function importFile(
   // These save a hundred megabytes in a long import, and cost no time: V8 collects the many short-lived lines too late.
   setFlagsFromString('--optimize-for-size')
   setFlagsFromString('--semi-space-growth-factor=1')
-  const source = file === '-' ? process.stdin : createReadStream(file)
-  // An error of reading, unlike one of opening, does not name the file.
-  source.on('error', (error: NodeJS.ErrnoException) => {
-    error.path ??= file
-  })
+  const source = file === '-' ? process.stdin : openFile(file)
   const fileName = file === '-' ? undefined : file
   const lines = readImportLines(source, { format, fileName, currency: config.currency, encoding })
   const progress = createProgress()
@@ -35,6 +31,13 @@ export async function importFile(
   const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, settings).finally(progress.end)
   terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
   return failed === 0 ? 0 : 1
+}
+
+export function openFile(file: string): ReadStream {
+  // An error of reading, unlike one of opening, does not name the file.
+  return createReadStream(file).on('error', (error: NodeJS.ErrnoException) => {
+    error.path ??= file
+  })
 }
 
 /** Writes the catalogue to standard output, in the form that the import reads. */

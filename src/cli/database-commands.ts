@@ -9,7 +9,7 @@ import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { LOCK_WAIT_MS } from '../db/lock-retries.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
-import { createPool } from '../db/pool.ts'
+import { createPool, type Pool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
@@ -61,7 +61,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { config, terminal, logger } = settings
   const database = await openSharedDatabase(config)
   const { addresses } = database
-  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
+  const pool = createCommandPool(addresses.api)
   try {
     // Both log as errors what the replay below repairs: the lost slot, and events from the lost period. A step that fails throws.
     const quiet = logger.child({}, { level: 'fatal' })
@@ -96,7 +96,7 @@ export async function moveStore(settings: Contexts['settings'], from: string | u
     left = await source.close(hasMoved ? 'moved' : 'unchanged')
   }
   terminal.out(left)
-  const pool = createPool({ url: target.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
+  const pool = createCommandPool(target.api)
   try {
     const everything = { since: undefined, orderId: undefined, subscriber: undefined }
     const status = await replayOrders({ ...settings, pool, addresses: target }, { ...everything, command: 'storefront database move' })
@@ -109,6 +109,10 @@ export async function moveStore(settings: Contexts['settings'], from: string | u
   } finally {
     await pool.end()
   }
+}
+
+function createCommandPool(url: string): Pool {
+  return createPool({ url, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
 }
 
 function assertEmbedded({ databaseAddresses }: Config): void {

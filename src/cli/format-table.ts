@@ -1,6 +1,14 @@
+import type { Terminal } from './command.ts'
+
 interface Table {
   columns: readonly string[]
   rows: readonly (readonly unknown[])[]
+}
+
+/** Prints the rows as a table, or as JSON; in the table nothing stands for null. */
+export function printRows({ out }: Pick<Terminal, 'out'>, table: Table, json: boolean): number {
+  out(json ? formatJson(table) : formatTable(table, { none: '' }))
+  return 0
 }
 
 /** The rows as a JSON array of objects on one line. Of columns with the same name the last one is used. */

@@ -1,4 +1,3 @@
-import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { Passwords } from '../auth/passwords/password.ts'
@@ -6,12 +5,12 @@ import { type ImportFormat, readImportLines } from '../catalogue/import/import-l
 import { minorDigits } from '../currency.ts'
 import { OperatorError } from '../errors.ts'
 import { importCustomers } from '../move-in/import-customers.ts'
-import { importOrders } from '../move-in/import-orders.ts'
+import { importOrders, untilPublished } from '../move-in/import-orders.ts'
 import { importProducts } from '../move-in/import-products.ts'
 import { readJsonLines } from '../move-in/json-lines.ts'
 import type { MoveInOptions, MoveInResult } from '../move-in/move-in.ts'
 import { compareTallies, UNREADABLE } from '../move-in/tally.ts'
-import { untilPublished } from '../move-in/until-published.ts'
+import { openFile } from './catalogue-commands.ts'
 import type { Contexts, Terminal } from './command.ts'
 import { formatTable } from './format-table.ts'
 import { createProgress } from './progress.ts'
@@ -30,7 +29,7 @@ export async function moveCustomersIn(
 ): Promise<number> {
   const passwords = new Passwords({ threads: 1, maxWaiting: 1 })
   return report(terminal, 'customers', values, file, (options) =>
-    importCustomers(pool, readJsonLines(open(file)), {
+    importCustomers(pool, readJsonLines(openFile(file)), {
       ...options,
       dropsUnusableHashes: values.dropsUnusableHashes,
       unmatchableHash: () => passwords.unmatchable(),
@@ -46,7 +45,7 @@ export async function moveOrdersIn(
 ): Promise<number> {
   const slotName = orderSlotOf(addresses.stream)
   return report(terminal, 'orders', values, file, (options) =>
-    importOrders(pool, () => readJsonLines(open(file)), {
+    importOrders(pool, () => readJsonLines(openFile(file)), {
       ...options,
       untilPublished: (position) => untilPublished(pool, slotName, position),
     }),
@@ -60,17 +59,8 @@ export async function proveProducts(
   { format, encoding, ...values }: Omit<ImportValues, 'source'> & { format: ImportFormat | undefined; encoding: string | undefined },
 ): Promise<number> {
   return report(terminal, 'products', { ...values, source: 'products' }, file, (options) =>
-    importProducts(pool, readImportLines(open(file), { format, fileName: file, currency: config.currency, encoding }), options),
+    importProducts(pool, readImportLines(openFile(file), { format, fileName: file, currency: config.currency, encoding }), options),
   )
-}
-
-function open(file: string): AsyncIterable<Uint8Array> {
-  const source = createReadStream(file)
-  // An error of reading, unlike one of opening, does not name the file.
-  source.on('error', (error: NodeJS.ErrnoException) => {
-    error.path ??= file
-  })
-  return source
 }
 
 async function report(

@@ -1,13 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { countActiveKeys, listApiKeys, type NewKey } from '../auth/api-keys/api-keys.ts'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
+import { countActiveKeys, isKeyName, KEY_NAME_LENGTH, listApiKeys, type NewKey } from '../auth/api-keys/api-keys.ts'
 import { createApiKey } from '../auth/api-keys/create-api-key.ts'
-import { isKeyName, KEY_NAME_LENGTH } from '../auth/api-keys/key-name.ts'
 import { revokeApiKey } from '../auth/api-keys/revoke-api-key.ts'
 import { DEFAULT_OVERLAP_SECONDS, rotateApiKey } from '../auth/api-keys/rotate-api-key.ts'
 import { AppError, OperatorError } from '../errors.ts'
 import type { Scope } from '../http/scopes.ts'
 import { type Contexts, UsageError } from './command.ts'
-import { formatJson, formatTable } from './format-table.ts'
+import { printRows } from './format-table.ts'
 
 type Context = Contexts['database']
 
@@ -38,8 +38,7 @@ export async function listKeys({ pool, terminal }: Context, limit: number, json:
     const times = [key.created_at, key.expires_at, key.last_used_at].map((at) => at?.toISOString() ?? null)
     rows.push([key.id, key.name, key.state, json ? key.scopes : key.scopes.join(','), key.created_by, ...times, key.revoked_reason])
   }
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }
 
 /** Gives a key another secret and prints it, once. */
@@ -82,9 +81,9 @@ function assertKeyId(id: string): void {
   if (!KEY_ID.test(id)) throw new UsageError(`${JSON.stringify(id)} is no id of a key; storefront keys list shows them`)
 }
 
-/** The command's own name in the activities, with an id for all that one run records. */
+/** The command in the activities, with an id for all that one run records. */
 function auditContext(action: string) {
-  return { actor: { type: 'system' as const, id: null }, action, requestId: randomUUIDv7() }
+  return { ...auditContextOfCommand(action), requestId: randomUUIDv7() }
 }
 
 /** Turns the API's refusals into lines for an operator. */

@@ -1,7 +1,7 @@
 import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { type DeliveryFilter, listDeliveries, retryFailed } from '../mail/email-deliveries.ts'
 import type { Contexts } from './command.ts'
-import { formatJson, formatTable } from './format-table.ts'
+import { printRows } from './format-table.ts'
 
 /** Prints order mails, the newest first: the answer to "did the mail go out?". */
 export async function list({ pool, terminal }: Contexts['database'], filter: DeliveryFilter, json: boolean): Promise<number> {
@@ -18,8 +18,7 @@ export async function list({ pool, terminal }: Contexts['database'], filter: Del
     mail.sent_at?.toISOString() ?? null,
     mail.last_error,
   ])
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }
 
 /** Queues one failed mail again, or all for null. Status 1 when that mail has not failed. */

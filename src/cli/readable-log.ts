@@ -1,5 +1,6 @@
 import { styleText } from 'node:util'
-import type { DestinationStream } from 'pino'
+import pino, { type DestinationStream } from 'pino'
+import { loggableError } from '../db/loggable-error.ts'
 import { escapeControls } from './format-table.ts'
 
 const LEVELS: Readonly<Record<number, string>> = { 10: 'trace', 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' }
@@ -45,3 +46,6 @@ function formatLog(record: LogRecord): string {
   const shownName = level >= ERROR ? styleText('red', name) : level >= WARN ? styleText('yellow', name) : name
   return `${new Date(time).toTimeString().slice(0, 8)} ${shownName} ${escapeControls(msg + fields.join(''))}${stack.join('')}\n`
 }
+
+/** Removes the values of rows from logged errors. */
+export const serializers = { err: (error: unknown) => pino.stdSerializers.err(loggableError(error) as Error) }

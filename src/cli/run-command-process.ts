@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { CommandOutcome, RunCommand } from '../console/run-command.ts'
+import type { CommandOutcome, RunCommand } from '../console/audit-runner.ts'
 import { OperatorError } from '../errors.ts'
 
 const PROGRAM = fileURLToPath(new URL('../../bin/storefront.mjs', import.meta.url))

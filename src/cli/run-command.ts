@@ -19,7 +19,7 @@ async function readSettings(terminal: Terminal): Promise<Contexts['settings']> {
   const [{ readConfig, readEnvironment }, { default: pino }, { serializers }] = await Promise.all([
     import('../config.ts'),
     import('pino'),
-    import('./log-serializers.ts'),
+    import('./readable-log.ts'),
   ])
   const config = readConfig()
   for (const line of readEnvironment().misspelt) terminal.err(`storefront: ${line}`)

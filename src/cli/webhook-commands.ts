@@ -13,7 +13,7 @@ import {
 } from '../webhooks/webhook-endpoints.ts'
 import { toPrintableUrl } from '../webhooks/webhook-url.ts'
 import type { Contexts } from './command.ts'
-import { formatJson, formatTable } from './format-table.ts'
+import { printRows } from './format-table.ts'
 
 type Context = Contexts['database']
 
@@ -42,8 +42,7 @@ export async function list({ pool, terminal }: Context, json: boolean): Promise<
     endpoint.queued,
     endpoint.failed,
   ])
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }
 
 /** Prints an endpoint's newest deliveries. */
@@ -64,8 +63,7 @@ export async function deliveries(
     delivery.delivered_at?.toISOString() ?? null,
     delivery.last_error,
   ])
-  terminal.out(json ? formatJson({ columns, rows }) : formatTable({ columns, rows }, { none: '' }))
-  return 0
+  return printRows(terminal, { columns, rows }, json)
 }
 
 /** Queues deliveries again: those of one event, or for null all failed ones. */

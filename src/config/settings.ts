@@ -1,5 +1,4 @@
 import { OperatorError } from '../errors.ts'
-import { maskUrl } from './mask-url.ts'
 
 /** The settings cannot be used. The message names each with the expected value; the process ends with exit status 2. */
 export class ConfigError extends OperatorError {
@@ -149,4 +148,20 @@ function show(value: unknown, secrecy: Secrecy): string {
   if (secrecy === 'secret') return MASK
   const parts = Array.isArray(value) ? value.map(String) : [String(value)]
   return (secrecy === 'url' ? parts.flatMap((part) => part.split(/,\s*(?=[a-z]+:\/\/)/)).map(maskUrl) : parts).join(', ')
+}
+
+const SHOWN_PARAMETERS = ['sslmode', 'sslrootcert', 'host', 'port']
+
+/** The address without its login and the values of its query, which may contain a password. The role in an address of PostgreSQL stays. */
+function maskUrl(text: string): string {
+  if (!/[:@]/.test(text)) return text
+  if (!URL.canParse(text)) return MASK
+  const url = new URL(text)
+  // When an address is not written as one, its path may contain a login.
+  if (url.pathname.includes('@') || !/^[a-z0-9+.-]+:\/\//i.test(text)) return `${url.protocol}${MASK}`
+  if (url.password !== '') url.password = MASK
+  if (url.username !== '' && !url.protocol.startsWith('postgres')) url.username = MASK
+  for (const name of url.searchParams.keys()) if (!SHOWN_PARAMETERS.includes(name)) url.searchParams.set(name, MASK)
+  url.hash = ''
+  return url.href.replace(/\/$/, text.endsWith('/') ? '/' : '')
 }

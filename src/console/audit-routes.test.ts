@@ -7,7 +7,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { finishRun, recordRun } from '../audit/audit-runs.ts'
-import type { RunCommand } from './run-command.ts'
+import type { RunCommand } from './audit-runner.ts'
 
 /** A process that runs until the test ends it, and the ways in which it can end. */
 function controlledCommand() {

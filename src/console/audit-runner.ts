@@ -4,7 +4,6 @@ import { type AuditKind, type AuditRun, beginRun, failUnfinishedRun } from '../a
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import type { RunCommand } from './run-command.ts'
 
 const MAX_RUN_MS = 30 * 60_000
 const MAX_REASON = 2_000
@@ -71,3 +70,16 @@ export class AuditRunner {
     await failUnfinishedRun(pool, id, reason.trim().slice(0, MAX_REASON))
   }
 }
+
+/** What a command printed, and its exit status: see docs/operations.md. */
+export interface CommandOutcome {
+  status: number | null
+  stdout: string
+  stderr: string
+}
+
+/**
+ * Runs a command of this program, such as `['verify', '--json']`, in a process of its own with the settings of this one: it cannot take
+ * memory or time from requests. `signal` ends it whatever it does, and so does the end of this process.
+ */
+export type RunCommand = (args: readonly string[], options: { signal: AbortSignal }) => Promise<CommandOutcome>

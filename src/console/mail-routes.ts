@@ -1,19 +1,19 @@
-import type { Static } from 'typebox'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { type AuditContext, auditContextOf } from '../activity/record-activity.ts'
+import { getOrderRecords } from '../audit/verify/read-orders.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
-import { defineList, defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute, sendPolled } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type Page, PageOf, type Paging, readInstant } from '../http/pagination.ts'
-import { sendPolled } from '../http/send-polled.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { OrderMailKind } from '../mail/mail-kinds.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
 import { mailKindOf } from '../mail/render-mail.ts'
 import { renderStoredMail } from '../mail/render-stored-mail.ts'
+import { findDefect } from '../orders/event-defects.ts'
+import { hasWholeHistory, type OrderEvent, toOrderEvents } from '../orders/events.ts'
 import type { FindUserIds } from '../orders/search-orders.ts'
-import { findOrderEvent } from './find-order-event.ts'
 import { MailParams, MailQuery, MailRetrySchema, MailSchema, MailSummarySchema } from './mail-schemas.ts'
 
 /** About a second of work; a call for all failed mails queues no more. */
@@ -156,4 +156,11 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
 
 function toText(time: Date | null): string | null {
   return time === null ? null : time.toISOString()
+}
+
+/** An event, made again from its order's row; null when the row is gone, or something other than the store has written it. */
+async function findOrderEvent(pool: Pool, orderId: string, eventId: string): Promise<OrderEvent | null> {
+  const [record] = await getOrderRecords(pool, [orderId])
+  if (record === undefined || findDefect(record) !== null || !hasWholeHistory(record)) return null
+  return toOrderEvents(record).find(({ id }) => id === eventId) ?? null
 }

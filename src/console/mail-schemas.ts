@@ -3,15 +3,38 @@ import { EmailFilter, Instant } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
 import { ORDER_MAIL_KINDS } from '../mail/mail-kinds.ts'
 import { UUID_PATTERN } from '../orders/event-defects.ts'
-import {
-  EXAMPLE_MAIL,
-  EXAMPLE_MAIL_RETRY,
-  EXAMPLE_MAIL_SUMMARY,
-  EXAMPLE_MAIL_TEMPLATE,
-  EXAMPLE_MAIL_TEMPLATE_LIST,
-  EXAMPLE_MAIL_TEMPLATE_PREVIEW,
-  EXAMPLE_RENDERED_MAIL,
-} from './mail-examples.ts'
+
+/** Bodies that the OpenAPI document shows. A test checks each against its schema. */
+
+const ORDER_ID = '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55'
+
+const EXAMPLE_MAIL_SUMMARY = {
+  event_id: `${ORDER_ID}.1`,
+  order_id: ORDER_ID,
+  order_number: '100042',
+  kind: 'created',
+  to: 'ada@example.com',
+  status: 'sent',
+  attempts: 1,
+  queued_at: '2026-03-04T18:05:00.020Z',
+  send_after: '2026-03-04T18:05:00.020Z',
+  next_attempt_at: null,
+  sent_at: '2026-03-04T18:05:00.310Z',
+  failed_at: null,
+  last_error: null,
+}
+
+const EXAMPLE_RENDERED_MAIL = {
+  subject: 'We have received your order 100042',
+  text: 'Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n',
+  html: '<!doctype html>\n<html lang="en"><body><p>Hello Ada Lovelace,</p></body></html>\n',
+}
+
+const EXAMPLE_MAIL = { ...EXAMPLE_MAIL_SUMMARY, rendered: EXAMPLE_RENDERED_MAIL }
+const EXAMPLE_MAIL_RETRY = { queued: 3, has_more: false }
+const EXAMPLE_MAIL_TEMPLATE = { name: 'created', kind: 'order', language: 'en', locale: 'en', source: 'built_in', own_files: [] }
+const EXAMPLE_MAIL_TEMPLATE_LIST = { data: [EXAMPLE_MAIL_TEMPLATE] }
+const EXAMPLE_MAIL_TEMPLATE_PREVIEW = { ...EXAMPLE_MAIL_TEMPLATE, rendered: EXAMPLE_RENDERED_MAIL }
 
 const Time = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const MailStatus = (description: string) => Type.Enum(['queued', 'sent', 'failed'], { title: 'MailStatus', description })

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
-import { defineRoute } from '../http/define-route.ts'
+import { defineRoute, sendPolled } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
-import { sendPolled } from '../http/send-polled.ts'
 import { EPOCH_SEQUENCES, epochOf } from '../topic/topic.ts'
 import { AuditRunSchema, presentRun } from './audit-routes.ts'
 import { EXAMPLE_PIPELINE } from './pipeline-examples.ts'

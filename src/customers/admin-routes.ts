@@ -6,7 +6,7 @@ import type { HttpServer } from '../http/http-server.ts'
 import { PageOf } from '../http/pagination.ts'
 import { blockCustomer, eraseCustomer, unblockCustomer } from './block-customer.ts'
 import { CustomerSchema } from './customers.ts'
-import { CustomerLimit, CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
+import { CustomerLimit, CustomerPosition, CustomerSearch, getCustomer, searchCustomers } from './search-customers.ts'
 
 const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the customer.' }) })
 const Block = Type.Object(
@@ -36,8 +36,9 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       limit: CustomerLimit,
       page: PageOf(CustomerSchema),
       answer: 'A page of customers.',
+      position: CustomerPosition,
     },
-    (request) => searchCustomers(pool, request.query),
+    (request, paging) => searchCustomers(pool, request.query, paging),
   )
 
   defineRoute(

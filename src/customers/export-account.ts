@@ -1,7 +1,9 @@
 import { getUser } from '../auth/users.ts'
 import type { Pool } from '../db/pool.ts'
 import { noSql, type Sql, sql } from '../db/sql.ts'
+import { pagingOf } from '../http/pagination.ts'
 import { listOrders } from '../orders/list-orders.ts'
+import { NumberPosition } from '../orders/order-page.ts'
 import { orderOwnersOf } from '../orders/orders.ts'
 
 const ROWS_AT_ONCE = 500
@@ -34,7 +36,7 @@ async function* list(name: string, pages: AsyncIterable<readonly string[]>): Asy
 
 async function* ordersOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
   for (let cursor: string | null | undefined; cursor !== null; ) {
-    const page = await listOrders(pool, userId, { limit: ORDERS_AT_ONCE, ...(cursor === undefined ? {} : { cursor }) })
+    const page = await listOrders(pool, userId, {}, pagingOf([userId], { limit: ORDERS_AT_ONCE, cursor }, NumberPosition))
     yield page.orders
     cursor = page.next_cursor
   }

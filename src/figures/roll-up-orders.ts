@@ -3,7 +3,7 @@ import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 
 /** The time that figures are kept: the week that is shown, and a day more. */
-export const KEPT_DAYS = 8
+const KEPT_DAYS = 8
 
 export interface RollUpOptions {
   /** Orders whose minutes are computed together. */
@@ -154,4 +154,13 @@ function slicesOf(minutes: readonly Date[]): Date[] {
 
 function* inParts<T>(list: readonly T[]): Generator<T[]> {
   for (let start = 0; start < list.length; start += SLICES_AT_ONCE) yield list.slice(start, start + SLICES_AT_ONCE)
+}
+
+/** Deletes figures that are older than any that is shown. Returns their number. */
+export async function deleteOldFigures(pool: Pool, now: Date): Promise<number> {
+  const oldest = new Date(now.getTime() - KEPT_DAYS * 86_400_000)
+  const statements = [sql`delete from order_figures where minute < ${oldest}`, sql`delete from product_figures where slice < ${oldest}`]
+  let deleted = 0
+  for (const statement of statements) deleted += (await pool.query(statement)).rowCount ?? 0
+  return deleted
 }

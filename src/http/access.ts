@@ -5,7 +5,6 @@ import { type AccountCaller, type Authenticate, CALLER, type Caller, hasScope } 
 import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
-import type { SessionGuard, StepUp } from './session-guard.ts'
 
 /** The callers of a route: anybody, an account with a session, or an operator or key with a scope. */
 export type Access = 'public' | 'caller' | Scope
@@ -90,4 +89,18 @@ function assertMayCall(caller: Caller, access: Exclude<Access, 'public'> | undef
     // RFC 6750 §3.1
     headers: { 'www-authenticate': `${REALM}, error="insufficient_scope", scope="${access}"` },
   })
+}
+
+/** When a route needs recent authentication: `true` for accounts that have a second factor, `always` for all. */
+export type StepUp = true | 'always'
+
+/**
+ * The proofs that a session needs besides its account and role. Implemented by `auth/`; API keys have no session and
+ * are not asked.
+ */
+export interface SessionGuard {
+  /** Throws `second_factor_setup_required`. */
+  assertMayUseScopes(caller: AccountCaller): Promise<void>
+  /** Throws `step_up_required`. */
+  assertFreshProof(caller: AccountCaller, when: StepUp): Promise<void>
 }

@@ -4,8 +4,7 @@ import { CALLER, type Caller } from './caller.ts'
 import { clientAddress, siteOf } from './client-address.ts'
 import type { QuotaKey } from './fair-queue.ts'
 import type { HttpServer } from './http-server.ts'
-import type { ShedClass } from './load-class.ts'
-import { type CostClass, costOf, REQUEST_COSTS, type RequestCost } from './request-cost.ts'
+import { type CostClass, costOf, REQUEST_COSTS, type RequestCost, type ShedClass } from './request-cost.ts'
 import { RequestLimiter } from './request-limiter.ts'
 
 export interface AdmissionOptions {

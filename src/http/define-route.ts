@@ -1,13 +1,12 @@
 import type { FastifyContextConfig, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, type TInteger, type TObject, type TOptional, type TProperties, type TSchema, type TString, Type } from 'typebox'
 import type { ErrorCode } from '../errors.ts'
+import { entityTag, isKnown } from './cacheable.ts'
 import { callerOf } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
-import { isIcebergCall } from './iceberg-error.ts'
 import { Cursor, Limit, nextLink, type Page, type PageText, type Paging, pagingOf } from './pagination.ts'
-import { problemResponses } from './problem.ts'
+import { isIcebergCall, problemResponses } from './problem.ts'
 import { isScope } from './scopes.ts'
-import { sendPolled, sendPolledText } from './send-polled.ts'
 
 /** A route as a row with its particulars. The document's refusals, tag and security follow from it. */
 export interface Route<P = unknown, Q = unknown, H = unknown, B = unknown, A = Answers> extends FastifyContextConfig {
@@ -183,4 +182,21 @@ function has(schema: unknown, name: string): boolean {
 /** Fastify takes an undefined schema for one. */
 function present<T extends object>(members: T): Partial<T> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Partial<T>
+}
+
+/** Sends an answer that pages poll, or 304 when the caller has it (RFC 9110 §13.1.2). No cache may keep it. */
+export function sendPolled<T>(request: FastifyRequest, reply: FastifyReply, answer: T): T {
+  return isPolledAgain(request, reply, JSON.stringify(answer)) ? (reply.code(304).send() as T) : answer
+}
+
+/** Like `sendPolled`, for an answer that is JSON already. */
+function sendPolledText(request: FastifyRequest, reply: FastifyReply, json: string): never {
+  if (isPolledAgain(request, reply, json)) return reply.code(304).send() as never
+  return reply.type('application/json; charset=utf-8').send(json as never) as never
+}
+
+function isPolledAgain({ headers }: FastifyRequest, reply: FastifyReply, json: string): boolean {
+  const etag = entityTag(json)
+  reply.headers({ etag: `"${etag}"` })
+  return isKnown(headers['if-none-match'], etag)
 }

@@ -65,8 +65,8 @@ async function assertNoFault(path: string, scope: readonly unknown[], position: 
 test('no forged position in a cursor of orders or sessions causes a 500', async () => {
   const statuses = new Set<number>()
   for (const position of positions()) {
-    statuses.add(await assertNoFault('/orders', ['orders', customer?.id, null], position, customer?.token))
-    statuses.add(await assertNoFault('/admin/orders', ['admin orders'], position, operator?.token))
+    statuses.add(await assertNoFault('/orders', ['listOrders', customer?.id], position, customer?.token))
+    statuses.add(await assertNoFault('/admin/orders', ['searchOrders'], position, operator?.token))
   }
   for (const position of positions())
     statuses.add(await assertNoFault('/auth/sessions', ['listSessions', customer?.id], position.slice(1), customer?.token))

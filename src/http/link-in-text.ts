@@ -1,4 +1,4 @@
-import { AppError } from '../errors.ts'
+import { invalidBody } from './problem.ts'
 
 // Characters that look like a dot, a colon or a slash, or that mail programs read so, and that NFKC does not change.
 const DOTS = /[\u3002\ufe12\ua4f8]/g
@@ -38,5 +38,5 @@ export function containsLink(text: string): boolean {
 /** Throws `invalid_body` for a text with a link; `pointer` names its property. Names appear in mails, and no person's name is a URL. */
 export function assertNoLink(text: string | null | undefined, pointer: string): void {
   if (text === null || text === undefined || !containsLink(text)) return
-  throw new AppError('invalid_body', 'A name cannot contain a link.', { errors: [{ pointer, detail: 'must not contain a URL' }] })
+  throw invalidBody(pointer, 'must not contain a URL', 'A name cannot contain a link.')
 }

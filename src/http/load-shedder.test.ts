@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { exchange } from '../../test/raw-http.ts'
-import { type LoadClass, SHED_CLASSES } from './load-class.ts'
 import { FEW_CONNECTIONS, FEW_REQUESTS, LoadShedder, overloaded, type PressureSignal, TICK_MS } from './load-shedder.ts'
+import { type LoadClass, SHED_CLASSES } from './request-cost.ts'
 import { createHttpServer } from './server.ts'
 
 const MANY = FEW_CONNECTIONS + 1

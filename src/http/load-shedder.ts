@@ -2,8 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { AppError } from '../errors.ts'
 import { every } from '../loop.ts'
 import type { HttpServer } from './http-server.ts'
-import { type LoadClass, SHED_CLASSES, type ShedClass } from './load-class.ts'
-import { costOf, REQUEST_COSTS } from './request-cost.ts'
+import { costOf, type LoadClass, REQUEST_COSTS, SHED_CLASSES, type ShedClass } from './request-cost.ts'
 
 /** Something that a process has too little of. */
 export interface PressureSignal {

@@ -1,9 +1,6 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import packageJson from '../../package.json' with { type: 'json' }
-import { nameSchemas } from './name-schemas.ts'
-import { markOptionalBodies } from './optional-body.ts'
 import { problemExamples } from './problem.ts'
-import { shareResponses } from './share-responses.ts'
 
 const NDJSON = 'application/x-ndjson'
 
@@ -76,4 +73,112 @@ const LINES = { type: 'string', description: 'One JSON object a line; as CSV one
 
 function takesLines(schema: { consumes?: readonly string[]; body?: unknown } | undefined): boolean {
   return schema?.consumes?.includes(NDJSON) === true && schema.body === undefined
+}
+
+/** A node of an OpenAPI document. */
+type Node = Record<string, unknown>
+type Operations = Record<string, Record<string, { responses?: Record<string, Node> }>>
+
+/** Moves refusals that several operations have in common to `components.responses`, named by their codes. */
+function shareResponses(document: Node): Node {
+  const operations = Object.values(document.paths as Operations).flatMap((item) => Object.values(item))
+  const uses = new Map<string, Node[]>()
+  for (const { responses = {} } of operations)
+    for (const response of Object.values(responses)) {
+      const name = nameOf(response)
+      if (name !== null) uses.set(name, [...(uses.get(name) ?? []), response])
+    }
+  const shared = [...uses].flatMap(([name, [first = {}, ...others]]) =>
+    others.length > 0 && others.every(isSameAs(first)) ? [[name, first] as const] : [],
+  )
+  const names = new Set(shared.map(([name]) => name))
+  for (const { responses = {} } of operations)
+    for (const [status, response] of Object.entries(responses)) {
+      const name = nameOf(response)
+      if (name !== null && names.has(name)) responses[status] = { $ref: `#/components/responses/${name}` }
+    }
+  const sorted = shared.toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return { ...document, components: { ...(document.components as Node), responses: Object.fromEntries(sorted) } }
+}
+
+const isSameAs = (one: Node) => (other: Node) => JSON.stringify(one) === JSON.stringify(other)
+
+/** `UnauthenticatedOrInvalidToken` for a problem with these codes, null for any other response. */
+function nameOf({ description, content }: Node): string | null {
+  if (content === undefined || !('application/problem+json' in (content as Node))) return null
+  const codes = [...String(description).matchAll(/`(\w+)`:/g)].map(([, code = '']) => code)
+  const words = codes.map((code) => code.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase()))
+  return words.length === 0 ? null : words.join('Or')
+}
+
+/**
+ * Whether a call may leave its body out, which then counts as `{}`: where the schema has `default: {}`. Never where no member means all
+ * that there is, such as the open lines of an order: a body that got lost on its way would cancel them.
+ */
+export function isBodyOptional(schema: unknown): boolean {
+  return 'default' in (schema as object)
+}
+
+interface DocumentOperation {
+  requestBody?: { required?: boolean; content: Record<string, { schema?: unknown }> }
+}
+
+/** Says in the OpenAPI document which bodies are optional: its generator takes each for required. */
+function markOptionalBodies(paths: Readonly<Record<string, Record<string, DocumentOperation>>>): void {
+  for (const { requestBody } of Object.values(paths).flatMap(Object.values<DocumentOperation>)) {
+    if (requestBody !== undefined) requestBody.required = !Object.values(requestBody.content).every(({ schema }) => isBodyOptional(schema))
+  }
+}
+
+const NAME = /^[A-Z][A-Za-z]*$/
+
+/** Moves each schema with a name as `title` to `components.schemas`. Throws when two different schemas have one name. */
+function nameSchemas(document: Node): Node {
+  const components = document.components as Node
+  const schemas: Node = {}
+  for (const [name, schema] of Object.entries(components.schemas as Node)) schemas[name] = hoist(schema, schemas)
+  const paths = hoist(document.paths, schemas)
+  const sorted = Object.entries(schemas).sort(([a], [b]) => (a < b ? -1 : 1))
+  return { ...document, paths, components: { ...components, schemas: Object.fromEntries(sorted) } }
+}
+
+function hoist(node: unknown, schemas: Node): unknown {
+  if (Array.isArray(node)) return node.map((child) => hoist(child, schemas))
+  if (!isNode(node)) return node
+  const copy: Node = {}
+  for (const [key, child] of Object.entries(node)) {
+    // These are for the store itself: how a text is read, and what a refusal says.
+    if (key === 'x-input' || key === 'x-must') continue
+    // An example is data, whatever its properties are called.
+    copy[key] = key === 'example' || key === 'examples' ? child : hoist(key === 'schema' ? withoutDescription(child) : child, schemas)
+  }
+  // Generators of clients name no type where an enum has none.
+  if (isEnumOfStrings(copy)) copy.type ??= 'string'
+  return typeof copy.title === 'string' && NAME.test(copy.title) ? refer(copy.title, copy, schemas) : copy
+}
+
+function isEnumOfStrings({ enum: values }: Node): boolean {
+  return Array.isArray(values) && values.every((value) => typeof value === 'string')
+}
+
+/** The schema of a whole body, which repeats the description of the body. */
+function withoutDescription(schema: unknown): unknown {
+  if (!isNode(schema) || typeof schema.title !== 'string') return schema
+  const { description: _, ...rest } = schema
+  return rest
+}
+
+function refer(name: string, { title: _, examples: __, ...schema }: Node, schemas: Node): Node {
+  const known = schemas[name] as Node | undefined
+  if (known !== undefined && !isSameType(known, schema)) throw new Error(`two schemas are named ${name}`)
+  schemas[name] = { ...known, ...schema }
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+function isSameType({ description: _, ...one }: Node, { description: __, ...other }: Node): boolean {
+  return JSON.stringify(one) === JSON.stringify(other)
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null
 }

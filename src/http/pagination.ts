@@ -124,6 +124,8 @@ export interface Paging<Position> {
   limit: number
   /** The position after which the page begins; undefined for the first page. */
   after: Position | undefined
+  /** The cursor of the page behind a position. */
+  cursorAfter: (position: readonly unknown[]) => string
   /** The page of `rows`, of which the query asked for `limit` + 1. */
   page: <Row, T>(rows: Row[], toItem: (row: Row) => T, positionOf: (row: Row) => readonly unknown[]) => Page<T>
 }
@@ -134,10 +136,12 @@ export function pagingOf<S extends TSchema>(
   { limit = DEFAULT_LIMIT, cursor }: PageQuery,
   position: S,
 ): Paging<Static<S>> {
+  const cursorAfter = (behind: readonly unknown[]) => encodeCursor(scope, behind)
   return {
     limit,
     after: cursor === undefined ? undefined : decodeCursor(scope, cursor, position),
-    page: (rows, toItem, positionOf) => toPage(rows, limit, toItem, (row) => encodeCursor(scope, positionOf(row))),
+    cursorAfter,
+    page: (rows, toItem, positionOf) => toPage(rows, limit, toItem, (row) => cursorAfter(positionOf(row))),
   }
 }
 

@@ -4,13 +4,11 @@ import { type TProperties, Type } from 'typebox'
 import { isTemporary } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import { icebergErrorOf, isIcebergCall } from './iceberg-error.ts'
 import { endAtTinyChunks } from './limit-chunks.ts'
-import type { LoadClass } from './load-class.ts'
 import { loadClassOf } from './load-shedder.ts'
-import { MEMBER_EXAMPLES } from './problem-examples.ts'
-import { PROBLEM_MEMBERS } from './problem-members.ts'
+import { MEMBER_EXAMPLES, PROBLEM_MEMBERS } from './problem-members.ts'
 import type { RefusalLog } from './refusal-log.ts'
+import type { LoadClass } from './request-cost.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
 /** Status and title of every error code. A test verifies that `docs/errors.md` lists the same. */
@@ -147,6 +145,11 @@ export const Problem = {
 /** `insufficient_stock` → `InsufficientStockProblem`. */
 function schemaNameOf(code: string): string {
   return `${code.replaceAll(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Problem`
+}
+
+/** A body with a wrong member: `pointer` is a JSON pointer (RFC 6901). */
+export function invalidBody(pointer: string, detail: string, message = 'The body is not acceptable.'): AppError {
+  return new AppError('invalid_body', message, { errors: [{ pointer, detail }] })
 }
 
 /** Response schemas of refusals with these codes, for the OpenAPI document. */
@@ -312,4 +315,27 @@ function toAppError(error: unknown, { server }: Pick<FastifyRequest, 'server'>):
     return new AppError('malformed_request', 'The request could not be read.')
   }
   return new AppError('internal', 'Something went wrong on our side. The request id helps to find it.')
+}
+
+/** Whether clients of the Iceberg REST catalogue ask, which read `application/json` only. */
+export function isIcebergCall(url: string, basePath: string): boolean {
+  return url.startsWith(`${basePath}/iceberg/`)
+}
+
+/** Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the message. */
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'BadRequestException',
+  401: 'NotAuthorizedException',
+  403: 'ForbiddenException',
+  404: 'NotFoundException',
+  405: 'UnsupportedOperationException',
+  503: 'ServiceUnavailableException',
+}
+
+/**
+ * The member `error` (`ErrorModel` of Iceberg's REST catalogue) of a refusal below `/iceberg/`.
+ * https://github.com/apache/iceberg/blob/main/open-api/rest-catalog-open-api.yaml
+ */
+function icebergErrorOf(status: number, message: string) {
+  return { error: { message, type: TYPES[status] ?? 'RESTException', code: status } }
 }

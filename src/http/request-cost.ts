@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os'
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 import type { HttpServer } from './http-server.ts'
-import type { LoadClass } from './load-class.ts'
 import { isScope } from './scopes.ts'
 
 /** The most that one request of a class costs, and the number that run at once. */
@@ -81,3 +80,11 @@ export function costOf(request: FastifyRequest): CostClass {
   const { cost = 'operator' } = request.routeOptions.config
   return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost
 }
+
+/**
+ * The classes that an overloaded process refuses, in order: one only when everything of the previous ones is refused.
+ */
+export const SHED_CLASSES = ['search', 'lists', 'orders'] as const
+export type ShedClass = (typeof SHED_CLASSES)[number]
+/** `essential` is never refused: health, and the calls of operators. */
+export type LoadClass = ShedClass | 'essential'

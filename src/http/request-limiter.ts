@@ -1,6 +1,6 @@
 import { FairQueue, type QuotaKey } from './fair-queue.ts'
-import type { ShedClass } from './load-class.ts'
 import { overloaded } from './load-shedder.ts'
+import type { ShedClass } from './request-cost.ts'
 
 export interface RequestLimits {
   /** The load class of refused requests. */

@@ -1,8 +1,7 @@
 import type { FastifySchema } from 'fastify'
-import type { Access } from './access.ts'
+import type { Access, StepUp } from './access.ts'
 import type { HttpServer } from './http-server.ts'
 import { type CostClass, costsOf } from './request-cost.ts'
-import type { StepUp } from './session-guard.ts'
 
 /** A route as it was added; GET has a HEAD beside it. */
 export interface ListedRoute {

@@ -1,11 +1,12 @@
 import { isUtf8 } from 'node:buffer'
-import type { FastifySchemaCompiler } from 'fastify'
+import SerializerSelector from '@fastify/fast-json-stringify-compiler'
+import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
-import { type SchemaError, withoutAnyOfNoise } from './any-of-errors.ts'
 import { findExcess } from './json-limits.ts'
 import { compileNormalizer, trimBlanks } from './normalize-input.ts'
+import { invalidBody } from './problem.ts'
 import { findUnstorableText, isStorable, UNSTORABLE } from './storable-text.ts'
 import { countCodePoints } from './text-length.ts'
 
@@ -23,7 +24,7 @@ export function parseJson(sent: Buffer): unknown {
   const body = sent.subarray(0, 3).equals(BYTE_ORDER_MARK) ? sent.subarray(3) : sent
   if (!isUtf8(body)) throw new AppError('malformed_json', 'The body is not valid UTF-8.')
   const excess = findExcess(body)
-  if (excess !== null) throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#', detail: excess }] })
+  if (excess !== null) throw invalidBody('#', excess)
   try {
     return JSON.parse(body.toString('utf8'))
   } catch (error) {
@@ -188,4 +189,66 @@ function asParameter({ pointer = '#', detail }: FieldError): FieldError {
     parameter: unescapePointer(decodeURIComponent(pointer.slice(2).split('/')[0] ?? '')),
     detail,
   }
+}
+
+/** Compiles each schema of a route for its first request: see docs/decisions/0252-what-a-start-waits-for.md. */
+export const compilersWhenUsed: NonNullable<FastifyServerOptions['schemaController']>['compilersFactory'] = {
+  buildValidator: () => compileValidatorWhenUsed as never,
+  buildSerializer(sharedSchemas, options) {
+    const compile = SerializerSelector()(sharedSchemas, options)
+    return (route) => whenUsed(() => compile(route))
+  },
+}
+
+const compileValidatorWhenUsed: FastifySchemaCompiler<TSchema> = (route) => whenUsed(() => compileValidator(route))
+
+function whenUsed<A, R>(compile: () => (input: A) => R): (input: A) => R {
+  let compiled: ((input: A) => R) | undefined
+  return (input) => {
+    compiled ??= compile()
+    return compiled(input)
+  }
+}
+
+/** An error of a schema, as TypeBox has it. */
+interface SchemaError {
+  keyword: string
+  schemaPath: string
+  instancePath: string
+  params: object
+  message: string
+}
+
+/** The end of the path of a schema that is one of several which a value may have. */
+const BRANCH = /\/anyOf\/\d+$/
+
+/**
+ * Drops errors that follow from others: a wrong object in a nullable value is not reported as "must be null". A value
+ * of no allowed type gets one error for all types. Pure.
+ */
+function withoutAnyOfNoise(errors: readonly SchemaError[]): SchemaError[] {
+  return errors.flatMap((error): SchemaError[] => {
+    if (error.keyword === 'anyOf') return errors.some((other) => isInside(other, error.schemaPath, error.instancePath)) ? [] : [error]
+    if (!isOtherType(error)) return [error]
+    const { instancePath } = error
+    const anyOf = error.schemaPath.replace(BRANCH, '')
+    const siblings = errors.filter((other) => isInside(other, anyOf, instancePath))
+    const types = siblings.filter((other) => isOtherType(other) && other.instancePath === instancePath && !isNested(other, anyOf))
+    if (types.length < siblings.length || types[0] !== error) return []
+    return [{ ...error, message: `must be ${types.map(({ params }) => (params as { type?: string }).type).join(' or ')}` }]
+  })
+}
+
+/** Whether the value has not even the type of one of the schemas that it may have. */
+function isOtherType({ keyword, schemaPath }: SchemaError): boolean {
+  return keyword === 'type' && BRANCH.test(schemaPath)
+}
+
+/** Whether the error is one of a schema in the list at `anyOf`, for the value at `instancePath` or inside of it. */
+function isInside({ keyword, schemaPath, instancePath: path }: SchemaError, anyOf: string, instancePath: string): boolean {
+  return keyword !== 'anyOf' && schemaPath.startsWith(`${anyOf}/anyOf/`) && (path === instancePath || path.startsWith(`${instancePath}/`))
+}
+
+function isNested({ schemaPath }: SchemaError, anyOf: string): boolean {
+  return schemaPath.replace(BRANCH, '') !== anyOf
 }

@@ -6,6 +6,7 @@ import { extractStatements } from './lake-query.ts'
 import type { LakeFile, LakeStore } from './lake-store.ts'
 import { createAllViews, reasonOf } from './lake-views.ts'
 import { type LakePaths, readAllFiles } from './list-files.ts'
+import type { LakePlace } from './open-lake-store.ts'
 import { assertPrintable, toOneLine, toPrintable } from './printable-values.ts'
 
 export interface QueryBounds {
@@ -97,3 +98,13 @@ function hidePaths(
   const hidden = named.replaceAll(spillDirectory, 'the temporary folder').replace(/\s*Possible solutions: .*$/, '')
   return names.some((name) => hidden.includes(name)) ? `${hidden}; \`storefront verify\` checks the files of the lake` : hidden
 }
+
+/** What the process of a query reads from its standard input, as one line of JSON. */
+export interface QueryRequest {
+  place: LakePlace
+  text: string
+  bounds: QueryBounds
+}
+
+/** Its exit status with a reason on standard output, which the operator may see. Others have theirs on standard error. */
+export const EXIT_REFUSED = 3

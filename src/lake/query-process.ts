@@ -1,8 +1,7 @@
 import { rmSync, writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { QueryRefused, queryWithin } from './bounded-query.ts'
+import { EXIT_REFUSED, QueryRefused, type QueryRequest, queryWithin } from './bounded-query.ts'
 import { openLakeStore } from './open-lake-store.ts'
-import { EXIT_REFUSED, type QueryRequest } from './query-request.ts'
 
 // The process of one query: see run-query.ts. Its standard input stays open while somebody waits for the answer.
 const lines = createInterface(process.stdin)

@@ -5,8 +5,8 @@ import { setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AppError } from '../errors.ts'
+import { EXIT_REFUSED, type QueryRequest } from './bounded-query.ts'
 import type { LakePlace } from './open-lake-store.ts'
-import { EXIT_REFUSED, type QueryRequest } from './query-request.ts'
 
 /** The most that a query may ask for, and what one may use. See decision 0196. */
 export const MAX_QUERY_ROWS = 10_000

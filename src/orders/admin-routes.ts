@@ -11,7 +11,7 @@ import { answerMove } from './answer-move.ts'
 import { chargeRoutes } from './charge-routes.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
 import { orderNoteRoutes } from './note-routes.ts'
-import { OrderLimit, pageText } from './order-page.ts'
+import { OrderLimit, OrderPosition, pageText } from './order-page.ts'
 import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
@@ -53,8 +53,9 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       limit: OrderLimit,
       page: PageOf(AdminOrderSchema),
       answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
+      position: OrderPosition,
     },
-    async (request) => pageText(await searchOrders(pool, findUserIds, request.query)),
+    async (request, paging) => pageText(await searchOrders(pool, findUserIds, request.query, paging)),
   )
 
   defineRoute(

@@ -3,6 +3,7 @@ import type { SellableProduct } from '../catalogue/products.ts'
 import type { Shortage, StockLevels, StockLine } from '../catalogue/stock.ts'
 import { formatMajorUnits } from '../currency.ts'
 import { AppError, type ErrorCode, type FieldError } from '../errors.ts'
+import { invalidBody } from '../http/problem.ts'
 import { type Money, multiply, sum } from '../money.ts'
 import type { OrderItem } from './order.ts'
 
@@ -40,9 +41,7 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
     const line = lines.get(productId) ?? { product_id: productId, quantity: 0 }
     line.quantity += item.quantity
     if (line.quantity > MAX_QUANTITY) {
-      throw new AppError('invalid_body', 'The body is not acceptable.', {
-        errors: [{ pointer: `#/items/${index}/quantity`, detail: `the product's lines add up to more than ${MAX_QUANTITY}` }],
-      })
+      throw invalidBody(`#/items/${index}/quantity`, `the product's lines add up to more than ${MAX_QUANTITY}`)
     }
     lines.set(productId, line)
   }

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
-import { AppError } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { invalidBody } from '../http/problem.ts'
 import { SignedMoneySchema } from '../money.ts'
 import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
@@ -128,6 +128,5 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
 /** Throws `invalid_body`: a schema cannot say that the sign depends on the kind. */
 function assertSign(kind: AdjustmentKind, amount: number): void {
   const detail = findWrongSign(kind, amount)
-  if (detail === null) return
-  throw new AppError('invalid_body', 'The body is not acceptable.', { errors: [{ pointer: '#/amount/amount', detail }] })
+  if (detail !== null) throw invalidBody('#/amount/amount', detail)
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import type { Account, TestStore } from '../../test/store.ts'
-import { eraseCopies } from '../app/erase-copies.ts'
+import { eraseCopies } from '../app/housekeeping.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
 import { GIVEN_EXAMPLES, ORDER_COLUMNS, type OrderColumn } from './order-columns.ts'
 

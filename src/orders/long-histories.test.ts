@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { startStore } from '../../test/store.ts'
+import { pagingOf } from '../http/pagination.ts'
 import { MAX_CHANGES_BYTES } from './change-limits.ts'
 import { listOrders } from './list-orders.ts'
-import { PAGE_BYTES } from './order-page.ts'
+import { NumberPosition, PAGE_BYTES } from './order-page.ts'
 
 const ORDERS = 40
 const store = await startStore({ after })
@@ -53,7 +54,7 @@ test('a page reads little more from the database than it shows', async () => {
   const { stream } = (connection as unknown as { connection: { stream: { bytesRead: number } } }).connection
   try {
     const before = stream.bytesRead
-    const { orders } = await listOrders(connection as never, userId, { limit: 100 })
+    const { orders } = await listOrders(connection as never, userId, {}, pagingOf([], { limit: 100 }, NumberPosition))
     const shown = orders.reduce((sum, order) => sum + order.length, 0)
     const read = stream.bytesRead - before
     assert.ok(read < 2 * shown, `reads ${read} bytes for ${shown}`)

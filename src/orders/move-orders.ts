@@ -1,4 +1,4 @@
-import type { AuditContext } from '../activity/record-activity.ts'
+import { type AuditContext, recordActivities } from '../activity/record-activity.ts'
 import { returnStock, type StockLine } from '../catalogue/stock.ts'
 import { isTimeout } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
@@ -6,6 +6,7 @@ import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
 import { assertHistoryFits } from './change-limits.ts'
 import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
+import type { OrderChange } from './order-changes.ts'
 import { isMoneyHeld } from './order-charges.ts'
 import { transitionsOf } from './order-state.ts'
 import type { OrderStatus } from './order-status.ts'
@@ -13,7 +14,6 @@ import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
 import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
 import { isCharge, isChargeMade, planCharge, type RequestedCharge } from './plan-charge.ts'
-import { recordMoves } from './record-moves.ts'
 
 /** A requested change of an order: of its status as a whole, or of something else about it, from which the status follows. */
 export type Move = MoveDetails & ({ to: OrderStatus; change?: never } | { change: RequestedChange | RequestedCharge; to?: never })
@@ -172,4 +172,39 @@ function assertVersion(order: Order, versions: ReadonlySet<string> | null): void
   throw new AppError('precondition_failed', `The order is ${order.status} by now, at version ${order.version}.`, {
     members: { current_version: order.version },
   })
+}
+
+/** Records moves of orders. Reasons, references and labels are in the orders' history only: they may name a person. */
+async function recordMoves(
+  tx: Transaction,
+  auditContext: AuditContext,
+  before: ReadonlyMap<string, Order>,
+  moved: readonly Order[],
+): Promise<void> {
+  const changes = moved.map((order) => {
+    const previous = before.get(order.id) ?? order
+    const isTotalChanged = stateOf(previous).total.amount !== stateOf(order).total.amount
+    const shown = (state: Order) => ({
+      ...{ status: state.status, version: state.version },
+      ...(isTotalChanged ? { total: stateOf(state).total } : {}),
+    })
+    const change = order.statusHistory.at(-1)?.change
+    const after = { ...shown(order), ...(change === undefined ? {} : { change: summarize(change) }) }
+    return { subjectType: 'order' as const, subjectId: order.id, before: shown(previous), after }
+  })
+  await recordActivities(tx, auditContext, changes)
+}
+
+function summarize(change: OrderChange): object {
+  const { type } = change
+  switch (type) {
+    case 'adjusted':
+      return { type, kind: change.kind }
+    case 'adjustment_voided':
+      return { type, adjustment: change.adjustment }
+    case 'payment':
+      return { type, provider: change.provider, state: change.state }
+    default:
+      return { type, units: change.lines.reduce((sum, { quantity }) => sum + quantity, 0) }
+  }
 }

@@ -7,7 +7,7 @@ import { startAuditedStore } from '../../test/pipeline-audit.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { type Account, startStore, type TestStore } from '../../test/store.ts'
-import { eraseCopies } from '../app/erase-copies.ts'
+import { eraseCopies } from '../app/housekeeping.ts'
 import { eraseDueAddresses } from './erase-addresses.ts'
 
 const SECRET = 'Called <b>Ada</b>:\nshe is abroad'

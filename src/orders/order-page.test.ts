@@ -4,8 +4,9 @@ import { addBuyers } from '../../test/buyers.ts'
 import { addProductsForLargeOrders, placeLargeOrder } from '../../test/large-orders.ts'
 import { startStore } from '../../test/store.ts'
 import { createPool } from '../db/pool.ts'
+import { pagingOf } from '../http/pagination.ts'
 import { listOrders } from './list-orders.ts'
-import { PAGE_BYTES } from './order-page.ts'
+import { NumberPosition, PAGE_BYTES } from './order-page.ts'
 
 const store = await startStore({ after })
 const products = await addProductsForLargeOrders(store)
@@ -89,7 +90,7 @@ test('leaves out an order that is moved while the page is read and so meets the 
       }
     },
   })
-  const page = await listOrders(moving, ada?.id ?? '', { status: 'pending', limit: 4 })
+  const page = await listOrders(moving, ada?.id ?? '', { status: 'pending' }, pagingOf([], { limit: 4 }, NumberPosition))
   const ids = page.orders.map((order) => JSON.parse(order).id)
   assert.deepEqual(
     ids,
@@ -110,8 +111,8 @@ test('shows an order of which somebody emptied the products', async () => {
 test('plans a page once on a connection, and not for each request', async (t) => {
   const pool = createPool({ url: store.url, size: 1, applicationName: 'test', onError: () => {} })
   t.after(() => pool.end())
-  for (const page of [{}, { status: 'pending' as const }, { limit: 3 }])
-    for (let i = 0; i < 20; i++) await listOrders(pool, ada?.id ?? '', page)
+  for (const { limit, ...filters } of [{}, { status: 'pending' as const }, { limit: 3 }])
+    for (let i = 0; i < 20; i++) await listOrders(pool, ada?.id ?? '', filters, pagingOf([], { limit }, NumberPosition))
   const { rows } = await pool.query<{ generic: number }>(
     `select generic_plans::integer as generic from pg_prepared_statements where name like 'list_orders%'`,
   )

@@ -1,7 +1,7 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { allOf, identifier, limitTo, prepared, type Sql, sql } from '../db/sql.ts'
-import { DEFAULT_LIMIT, decodeCursor, encodeCursor, Limit, type PageText } from '../http/pagination.ts'
+import { Limit, type PageText, type Paging } from '../http/pagination.ts'
 import type { Order, OrderRow } from './order.ts'
 import { selectList } from './order-column-sql.ts'
 import { toOrder } from './orders.ts'
@@ -23,7 +23,8 @@ const TimePosition = Type.Tuple([
   Type.String({ format: 'uuid' }),
 ])
 /** End of a page by number: the number of its last order. */
-const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
+export const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
+export const OrderPosition = Type.Union([NumberPosition, TimePosition])
 
 /** Orders get ascending numbers, whatever the clock does: see decision 0151. */
 export type OrderSort = 'number' | 'time'
@@ -31,14 +32,11 @@ export type OrderSort = 'number' | 'time'
 const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id desc` } as const
 
 export interface OrderPageQuery<T> {
-  /** What a cursor is for: the list and its filters. */
-  scope: readonly unknown[]
+  paging: Paging<Static<typeof OrderPosition>>
   /** A query of `user_id`s whose orders alone are listed; everybody's unless given. */
   owners?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
-  limit?: number | undefined
-  cursor?: string | undefined
   present: (order: Order) => T
   /** Names the prepared statement of this set of conditions, with or without cursor, for each limit. */
   statementName?: string
@@ -56,13 +54,11 @@ export function pageText({ orders, next_cursor }: OrderPage): PageText {
   return { text, next_cursor }
 }
 
-/** A page of the orders that meet the conditions, newest first, bounded by orders and by bytes. Throws `invalid_cursor`. */
+/** A page of the orders that meet the conditions, newest first, bounded by orders and by bytes. */
 export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Promise<OrderPage> {
-  const { scope, sort, limit = DEFAULT_LIMIT, cursor, present, statementName } = query
-  const conditions = [...query.conditions]
-  if (cursor !== undefined) {
-    conditions.push(sort === 'number' ? behindNumber(scope, cursor) : behindTime(scope, cursor))
-  }
+  const { sort, present, statementName } = query
+  const { limit, after, cursorAfter } = query.paging
+  const conditions = [...query.conditions, ...(after === undefined ? [] : [behind(after)])]
   const statement = selectPage(query.owners, conditions, sort, limit + 1)
   const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, `${statementName} ${limit}`))
   const orders: string[] = []
@@ -80,10 +76,8 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   }
   const last = rows[next - 1]
   const isFollowed = rows.length > next && last !== undefined
-  return {
-    orders,
-    next_cursor: isFollowed ? encodeCursor(scope, sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) : null,
-  }
+  if (!isFollowed) return { orders, next_cursor: null }
+  return { orders, next_cursor: cursorAfter(sort === 'number' ? [last.number] : [last.created_at.getTime(), last.id]) }
 }
 
 /** Items and history are null where they are large. */
@@ -127,12 +121,7 @@ function selectPage(owners: Sql | undefined, conditions: readonly Sql[], sort: O
     ${newest}`
 }
 
-function behindTime(scope: readonly unknown[], cursor: string): Sql {
-  const [createdAtMs, id] = decodeCursor(scope, cursor, TimePosition)
-  return sql`(created_at, id) < (${new Date(createdAtMs)}::timestamptz, ${id}::uuid)`
-}
-
-function behindNumber(scope: readonly unknown[], cursor: string): Sql {
-  const [number] = decodeCursor(scope, cursor, NumberPosition)
-  return sql`number < ${number}::bigint`
+function behind([first, id]: readonly [number, string?]): Sql {
+  if (id === undefined) return sql`number < ${first}::bigint`
+  return sql`(created_at, id) < (${new Date(first)}::timestamptz, ${id}::uuid)`
 }

@@ -1,7 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox'
-import { AppError } from '../errors.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { invalidBody } from '../http/problem.ts'
 import { type AdminTransitionContext, answerMove } from './answer-move.ts'
 import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
@@ -118,11 +118,7 @@ function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] |
   const named = new Set<string>()
   for (const [index, { product_id }] of lines.entries()) {
     const id = product_id.toLowerCase()
-    if (named.has(id)) {
-      throw new AppError('invalid_body', 'The body is not acceptable.', {
-        errors: [{ pointer: `#/lines/${index}/product_id`, detail: 'is named twice' }],
-      })
-    }
+    if (named.has(id)) throw invalidBody(`#/lines/${index}/product_id`, 'is named twice')
     named.add(id)
   }
   return [...lines]

@@ -1,4 +1,5 @@
 import { AppError } from '../errors.ts'
+import { invalidBody } from '../http/problem.ts'
 import { assertFewChanges } from './change-limits.ts'
 import { type Actor, type Order, type StatusChange, stateOf } from './order.ts'
 import type { LineQuantity, OrderChange } from './order-changes.ts'
@@ -114,11 +115,7 @@ function toUnits(order: Order, requested: readonly LineQuantity[], movable: read
   const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
   const known = new Set(order.items.map(({ product_id }) => product_id))
   const unknown = requested.findIndex(({ product_id }) => !known.has(product_id.toLowerCase()))
-  if (unknown !== -1) {
-    throw new AppError('invalid_body', 'The body is not acceptable.', {
-      errors: [{ pointer: `#/lines/${unknown}/product_id`, detail: 'is no product of the order' }],
-    })
-  }
+  if (unknown !== -1) throw invalidBody(`#/lines/${unknown}/product_id`, 'is no product of the order')
   const left = new Map(movable.map((line) => [line.product_id, line.quantity]))
   const exceeded = [...wanted].flatMap(([product_id, quantity]) => {
     const available = left.get(product_id) ?? 0

@@ -15,14 +15,13 @@ import { EXAMPLE_NEW_ORDER } from './examples.ts'
 import { listOrders, OrderQuery } from './list-orders.ts'
 import { locationOf, OrderSchema, presentOrder } from './order.ts'
 import { INPUT_PROPERTIES, toGiven } from './order-columns.ts'
-import { OrderLimit, pageText } from './order-page.ts'
+import { NumberPosition, OrderLimit, pageText } from './order-page.ts'
 import { getOrder } from './orders.ts'
-import { isBlockedAddress } from './placing/blocked-guests.ts'
 import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
-import { isUnproven } from './placing/unproven-accounts.ts'
+import { isBlockedAddress, isUnproven } from './placing/unusual-owners.ts'
 import { assertDeliverable } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
@@ -219,8 +218,9 @@ function readingRoutes(server: HttpServer, { pool, findDeliveries }: OrderRoutes
       limit: OrderLimit,
       page: PageOf(OrderSchema),
       answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
+      position: NumberPosition,
     },
-    async (request) => pageText(await listOrders(pool, callerOf(request).userId, request.query)),
+    async (request, paging) => pageText(await listOrders(pool, callerOf(request).userId, request.query, paging)),
   )
 
   defineRoute(

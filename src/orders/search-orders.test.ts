@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createTestDatabase, type TestDatabase } from '../../test/database.ts'
 import { createPool } from '../db/pool.ts'
+import { pagingOf } from '../http/pagination.ts'
+import { OrderPosition } from './order-page.ts'
 import { searchOrders } from './search-orders.ts'
 
 async function addOrders({ pool }: TestDatabase, status: 'pending' | 'cancelled', count: number): Promise<void> {
@@ -33,7 +35,7 @@ test('the newest orders of a status are found without reading the newer ones of 
     return rows[0]?.read ?? Number.NaN
   }
   const before = await countRead()
-  const { orders } = await searchOrders(pool, async () => [], { status: 'cancelled' })
+  const { orders } = await searchOrders(pool, async () => [], { status: 'cancelled' }, pagingOf([], {}, OrderPosition))
   assert.equal(orders.length, 20)
   const read = (await countRead()) - before
   assert.ok(read > 0 && read < 100, `${read} orders were read`)

@@ -1,10 +1,10 @@
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
-import { EmailFilter, Instant, type PageQuery, readInstant } from '../http/pagination.ts'
+import { EmailFilter, Instant, type Paging, readInstant } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
-import { type OrderPage, readOrderPage } from './order-page.ts'
+import { type OrderPage, type OrderPosition, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
 
@@ -37,14 +37,13 @@ export function presentForAdmin(order: Order): AdminOrder {
 /** The ids of the account and of the guests with an e-mail address. */
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
-/** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_cursor` or `invalid_query`. */
+/** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_query`. */
 export async function searchOrders(
   pool: Pool,
   findUserIds: FindUserIds,
-  search: Static<typeof OrderSearch> & PageQuery,
+  filters: Static<typeof OrderSearch>,
+  paging: Paging<Static<typeof OrderPosition>>,
 ): Promise<OrderPage> {
-  const { limit, cursor, ...filters } = search
-  const scope = ['admin orders', ...Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1))]
   const conditions: Sql[] = []
   if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
   if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
@@ -54,14 +53,12 @@ export async function searchOrders(
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
   const owners = await orderOwnersIn(filters, findUserIds)
   return readOrderPage(pool, {
-    scope,
+    paging,
     ...(owners === undefined ? {} : { owners }),
     conditions,
     // The index by time is the one that finds a period quickly.
     sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
     present: presentForAdmin,
-    limit,
-    cursor,
   })
 }
 

@@ -1,5 +1,6 @@
 import type { Queryable } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
+import type { TopicMessage } from './topic.ts'
 
 /** The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See decision 0140. */
 export interface Incarnation {
@@ -156,4 +157,16 @@ export async function findUnknownEvents(db: Queryable, eventIds: readonly string
     [eventIds, eventIds.map((id) => id.split('.')[0]), eventIds.map((id) => Number(id.split('.')[1]))],
   )
   return new Set(rows.map((row) => row.event_id))
+}
+
+/**
+ * Removes the messages whose orders or versions a restore has lost, for subscribers that notify people. A topic outside of the database
+ * still has them, and a subscriber with a restored position reads them again.
+ */
+export async function removeLostEvents(db: Queryable, messages: readonly TopicMessage[]): Promise<readonly TopicMessage[]> {
+  const ranges = (await listIncarnations(db)).flatMap(({ lost }) => (lost === null ? [] : [lost]))
+  const isInLostRange = ({ sequence }: TopicMessage) => ranges.some(({ after, upTo }) => sequence > after && sequence <= upTo)
+  const ids = messages.filter(isInLostRange).map(({ event }) => event.id)
+  const unknown = await findUnknownEvents(db, ids)
+  return messages.filter((message) => !isInLostRange(message) || !unknown.has(message.event.id))
 }

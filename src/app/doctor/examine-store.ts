@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { assertEmbeddedIsMeant, type Config } from '../../config.ts'
@@ -13,7 +14,6 @@ import { examineBroker, examineCaches, examineMailServer } from './examine-servi
 import { examineSettings } from './examine-settings.ts'
 import { examineSlot } from './examine-slot.ts'
 import { examineTables } from './examine-tables.ts'
-import { findHangingFolder } from './find-hanging-folder.ts'
 import { check, type Finding, problem, warning } from './finding.ts'
 
 const TIMEOUT_MS = 10_000
@@ -117,4 +117,32 @@ async function findEmbedded({ dataDir }: Config, hanging: Promise<string | null>
       'start the store, and run this again while it runs',
     ),
   ]
+}
+
+// One byte for each folder whose disk has answered. statfs asks the server of a network disk; other calls may be answered from a cache.
+const PROBE = `
+  const fs = require('node:fs')
+  for (const folder of process.argv.slice(1)) {
+    try { fs.statfsSync(folder) } catch {}
+    fs.writeSync(1, '.')
+  }`
+
+/**
+ * The first folder whose disk does not answer in time, such as an unavailable network disk; null when all answer or are
+ * missing. It asks in a process of its own, because Node.js cannot exit while one of its threads hangs in such a call.
+ */
+async function findHangingFolder(folders: readonly string[], timeoutMs: number): Promise<string | null> {
+  const { promise, resolve } = Promise.withResolvers<string | null>()
+  const child = spawn(process.execPath, ['--eval', PROBE, ...folders], { stdio: ['ignore', 'pipe', 'ignore'] })
+  let answered = 0
+  child.stdout.on('data', ({ length }: Buffer) => {
+    answered += length
+  })
+  child.once('error', () => resolve(null)).once('exit', () => resolve(null))
+  const timer = setTimeout(() => resolve(folders[answered] ?? null), timeoutMs)
+  return promise.finally(() => {
+    clearTimeout(timer)
+    child.kill('SIGKILL')
+    child.unref()
+  })
 }

@@ -121,3 +121,13 @@ function toApiKey(row: ApiKeyRow, now: Date): ApiKey {
     previous_expires_at: previous !== null && previous > now ? previous : null,
   }
 }
+
+export const KEY_NAME_LENGTH = 100
+/** One line of visible text, without blanks around it. */
+export const KEY_NAME_PATTERN = '^(?=\\S)[^\\p{Cc}\\p{Cf}]*(?<=\\S)$'
+
+const NAME = new RegExp(KEY_NAME_PATTERN, 'u')
+
+export function isKeyName(text: string): boolean {
+  return text.length >= 1 && [...text].length <= KEY_NAME_LENGTH && text.isWellFormed() && NAME.test(text)
+}

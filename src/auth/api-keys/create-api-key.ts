@@ -4,6 +4,7 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { invalidBody } from '../../http/problem.ts'
 import { type AccountRole, permits, type Scope } from '../../http/scopes.ts'
 import { invalidToken } from '../tokens/access-token.ts'
 import { countActiveKeys, insertApiKey, type NewKey } from './api-keys.ts'
@@ -72,8 +73,6 @@ function assertExpiry(expiresAt: Date | null, now: Date): void {
   if (expiresAt === null) return
   const lifetimeMs = expiresAt.getTime() - now.getTime()
   if (lifetimeMs > 0 && lifetimeMs <= MAX_LIFETIME_MS) return
-  const detail = 'must be in the future, and within two years'
-  throw new AppError('invalid_body', 'The key would have expired already, or live for more than two years.', {
-    errors: [{ pointer: '#/expires_at', detail }],
-  })
+  const message = 'The key would have expired already, or live for more than two years.'
+  throw invalidBody('#/expires_at', 'must be in the future, and within two years', message)
 }

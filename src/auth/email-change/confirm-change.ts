@@ -1,4 +1,5 @@
 import { recordActivity } from '../../activity/record-activity.ts'
+import { translateConstraint } from '../../db/constraints.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
@@ -14,7 +15,6 @@ import { newToken } from '../tokens/opaque-token.ts'
 import { getUser, type User } from '../users.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
 import { type ConfirmedChange, findConfirmed, markMade, withdrawChanges } from './email-changes.ts'
-import { setProvenAddress } from './set-proven-address.ts'
 
 const REVERTIBLE_MS = 7 * 24 * 3_600_000
 
@@ -69,4 +69,13 @@ async function leaveOldAddress(
   await deleteChallengesOf(tx, id)
   const isForConsole = isOperatorRole(role)
   await sendAccountMail(tx, { kind: 'email_changed', to: change.old_email, language, token: revertToken, expiresAt, isForConsole })
+}
+
+/** Gives an account an address to which a token was mailed that has come back. Throws `email_taken`. */
+export async function setProvenAddress(tx: Transaction, { id, email }: { id: string; email: string }, now: Date): Promise<void> {
+  try {
+    await tx.query(sql`update users set email = ${email}, email_verified_at = ${now} where id = ${id}`)
+  } catch (error) {
+    throw translateConstraint(error)
+  }
 }

@@ -1,6 +1,7 @@
 import { recordActivity } from '../../activity/record-activity.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { invalidBody } from '../../http/problem.ts'
 import { isOperatorRole } from '../../http/scopes.ts'
 import type { AuthContext } from '../context.ts'
 import { parseEmail } from '../email-address.ts'
@@ -27,7 +28,7 @@ export async function requestEmailChange(
   const [confirmToken, noticeToken] = [newToken(), newToken()]
   await inTransaction(pool, async (tx) => {
     const account = await lockCaller(tx, caller, now())
-    if (account.email === email) throw ownAddress()
+    if (account.email === email) throw invalidBody('#/email', 'is the address of the account', 'The account has this address already.')
     const holder = await findHolder(tx, email, { besides: account.id, now: now() })
     const expiresAt = new Date(now().getTime() + REQUEST_MS)
     await insertChange(tx, { userId: account.id, newEmail: email, confirmToken, noticeToken, requestedAt: now(), expiresAt })
@@ -48,8 +49,23 @@ export async function requestEmailChange(
   client.record('email_change_requested', { user_id: caller.userId, session_id: caller.sessionId })
 }
 
-function ownAddress(): AppError {
-  return new AppError('invalid_body', 'The account has this address already.', {
-    errors: [{ pointer: '#/email', detail: 'is the address of the account' }],
+/**
+ * Mails a token to the account's own address, with which `confirmEmailChange` proves it. A proven address may be proven
+ * again, because guest orders come with the next proof. Throws `rate_limited`, `forbidden` for guests.
+ */
+export async function requestEmailProof(context: AuthContext, { caller, client }: Omit<OwnChange, 'auditContext'>): Promise<void> {
+  const { pool, throttle, sendAccountMail, now } = context
+  if (caller.role === 'guest') throw new AppError('forbidden', 'Guests have no account: register with the address first.')
+  await throttle.countEmailChange(client, caller.userId)
+  const mayMail = await mayMailOwner(context, caller.userId)
+  const token = newToken()
+  await inTransaction(pool, async (tx) => {
+    const { id, role, email, language } = await lockCaller(tx, caller, now())
+    const expiresAt = new Date(now().getTime() + REQUEST_MS)
+    // Nobody gets the token of a notice: there is no change to revert.
+    await insertChange(tx, { userId: id, newEmail: email, confirmToken: token, noticeToken: newToken(), requestedAt: now(), expiresAt })
+    const mail = { language, expiresAt, isForConsole: isOperatorRole(role) }
+    await sendAccountMail(tx, mayMail ? { kind: 'confirm_email', to: email, token, ...mail } : { kind: 'none', expiresAt })
   })
+  client.record('email_proof_requested', { user_id: caller.userId, session_id: caller.sessionId })
 }

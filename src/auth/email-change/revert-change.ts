@@ -6,14 +6,14 @@ import { isOperatorRole } from '../../http/scopes.ts'
 import { revokeKeysOf } from '../api-keys/revoke-api-key.ts'
 import type { Client } from '../client.ts'
 import type { AuthContext } from '../context.ts'
-import { deleteAdded } from '../delete-added.ts'
+import { deleteAdded } from '../factors/reset-factors.ts'
 import { type Account, lockAccount } from '../factors/second-factors.ts'
 import { insertResetToken, RESET_TOKEN_MS } from '../passwords/reset-password.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { takeOverGuests } from '../take-over-guests.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
+import { setProvenAddress } from './confirm-change.ts'
 import { deleteChangesFrom, findRevertible, type RevertibleChange } from './email-changes.ts'
-import { setProvenAddress } from './set-proven-address.ts'
 
 const NOTICE_MS = 24 * 3_600_000
 /** What was added to the account so long before somebody asked for the change may be theirs, too. Far longer than clocks differ. */

@@ -7,8 +7,7 @@ import { EXAMPLE_ONE_TIME_TOKEN } from '../examples.ts'
 import { ownChangeOf } from '../own-change.ts'
 import { Accepted, Email, presentUser, strict, Token, UserSchema } from '../schemas.ts'
 import { confirmEmailChange } from './confirm-change.ts'
-import { requestEmailChange } from './request-change.ts'
-import { requestEmailProof } from './request-proof.ts'
+import { requestEmailChange, requestEmailProof } from './request-change.ts'
 import { revertEmailChange } from './revert-change.ts'
 
 const EmailChange = Type.Object({ email: Email }, { title: 'EmailChange', examples: [{ email: 'ada@new.example' }], ...strict })

@@ -1,6 +1,7 @@
 import type { RegistrationResponseJSON } from '@simplewebauthn/server'
 import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
@@ -16,7 +17,6 @@ import { invalidSecondFactor } from './sign-in.ts'
 import { markProven } from './step-up.ts'
 import { newTotpSecret, totpUri } from './totp.ts'
 import { deleteTotp, insertTotp, useTotpCode } from './totp-authenticators.ts'
-import { assertCanSignIn } from './ways-in.ts'
 import { challengeOf, creationOptions, verifyRegistration } from './webauthn.ts'
 
 const MAX_PASSKEYS = 20
@@ -188,4 +188,18 @@ async function recordFactorActivity(
   after: object | null,
 ) {
   if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: id, before, after })
+}
+
+/** Call it after removing a way to sign in, with the account locked. Throws `last_sign_in` when none is left besides a mail for a new password. */
+export async function assertCanSignIn(tx: Transaction, userId: string): Promise<void> {
+  const { rows } = await tx.query<{ can_sign_in: boolean }>(
+    sql`select password_hash is not null
+      or exists (select from passkeys where user_id = users.id)
+      -- Providers open no account of an operator.
+      or (role = 'customer' and exists (select from oidc_identities where user_id = users.id)) as can_sign_in
+    from users
+    where id = ${userId}`,
+  )
+  if (rows[0]?.can_sign_in !== true)
+    throw new AppError('last_sign_in', 'The account could not sign in any more. Set a password first: POST /auth/password-reset.')
 }

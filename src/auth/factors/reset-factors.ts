@@ -33,7 +33,7 @@ export async function resetFactors(
 }
 
 /** Deletes the factors besides the password that were added since a time, null for all, and the recovery codes. Returns how many there were. */
-export async function deleteFactors(tx: Transaction, userId: string, since: Date | null): Promise<{ passkeys: number; totp: number }> {
+async function deleteFactors(tx: Transaction, userId: string, since: Date | null): Promise<{ passkeys: number; totp: number }> {
   const from = since ?? '-infinity'
   const { rowCount: passkeys } = await tx.query(sql`delete from passkeys where user_id = ${userId} and created_at >= ${from}`)
   const { rowCount: totp } = await tx.query(sql`delete from totp_authenticators
@@ -41,4 +41,16 @@ export async function deleteFactors(tx: Transaction, userId: string, since: Date
   await deleteRecoveryCodes(tx, userId)
   await deleteChallengesOf(tx, userId)
   return { passkeys: passkeys ?? 0, totp: totp ?? 0 }
+}
+
+/**
+ * Deletes second factors, linked sign-ins and addresses that were added since `since` (null: all). An intruder could otherwise sign in
+ * again, or redirect a parcel. Recovery codes are always deleted, because their age is not known. Returns the number of deleted factors.
+ */
+export async function deleteAdded(tx: Transaction, userId: string, since: Date | null): Promise<number> {
+  const { passkeys, totp } = await deleteFactors(tx, userId, since)
+  const from = since ?? '-infinity'
+  await tx.query(sql`delete from oidc_identities where user_id = ${userId} and linked_at >= ${from}`)
+  await tx.query(sql`delete from customer_addresses where user_id = ${userId} and created_at >= ${from}`)
+  return passkeys + totp
 }

@@ -8,8 +8,7 @@ import type { Client } from '../client.ts'
 import { hashToken, newToken } from '../tokens/opaque-token.ts'
 import { findUnavailable } from './bounded-fetch.ts'
 import { identify, type Refusal } from './identify.ts'
-import { type Bindings, type Claims, type Provider, reasonOf } from './provider.ts'
-import type { SignIns } from './sign-ins.ts'
+import { type Bindings, type Claims, type Provider, reasonOf, type SignIns } from './provider.ts'
 import { bindingsOf, PURPOSES, type Purpose } from './start-sign-in.ts'
 
 const CODE_MS = 60_000

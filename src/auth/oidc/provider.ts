@@ -1,5 +1,6 @@
 import * as oidc from 'openid-client'
 import type { OidcProviderSettings } from '../../config/oidc.ts'
+import type { AuthContext } from '../context.ts'
 import { createBoundedFetch, findUnavailable, ProviderUnavailable } from './bounded-fetch.ts'
 import type { Person } from './linked-sign-ins.ts'
 
@@ -140,4 +141,12 @@ async function discover({ issuer, clientId, clientSecret }: OidcProviderSettings
 export function reasonOf(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown }
   return typeof code === 'string' ? code : typeof name === 'string' ? name : 'unknown'
+}
+
+/** The dependencies of sign-ins with providers. */
+export interface SignIns {
+  auth: AuthContext
+  providers: ReadonlyMap<string, Provider>
+  /** Pages of these may begin a sign-in and get its code. */
+  returnOrigins: ReadonlySet<string>
 }

@@ -4,8 +4,7 @@ import { AppError } from '../../errors.ts'
 import type { Client } from '../client.ts'
 import { hashToken, newToken } from '../tokens/opaque-token.ts'
 import { ProviderUnavailable } from './bounded-fetch.ts'
-import type { Bindings, Provider } from './provider.ts'
-import type { SignIns } from './sign-ins.ts'
+import type { Bindings, Provider, SignIns } from './provider.ts'
 
 /** Time to sign in at the provider. */
 export const SIGN_IN_SECONDS = 600

@@ -5,7 +5,6 @@ import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { type AppliedMigration, assertKnownSchema, listMigrations } from '../migrate.ts'
 import { connectToAny, type Queryable } from '../pool.ts'
-import { claimDraft, putInPlace, targetExists } from './backup-target.ts'
 import { type DataFolder, lockDataFolder, restoredFolder, syncFolder } from './data-folder.ts'
 import { markRestored } from './unfinished-restore.ts'
 
@@ -230,4 +229,32 @@ class Copier {
     this.#files.push({ path, sizeBytes: (await target.stat()).size, sha256 })
     return sha256
   }
+}
+
+/** Creates the folder, which then is this backup's alone. Throws OperatorError when it exists. */
+async function claimDraft(draft: string): Promise<void> {
+  await mkdir(dirname(draft), { recursive: true, mode: 0o700 })
+  try {
+    await mkdir(draft, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    throw new OperatorError(`${draft} is there: another backup writes to it, or one was killed; delete it if no backup runs`, {
+      cause: error,
+    })
+  }
+}
+
+/** Renames the finished backup to its name. Throws OperatorError when somebody has filled a folder of that name meanwhile. */
+async function putInPlace(draft: string, target: string): Promise<void> {
+  try {
+    await rename(draft, target)
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    throw ['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(code) ? targetExists(target, error) : error
+  }
+  syncFolder(dirname(target))
+}
+
+function targetExists(target: string, cause?: unknown): OperatorError {
+  return new OperatorError(`${target} is there already: give the backup a folder of its own`, { cause })
 }

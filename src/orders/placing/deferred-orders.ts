@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { canOneRowBeAtFault, isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
-import { FairQueue } from '../../http/fair-queue.ts'
-import type { Outcome } from './batch-decision.ts'
+import { FairQueue, type QuotaKey } from '../../http/fair-queue.ts'
+import { overloaded } from '../../http/load-shedder.ts'
+import type { Outcome, PlacedOrder } from './batch-decision.ts'
 import { rowsAreLocked } from './locked-rows.ts'
 import type { OrderRequest } from './order-request.ts'
 import type { PlacingAttempt } from './place-orders.ts'
-import { requestInProgress, type WaitingOrder, weightOf } from './waiting-order.ts'
 
 export interface DeferredOrdersOptions {
   /** Places orders in one transaction; SQLSTATE 55P03 when it has waited for a lock for `maxLockMs`. */
@@ -151,3 +151,36 @@ export class DeferredOrders {
 }
 
 const isContended = ({ deferred }: WaitingOrder) => deferred?.isContended === true
+
+/** An order in the batcher. */
+export interface WaitingOrder {
+  request: OrderRequest
+  quotaKey: QuotaKey
+  /** The first that it counts for: the customer, or the network of a guest. */
+  customer: string
+  lockKeys: readonly string[]
+  since: number
+  answer: PromiseWithResolvers<PlacedOrder>
+  /**
+   * Deferred orders only: since when, the error after `deferredMs`, and whether the order waits for its turn to be
+   * placed alone.
+   */
+  deferred?: { since: number; error: unknown; isContended: boolean }
+}
+
+/** What an order takes of a queue that is bounded in lines: its lines, at least `least`, which bounds the orders too. */
+export function weightOf({ request }: WaitingOrder, least: number): number {
+  return Math.max(request.basket.lines.length, least)
+}
+
+const RETRY_AFTER_SECONDS = '1'
+
+function requestInProgress(): AppError {
+  return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
+    headers: { 'retry-after': RETRY_AFTER_SECONDS },
+  })
+}
+
+export function tooBusy(): AppError {
+  return overloaded('orders', 'Too many orders wait to be placed.')
+}

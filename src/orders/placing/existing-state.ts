@@ -4,12 +4,10 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import type { Stock } from '../basket.ts'
-import { findPendingOrders, type PendingOrders } from '../pending-orders.ts'
-import { findGuestHolds, type GuestHolds } from './guest-holds.ts'
+import { findGuestHolds, findPendingOrders, findPurchases, type GuestHolds, type PendingOrders, type Purchases } from './customer-limits.ts'
 import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
 import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
-import { findPurchases, type Purchases } from './purchases.ts'
 
 /** The state that a batch is checked against. Another process may change it before the batch is stored, which `storeOrders` detects. */
 export interface ExistingState {

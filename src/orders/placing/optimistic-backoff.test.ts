@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { OptimisticBackoff } from './optimistic-backoff.ts'
+import { OptimisticBackoff } from './place-orders.ts'
 
 test('skips twice as many turns after each failure in a row, 32 at most, and one again after a success', () => {
   const backoff = new OptimisticBackoff()

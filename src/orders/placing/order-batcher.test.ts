@@ -4,9 +4,8 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { AppError } from '../../errors.ts'
 import type { Outcome } from './batch-decision.ts'
-import { OrderBatcher, type OrderBatcherOptions } from './order-batcher.ts'
+import { OrderBatcher, type OrderBatcherOptions, type PlacingObserver } from './order-batcher.ts'
 import type { OrderRequest } from './order-request.ts'
-import type { PlacingObserver } from './placing-observer.ts'
 
 const WAIT_MS = 60_000
 

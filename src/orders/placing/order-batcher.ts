@@ -1,16 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { PriceList } from '../../catalogue/products.ts'
+import { isTemporary } from '../../db/failures.ts'
 import { loggableError } from '../../db/loggable-error.ts'
+import { AppError } from '../../errors.ts'
 import { FairQueue, type QuotaKey } from '../../http/fair-queue.ts'
 import type { PlacedOrder } from './batch-decision.ts'
-import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions } from './deferred-orders.ts'
-import { OptimisticBackoff } from './optimistic-backoff.ts'
+import { DEFERRED_LIMITS, DeferredOrders, type DeferredOrdersOptions, tooBusy, type WaitingOrder, weightOf } from './deferred-orders.ts'
 import { lockKeysOf, type OrderRequest, rowsOf } from './order-request.ts'
-import { type PlacingContext, placeOrders } from './place-orders.ts'
-import { observe, type PlacingObserver } from './placing-observer.ts'
+import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-orders.ts'
 import { UnusualOwners } from './unusual-owners.ts'
-import { tooBusy, type WaitingOrder, weightOf } from './waiting-order.ts'
 
 export interface OrderBatcherOptions extends DeferredOrdersOptions {
   /** Orders that have a key in common are never in two batches at once. */
@@ -170,4 +169,23 @@ export class OrderBatcher {
       for (const key of lockKeys) this.#lockKeysInFlight.delete(key)
     }
   }
+}
+
+export interface PlacingObserver {
+  /** The number of orders in one transaction. */
+  ordersTried(orders: number): void
+  /** The state had changed since a batch was decided on, and it is decided again. */
+  batchUndone(): void
+  orderPlaced(isReplay: boolean): void
+  /** `code`: the problem's code. */
+  orderRefused(code: string): void
+}
+
+function observe(answer: Promise<PlacedOrder>, observer: PlacingObserver): void {
+  answer.then(
+    ({ isReplay }) => observer.orderPlaced(isReplay),
+    (error) => {
+      observer.orderRefused(error instanceof AppError ? error.code : isTemporary(error) ? 'unavailable' : 'internal')
+    },
+  )
 }

@@ -10,10 +10,9 @@ import { createPool } from '../../db/pool.ts'
 import { mergeLines } from '../basket.ts'
 import type { Outcome } from './batch-decision.ts'
 import { LockedRows } from './locked-rows.ts'
-import { OptimisticBackoff } from './optimistic-backoff.ts'
 import { OrderBatcher } from './order-batcher.ts'
 import { lockKeysOf, type OrderRequest } from './order-request.ts'
-import { type PlacingContext, placeOrders } from './place-orders.ts'
+import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-orders.ts'
 
 const { pool, url } = await createTestDatabase({ after })
 

@@ -2,7 +2,6 @@ import { isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
 import { BatchDecision, type Outcome } from './batch-decision.ts'
 import { assumeState, readState, type StateSource } from './existing-state.ts'
-import type { OptimisticBackoff } from './optimistic-backoff.ts'
 import { type OrderRequest, rowsOf } from './order-request.ts'
 import { storeOrders } from './store-orders.ts'
 
@@ -66,4 +65,29 @@ export async function placeOrders(
     isOptimistic = false
   }
   throw new AppError('unavailable', 'What these orders need changes too fast. Try again in a moment.')
+}
+
+const MAX_PAUSE = 32
+
+/** Decides whether to assume the usual state: skips it for 1, 2, 4 … 32 batches after failures in a row. */
+export class OptimisticBackoff {
+  #pause = 1
+  #turnsToSkip = 0
+
+  get shouldTry(): boolean {
+    return this.#turnsToSkip === 0
+  }
+
+  skipped(): void {
+    this.#turnsToSkip -= 1
+  }
+
+  failed(): void {
+    this.#turnsToSkip = this.#pause
+    this.#pause = Math.min(2 * this.#pause, MAX_PAUSE)
+  }
+
+  succeeded(): void {
+    this.#pause = 1
+  }
 }

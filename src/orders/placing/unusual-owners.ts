@@ -1,3 +1,5 @@
+import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
 import type { Outcome } from './batch-decision.ts'
 
 const REMEMBERED_MS = 10_000
@@ -27,4 +29,29 @@ export class UnusualOwners {
       this.#untilOf.delete(oldest)
     }
   }
+}
+
+/** Whether a customer has not proven its address, and was not moved in from another shop either: such an account costs as little as a guest. */
+export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    sql`select
+    from users
+    where id = ${userId} and role = 'customer' and email_verified_at is null
+      and not exists (select from imported_customers where imported_customers.user_id = users.id)`,
+  )
+  return rowCount !== 0
+}
+
+/**
+ * Whether a guest has the address of a customer that the shop has blocked. The customer must have proven the address:
+ * otherwise anybody could register the address of another person, and have it blocked.
+ */
+export async function isBlockedAddress(pool: Pool, guestId: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    sql`select
+    from users as guest
+    join users as customer on customer.email = guest.email and customer.role <> 'guest'
+    where guest.id = ${guestId} and customer.blocked_at is not null and customer.email_verified_at is not null`,
+  )
+  return rowCount !== 0
 }

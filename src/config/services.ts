@@ -1,0 +1,170 @@
+import { domainToASCII } from 'node:url'
+import { findLocale } from '../currency.ts'
+import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
+import { isLanguage, isLanguageTag, LANGUAGES, type Language, languageOf } from '../language.ts'
+import type { Settings } from './settings.ts'
+
+const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
+const SENDER = /^(?:[^<>\r\n]*<[^\s<>@]+@[A-Za-z0-9.-]+>|[^\s<>@]+@[A-Za-z0-9.-]+)$/
+
+/**
+ * Converts the domain to ASCII (IDNA, RFC 5891), as it is in the envelope and in `Message-ID`. Undefined for no
+ * address.
+ */
+function toSender(value: string): string | undefined {
+  const sender = value.replace(/(?<=@)[^\s<>@]*[\u0080-\u{10ffff}][^\s<>@]*(?=>?$)/u, (domain) => domainToASCII(domain))
+  return SENDER.test(sender) ? sender : undefined
+}
+
+export function readMailFrom({ setting }: Settings): string {
+  const mustBe = 'an e-mail address, such as Store <no-reply@store.example>'
+  return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
+}
+
+/** The address for customers' answers; null for the sender. */
+export function readMailReplyTo({ setting }: Settings): string | null {
+  const mustBe = 'an e-mail address, such as Store <help@store.example>'
+  return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })
+}
+
+/** Headers that a mail has already, or that change how it is delivered. */
+const TAKEN_HEADERS =
+  /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i
+
+export function readHeaderName({ setting }: Settings): string | null {
+  const parse = (value: string) => (/^[A-Za-z][A-Za-z0-9-]{0,59}$/.test(value) && !TAKEN_HEADERS.test(value) ? value : undefined)
+  const mustBe = 'the name of a header of the mail provider, such as Resend-Idempotency-Key'
+  return setting('MAIL_IDEMPOTENCY_HEADER', { mustBe, parse }, { value: null, documented: '' })
+}
+
+export function readLocale({ setting }: Settings): string | null {
+  const parse = (value: string) => findLocale(value) ?? undefined
+  const unset = { value: null, documented: "as usual in the mail's language" }
+  return setting('MAIL_LOCALE', { mustBe: 'a language tag such as en, de-AT or fr', parse }, unset)
+}
+
+/** MAIL_LOCALE is older and gives the default: a shop with Austrian amounts has German mails. */
+export function readDefaultLanguage({ setting }: Settings, mailLocale: string | null): Language {
+  const derived = mailLocale === null ? null : languageOf(mailLocale)
+  const parse = (value: string) => (isLanguage(value) ? value : undefined)
+  const unset = { value: derived ?? 'en', documented: 'the language of MAIL_LOCALE, or en', from: derived && 'MAIL_LOCALE' } as const
+  return setting<Language>('DEFAULT_LANGUAGE', { mustBe: `one of ${LANGUAGES.join(', ')}`, parse }, unset)
+}
+
+/** The language of products' own texts. */
+export function readCatalogueLanguage({ setting, isSet }: Settings, defaultLanguage: Language): string {
+  const parse = (value: string) => (isLanguageTag(value) ? value : undefined)
+  const from = isSet('DEFAULT_LANGUAGE') ? 'DEFAULT_LANGUAGE' : null
+  const unset = { value: defaultLanguage, documented: 'that of DEFAULT_LANGUAGE', from }
+  return setting<string>('CATALOGUE_LANGUAGE', { mustBe: 'a language tag in canonical form such as en, pt-BR or zh-Hant', parse }, unset)
+}
+
+/** The way to the broker; paths are null when not set. Null without `NATS_URL`. */
+export function readNats({ optional, oneOf, setting, isSet, problems }: Settings) {
+  const servers = setting(
+    'NATS_URL',
+    { mustBe: 'URLs that start with nats:// or tls://, with commas between', parse: parseServers, secrecy: 'url' },
+    { value: null, documented: 'the topic is a table' },
+  )
+  const files = {
+    credentialsFile: optional('NATS_CREDENTIALS', 'a file of credentials (JWT and NKey)'),
+    caFile: optional('NATS_CA', 'a PEM file'),
+    certFile: optional('NATS_CERT', 'a PEM file'),
+    keyFile: optional('NATS_KEY', 'a PEM file'),
+  }
+  // An even number survives the loss of no more servers than the odd number below it.
+  const replicas = Number(oneOf('NATS_REPLICAS', ['1', '3', '5'], '1'))
+  if (isSet('NATS_URL') && isSet('NATS_CERT') !== isSet('NATS_KEY')) problems.push('NATS_CERT and NATS_KEY must be set together')
+  // A login in one of the servers is used for all.
+  return servers === null ? null : Object.freeze({ servers, replicas, ...files })
+}
+
+function parseServers(text: string): string | undefined {
+  const isAddress = (server: string) =>
+    URL.canParse(server) && ['nats:', 'tls:'].includes(new URL(server).protocol) && new URL(server).host !== ''
+  return text.split(',').every((server) => isAddress(server.trim())) ? text : undefined
+}
+
+const PROTOCOLS = ['postgres:', 'postgresql:']
+
+/** The addresses of the database by role; null for the embedded one. An address that is not set is `DATABASE_URL`. */
+export function readDatabaseAddresses(settings: Settings): DatabaseAddresses | null {
+  const { isSet, problems } = settings
+  const api = settings.url('DATABASE_URL', PROTOCOLS, 'the embedded PostgreSQL')
+  const unset = { value: api, documented: 'DATABASE_URL', from: api && 'DATABASE_URL' }
+  const others = {
+    DATABASE_STREAM_URL: settings.url('DATABASE_STREAM_URL', PROTOCOLS, unset),
+    DATABASE_OWNER_URL: settings.url('DATABASE_OWNER_URL', PROTOCOLS, unset),
+  }
+  for (const [name, value] of Object.entries(others)) {
+    if (!isSet(name)) continue
+    if (!isSet('DATABASE_URL')) problems.push(`${name} goes with DATABASE_URL, which is not set`)
+    if (api === null || value === null) continue
+    // `storefront migrate` grants rights to the role in an address.
+    if (roleOf(api) === '' || roleOf(value) === '') problems.push(`with ${name}, it and DATABASE_URL must each name their role`)
+    if (databaseOf(api) !== databaseOf(value)) problems.push(`${name} must be an address of the database in DATABASE_URL`)
+  }
+  const { DATABASE_STREAM_URL: stream, DATABASE_OWNER_URL: owner } = others
+  return api === null ? null : { api, stream: stream ?? api, owner: owner ?? api }
+}
+
+function databaseOf(url: string): string {
+  return new URL(url).pathname
+}
+
+const LAKE_URL = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9!_.'()=/-]*))?$/
+
+/**
+ * The lake's place in an object store, whose credentials AWS's SDK reads from its own settings. No `endpoint`: AWS; no `region`: as the SDK
+ * finds it. Null without `LAKE_URL`.
+ */
+export function readLakeBucket({ setting, isSet, problems }: Settings) {
+  const place = setting(
+    'LAKE_URL',
+    // A refused address is not shown: it may contain a key.
+    {
+      mustBe: 'an address such as s3://bucket/prefix, with letters, digits and - _ . = in the prefix',
+      parse: parseLakeUrl,
+      secrecy: 'url',
+    },
+    { value: null, documented: 'the lake is files in DATA_DIR' },
+  )
+  const endpoint = setting(
+    'S3_ENDPOINT',
+    { mustBe: 'a URL that starts with http:// or https:// and has no credentials', parse: parseEndpoint, secrecy: 'url' },
+    { value: null, documented: 'that of AWS' },
+  )
+  // Most servers other than AWS ignore the region, but the signature must name one.
+  const derived = endpoint === null ? null : 'us-east-1'
+  const region = setting<string | null>(
+    'AWS_REGION',
+    { mustBe: 'a region such as eu-central-1', parse: (text) => text },
+    { value: derived, documented: "as AWS's SDK finds it (us-east-1 with S3_ENDPOINT)", from: derived && 'S3_ENDPOINT' },
+  )
+  if (isSet('S3_ENDPOINT') && !isSet('LAKE_URL')) problems.push('S3_ENDPOINT needs LAKE_URL, such as s3://bucket/prefix')
+  return place === null ? null : Object.freeze({ ...place, endpoint, region })
+}
+
+function parseLakeUrl(text: string) {
+  const [, bucket, path = ''] = LAKE_URL.exec(text) ?? []
+  const prefix = path.replace(/\/+$/, '')
+  return bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix) ? undefined : { bucket, prefix }
+}
+
+/** The credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. */
+function parseEndpoint(text: string) {
+  const url = URL.canParse(text) ? new URL(text) : null
+  return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username + url.password === '' ? text : undefined
+}
+
+/** The variables that AWS's SDK finds region and credentials with, and authorities of TLS. */
+export function readObjectStoreEnvironment({ optional, isSet }: Settings, env: NodeJS.ProcessEnv): Record<string, string> {
+  // The store has no list of the SDK's variables: it knows only those that are set.
+  const names = Object.keys(env).filter((name) => name.startsWith('AWS_') && name !== 'AWS_REGION')
+  if (isSet('LAKE_URL')) for (const name of names) optional(name, "as AWS's SDK documents it", '', 'secret')
+  return Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] =>
+      /^(?:AWS_\w+|HOME|NODE_EXTRA_CA_CERTS|SSL_CERT_(?:FILE|DIR))$/.test(entry[0]),
+    ),
+  )
+}
