@@ -80,8 +80,9 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
   // Categories come before the product, whose change gives its keys to them.
   const moved = await saveCategories(tx, existing)
   const cells = rows.map((row) => {
-    const values = COLUMNS.map(([name, { read }]) => [name, read(row)] as const)
-    return { id: row.id, slug: row.slug, in_stock: row.isInStock, ...Object.fromEntries(values) }
+    const values: Record<string, unknown> = { id: row.id, slug: row.slug, in_stock: row.isInStock }
+    for (const [name, { read }] of COLUMNS) values[name] = read(row)
+    return values
   })
   // Unchanged rows are left out. Ordered by sku, so that two imports that create the same products cannot deadlock. It must be one statement:
   // its end gives a slug to new products without one.
