@@ -1,5 +1,5 @@
 import type { Answer } from './connection.ts'
-import type { Operation, Schema } from './contract.ts'
+import type { Operation } from './contract.ts'
 import type { Judge, Verdict } from './judge.ts'
 import type { FuzzRequest } from './request.ts'
 
@@ -96,8 +96,6 @@ function isJsonObject(line: string): boolean {
   }
 }
 
-const PROBLEM: Schema = { $ref: '#/components/schemas/Problem' }
-
 function checkProblem(
   judge: Judge,
   operation: Operation,
@@ -108,7 +106,7 @@ function checkProblem(
   const code = String(problem?.code)
   const response = operation.responses.get(status)
   const isDocumented = response?.codes.has(code) === true && type in response.content
-  const reason = judge.explain(PROBLEM, problem)
+  const reason = judge.explainProblem(code, problem)
   return [
     ...(isDocumented || ANYWHERE[status]?.includes(code) ? [] : [`${status} ${code} is not in the document`]),
     ...(reason === null ? [] : [`the problem is not as documented: ${reason}`]),

@@ -23,6 +23,7 @@ const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i
 export class Judge {
   readonly #ajv: Ajv2020
   readonly #compiled = new Map<Schema, ValidateFunction>()
+  readonly #problems: ReadonlyMap<unknown, Schema>
 
   constructor({ document }: Contract) {
     this.#ajv = new Ajv2020({ strict: true, strictTypes: false, strictRequired: false, ownProperties: true })
@@ -32,6 +33,7 @@ export class Judge {
     // Annotations of OpenAPI, and the part of the document that schemas refer to.
     for (const word of ['example', 'components']) this.#ajv.addKeyword(word)
     this.#ajv.addSchema({ components: document.components }, DOCUMENT, false, false)
+    this.#problems = findProblems(document)
   }
 
   isOf(schema: Schema, value: unknown): boolean {
@@ -47,6 +49,12 @@ export class Judge {
     }
     if (validate(value)) return null
     return this.#ajv.errorsText(validate.errors, { dataVar: '' })
+  }
+
+  /** Why a problem does not have the form of its code: to compile that of every code takes a quarter of a second. */
+  explainProblem(code: string, problem: unknown): string | null {
+    const schema = this.#problems.get(code)
+    return schema === undefined ? `no problem has the code ${code}` : this.explain(schema, problem)
   }
 
   judge(request: FuzzRequest): Verdict {
@@ -116,6 +124,18 @@ export class Judge {
     const reason = findUnstorable(value) ?? this.explain(body.schema, value)
     return reason === null ? null : `body: ${reason}`
   }
+}
+
+/** The form of the problem of each code. */
+function findProblems({ components }: Schema): Map<unknown, Schema> {
+  const { schemas } = components as { schemas: Record<string, Schema> }
+  const forms = (schemas.Problem?.oneOf ?? []) as { $ref: string }[]
+  return new Map(
+    forms.flatMap((form) => {
+      const { properties } = schemas[form.$ref.slice('#/components/schemas/'.length)] ?? {}
+      return (properties?.code?.enum ?? []).map((code) => [code, form] as const)
+    }),
+  )
 }
 
 /** The request without blanks around its texts, `empty` for a field that was left empty: the store may read it so, or as it was sent. */

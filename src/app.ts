@@ -11,6 +11,7 @@ import { inOrder, type Service } from './app/service.ts'
 import { createParts, type StoreParts } from './app/store-parts.ts'
 import { warnAboutServer, warnAboutSettings } from './app/warn-about-settings.ts'
 import { watchStore } from './app/watch-store.ts'
+import type { HashCost } from './auth/passwords/password.ts'
 import { loadSampleCatalogue } from './catalogue/import/sample-catalogue.ts'
 import type { Config } from './config.ts'
 import type { RunCommand } from './console/audit-runner.ts'
@@ -42,6 +43,8 @@ export interface AppOptions {
   now?: () => Date
   /** An open database, which the store closes; by default the store opens it. */
   database?: OpenDatabase
+  /** The cost of hashes of passwords; the store's own by default. */
+  hashCost?: HashCost | undefined
   /** Runs commands for the console; without it the console refuses to. */
   runCommand?: RunCommand
   /** Runs further processes of the API, one for each config, that share its port; without it there are none. */
@@ -52,7 +55,7 @@ export interface AppOptions {
 
 /** Composes a store from its configuration, with the embedded database and its schema. Starts no role yet. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const { config, logger, now = () => new Date(), runCommand, createWorkers } = options
+  const { config, logger, now = () => new Date(), hashCost, runCommand, createWorkers } = options
   warnAboutSettings(config, logger)
   const database = options.database ?? (await openOwnDatabase(config))
   const pools = openPools(config, database, logger)
@@ -79,6 +82,7 @@ export async function createApp(options: AppOptions): Promise<App> {
           subscriptions,
           check,
           onNumbered: pools.onNumbered,
+          hashCost,
           runCommand,
           createWorkers,
         })

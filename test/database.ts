@@ -31,10 +31,10 @@ export interface TestDatabase {
   pool: Pool
 }
 
-/** Clones a database from the migrated template and drops it, with its replication slots, when the test ends. */
+/** Clones a database from the migrated template, without its pages in the log, and drops it, with its replication slots, when the test ends. */
 export async function createTestDatabase(t: Cleanup): Promise<TestDatabase> {
   const name = `test_${randomBytes(8).toString('hex')}`
-  await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy wal_log`)))
+  await asAdmin((admin) => whileInUse(() => admin.query(`create database ${name} template ${TEMPLATE} strategy file_copy`)))
   const url = databaseUrl(name)
   // A test may hold a lock for any time, also on a machine that stops for a while.
   const pool = createPool({ url, size: 10, applicationName: 'test', onError: () => {}, bounds: COMMAND_BOUNDS })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { InjectOptions } from 'fastify'
 import pino, { type Logger } from 'pino'
 import { type App, createApp } from '../src/app.ts'
+import type { HashCost } from '../src/auth/passwords/password.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import type { RunCommand } from '../src/console/audit-runner.ts'
 import type { DatabaseAddresses } from '../src/db/addresses.ts'
@@ -16,6 +17,9 @@ import { assertDocumented } from './documented-answers.ts'
 import { eventually } from './eventually.ts'
 import { assertHoldsOne } from './held-connections.ts'
 import { makeStreamDatabase } from './stream-harness.ts'
+
+/** Most tests sign in without being about hashes, which would be a tenth of the run. */
+const CHEAP_HASHES: HashCost = { memoryKib: 64, passes: 1, parallelism: 1 }
 
 export const TEST_SECRET = 'a secret for tests, long enough to be one'
 
@@ -76,6 +80,8 @@ export interface NewProduct {
 export type StoreOverrides = Partial<Config> & {
   now?: () => Date
   logger?: Logger
+  /** Hashes passwords at this cost, a cheap one by default; undefined: at the store's own. */
+  hashCost?: HashCost | undefined
   /** Starts commands for the console; none by default. */
   runCommand?: RunCommand
   /** Fills the database first; no stream publishes what it writes. */
@@ -93,7 +99,19 @@ const testLogger = () => pino({ level: process.env.TEST_LOG_LEVEL ?? 'silent' })
  * the store is stopped, and the test fails when the pipeline has left work undone.
  */
 export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Promise<TestStore> {
-  const { now, logger = testLogger(), runCommand, fill, leavesWork = false, beforeStart, ...settings } = overrides
+  const {
+    now,
+    logger = testLogger(),
+    runCommand,
+    fill,
+    leavesWork = false,
+    beforeStart,
+    hashCost,
+    ...settings
+  } = {
+    hashCost: CHEAP_HASHES,
+    ...overrides,
+  }
   // The template already has the schema, the queues and the rights.
   const database = await makeStreamDatabase(t, fill)
   const dataDir = mkdtempSync(join(tmpdir(), 'storefront-test-'))
@@ -112,6 +130,7 @@ export async function startStore(t: Cleanup, overrides: StoreOverrides = {}): Pr
   const app = await createApp({
     config,
     logger,
+    hashCost,
     ...(now === undefined ? {} : { now }),
     ...(runCommand === undefined ? {} : { runCommand }),
   })
@@ -147,11 +166,12 @@ export async function startSecondProcess(
   store: TestStore,
   overrides: StoreOverrides = {},
 ): Promise<Pick<TestStore, 'app' | 'call'>> {
-  const { now, logger = testLogger(), runCommand, ...settings } = overrides
+  const { now, logger = testLogger(), runCommand, hashCost, ...settings } = { hashCost: CHEAP_HASHES, ...overrides }
   const config = { ...store.config, roles: ['api'] as const, ...settings }
   const app = await createApp({
     config,
     logger,
+    hashCost,
     ...(now === undefined ? {} : { now }),
     ...(runCommand === undefined ? {} : { runCommand }),
   })

@@ -8,6 +8,7 @@ import { canonicalEmail } from '../auth/email-address.ts'
 import type { RelyingParty } from '../auth/factors/webauthn.ts'
 import { oidcRoutes } from '../auth/oidc/routes.ts'
 import { operatorRoutes } from '../auth/operators/operator-routes.ts'
+import type { HashCost } from '../auth/passwords/password.ts'
 import { authRoutes } from '../auth/routes.ts'
 import { claimIssuer } from '../auth/tokens/issuer.ts'
 import { loadSigningKeys, type SigningKeys } from '../auth/tokens/signing-keys.ts'
@@ -84,6 +85,7 @@ interface ApiRoleOptions {
   check: ReadinessCheck
   /** Called with the greatest order number of each batch that was committed. */
   onNumbered: (number: number) => void
+  hashCost: HashCost | undefined
   runCommand: RunCommand | undefined
   createWorkers: ((configs: readonly Config[]) => Service) | undefined
 }
@@ -91,10 +93,10 @@ interface ApiRoleOptions {
 /** The role `api`: the HTTP API, and what the store does by the clock. */
 export async function createApiRole(parts: StoreParts, options: ApiRoleOptions): Promise<{ server: HttpServer; services: Service[] }> {
   const { config, pool, addresses, topic, sessions, copies, secret, mailEncryption, logger, now } = parts
-  const { requestPool, placingPool, subscriptions, check, onNumbered, runCommand, createWorkers } = options
+  const { requestPool, placingPool, subscriptions, check, onNumbered, hashCost, runCommand, createWorkers } = options
   await saveStockEventPercent(pool, config.stockEventPercent)
   const auth = createAuth({
-    ...authOptions(config, requestPool, logger, now),
+    ...authOptions(config, requestPool, logger, now, hashCost),
     issuer: await claimIssuer(pool, { ...config, isAlone: config.databaseAddresses === null }, logger),
     keys: await loadSigningKeys(pool, secret),
     secret,
@@ -124,10 +126,10 @@ export async function createApiRole(parts: StoreParts, options: ApiRoleOptions):
 }
 
 /** The settings of accounts. */
-function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date) {
+function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date, cost?: HashCost) {
   return {
     pool,
-    hashing: { threads: hashingThreads(config.webConcurrency), maxWaiting: MAX_WAITING_HASHES },
+    hashing: { threads: hashingThreads(config.webConcurrency), maxWaiting: MAX_WAITING_HASHES, cost },
     refreshGraceSeconds: config.refreshGraceSeconds,
     isVerificationRequired: config.isEmailVerificationRequired,
     isThrottled: config.isRateLimited,

@@ -25,7 +25,7 @@ test('answers a wrong password and an unknown address with the same bytes', asyn
 
 // bench/login-timing.ts measures the time; this test shows the same statements and one hash of the same cost.
 test('does the same work for a wrong password and an unknown address', async (t) => {
-  const store = await startStore(t, { isRateLimited: true })
+  const store = await startStore(t, { isRateLimited: true, hashCost: undefined })
   const ada = await store.register()
   const work: string[] = []
   const { query } = pg.Client.prototype
@@ -61,7 +61,7 @@ test('does the same work for a wrong password and an unknown address', async (t)
 })
 
 test('rehashes a password whose hash has a lower cost than the current one', async (t) => {
-  const store = await startStore(t)
+  const store = await startStore(t, { hashCost: undefined })
   const ada = await store.register()
   const cheap = await new Passwords({ threads: 1, maxWaiting: 0, cost: { memoryKib: 64, passes: 1, parallelism: 1 } }).hash(ada.password)
   await store.pool.query('update users set password_hash = $2 where id = $1', [ada.id, cheap])
@@ -102,12 +102,4 @@ test('opens no session with a password that is changed while it is being checked
   assertProblem(await answer, 401, 'invalid_credentials')
   const { rows } = await store.pool.query('select count(*) from sessions')
   assert.deepEqual(rows, [{ count: 1 }], 'the registration alone has opened one')
-})
-
-test('refuses values that are not text, and unknown properties', async (t) => {
-  const store = await startStore(t)
-  for (const password of [{}, ['x'], null, 1]) assertProblem(await login(store, 'ada@example.com', password), 422, 'invalid_body')
-  for (const email of [{}, ['x'], null, 1]) assertProblem(await login(store, email, 'a long enough passphrase'), 422, 'invalid_body')
-  const body = { email: 'ada@example.com', password: 'a long enough passphrase', role: 'admin' }
-  for (const path of ['/auth/login', '/auth/register']) assertProblem(await store.call('POST', path, { body }), 422, 'invalid_body')
 })

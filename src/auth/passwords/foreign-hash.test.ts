@@ -102,7 +102,7 @@ test('refuses a hash that costs too much or too little, is damaged, or of an unk
 const login = (store: TestStore, email: string, password: string) => store.call('POST', '/auth/login', { body: { email, password } })
 
 async function storeWithHash(t: Parameters<typeof startStore>[0], hash: string) {
-  const store = await startStore(t)
+  const store = await startStore(t, { hashCost: undefined })
   const ada = await store.register()
   await store.pool.query('update users set password_hash = $1 where id = $2', [hash, ada.id])
   const stored = async () =>

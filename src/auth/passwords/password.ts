@@ -7,14 +7,15 @@ import { type HashingOptions, HashingThreads } from './hashing-threads.ts'
 export const PASSWORD_MIN_LENGTH = 8
 export const PASSWORD_MAX_LENGTH = 128
 
-interface Cost {
+/** What Argon2id takes for a hash. */
+export interface HashCost {
   memoryKib: number
   passes: number
   parallelism: number
 }
 
 // OWASP Password Storage Cheat Sheet: argon2id with 19 MiB, two passes, one lane.
-const COST: Cost = { memoryKib: 19_456, passes: 2, parallelism: 1 }
+const COST: HashCost = { memoryKib: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const TAG_BYTES = 32
 const SALT_AND_TAG = /^[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
@@ -22,10 +23,10 @@ const SALT_AND_TAG = /^[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/
 /** Hashes and verifies passwords. Throws `unavailable` when too many hashes wait. */
 export class Passwords {
   readonly #threads: HashingThreads
-  readonly #cost: Cost
+  readonly #cost: HashCost
   #common: ReadonlySet<string> | undefined
 
-  constructor({ cost = COST, ...hashing }: HashingOptions & { cost?: Cost }) {
+  constructor({ cost = COST, ...hashing }: HashingOptions & { cost?: HashCost | undefined }) {
     this.#threads = new HashingThreads(hashing)
     this.#cost = cost
   }
@@ -116,11 +117,11 @@ async function readCommonPasswords(): Promise<ReadonlySet<string>> {
   return new Set(dictionary['passwords-common'])
 }
 
-function costToPhc({ memoryKib, passes, parallelism }: Cost): string {
+function costToPhc({ memoryKib, passes, parallelism }: HashCost): string {
   return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${parallelism}$`
 }
 
-function toPhc(cost: Cost, salt: Buffer, tag: Buffer): string {
+function toPhc(cost: HashCost, salt: Buffer, tag: Buffer): string {
   return `${costToPhc(cost)}${encode(salt)}$${encode(tag)}`
 }
 
