@@ -13,11 +13,11 @@ interface Operation {
   'x-required-scope'?: string
 }
 
-/** A caller of the matrix. `scopes`: what it may do; null for nobody. */
 interface MatrixCaller {
   name: string
-  kind: 'nobody' | 'account' | 'key'
+  kind: 'nobody' | 'forger' | 'account' | 'key'
   token: string | undefined
+  /** What it may do. */
   scopes: readonly Scope[]
 }
 
@@ -31,6 +31,46 @@ const ROLES = {
   analyst: 'figures:read lake:query pipeline:read',
   admin: SCOPE_NAMES.join(' '),
 }
+/** The routes that anybody may call. One becomes public only by a deliberate change of this list. */
+const PUBLIC = [
+  'DELETE /console/session',
+  'GET /.well-known/jwks.json',
+  'GET /auth/oidc',
+  'GET /auth/oidc/:provider/authorize',
+  'GET /auth/oidc/:provider/callback',
+  'GET /categories',
+  'GET /console',
+  'GET /console/:file',
+  'GET /docs',
+  'GET /docs/:file',
+  'GET /feeds/products.ndjson',
+  'GET /feeds/products.xml',
+  'GET /livez',
+  'GET /openapi.json',
+  'GET /problems/:code',
+  'GET /products',
+  'GET /products/:id',
+  'GET /products/by-slug/:slug',
+  'GET /products/facets',
+  'GET /readyz',
+  'POST /auth/email/revert',
+  'POST /auth/guest',
+  'POST /auth/login',
+  'POST /auth/oidc/token',
+  'POST /auth/passkey',
+  'POST /auth/passkey/options',
+  'POST /auth/password-reset',
+  'POST /auth/password-reset/confirm',
+  'POST /auth/refresh',
+  'POST /auth/register',
+  'POST /auth/second-factor',
+  'POST /auth/verify-email',
+  'POST /console/session',
+  'POST /console/session/passkey',
+  'POST /console/session/refresh',
+  'POST /console/session/second-factor',
+]
+const REFUSALS = { nobody: 'unauthenticated', forger: 'invalid_token', account: 'forbidden', key: 'forbidden' } as const
 const ID = '01900000-0000-7000-8000-000000000000'
 /** Values of parameters that a path's form demands; any other gets an id that nothing has. */
 const PARAMETERS: Record<string, string> = { file: 'start.js', code: 'not_found', name: 'order-pending', event_id: `${ID}.1` }
@@ -39,7 +79,10 @@ const document: { paths: Record<string, Record<string, Operation>> } = JSON.pars
   readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'),
 )
 const store = await startStore({ after })
-const callers: MatrixCaller[] = [{ name: 'nobody', kind: 'nobody', token: undefined, scopes: [] }]
+const callers: MatrixCaller[] = [
+  { name: 'nobody', kind: 'nobody', token: undefined, scopes: [] },
+  { name: 'a forged token', kind: 'forger', token: `${(await store.register()).token.slice(0, -4)}AAAA`, scopes: [] },
+]
 for (const role of ACCOUNT_ROLES) {
   const [account] = await addBuyers(store, 1, role)
   const scopes = ROLES[role].split(' ').filter((scope) => scope !== '') as Scope[]
@@ -78,14 +121,20 @@ async function call(method: string, url: string, token: string | undefined): Pro
   return { status: statusCode, headers: headers as Answer['headers'], text: body, json: undefined }
 }
 
+/** Whether a route reads something by an id that nothing has. */
+function isOfUnknown({ method, url }: { method: string; url: string }): boolean {
+  const names = [...url.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
+  return method === 'GET' && names.length > 0 && names.every((name) => name === 'event_id' || !Object.hasOwn(PARAMETERS, name))
+}
+
 function assertRefused(
   answer: Answer,
   { method, url }: { method: string; url: string },
-  code: 'unauthenticated' | 'forbidden',
+  code: (typeof REFUSALS)[MatrixCaller['kind']],
   scope: string | undefined,
   what: string,
 ): void {
-  const status = code === 'unauthenticated' ? 401 : 403
+  const status = code === 'forbidden' ? 403 : 401
   // An answer to HEAD has no body.
   if (method === 'HEAD') {
     assert.equal(answer.status, status, what)
@@ -114,7 +163,7 @@ test('docs/security.md lists every scope, what it permits and the roles that hav
 })
 
 test('every route answers every kind of caller as its access says, and no other way', async () => {
-  const counts = { allowed: 0, unauthenticated: 0, forbidden: 0 }
+  const counts = { allowed: 0, unauthenticated: 0, invalid_token: 0, forbidden: 0 }
   const asked = new Set<string>()
   for (const route of store.server.listedRoutes) {
     const { method, url } = route
@@ -130,14 +179,17 @@ test('every route answers every kind of caller as its access says, and no other 
         access === 'public' || (access === 'caller' ? kind === 'account' && canProve : (scopes as readonly string[]).includes(access ?? ''))
       if (isAllowed) {
         assert.ok(answer.status !== 401 && answer.status !== 403 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
+        if (isOfUnknown(route)) assert.equal(answer.status, 404, what)
         counts.allowed++
       } else {
-        const code = kind === 'nobody' ? 'unauthenticated' : 'forbidden'
+        const code = REFUSALS[kind]
         assertRefused(answer, route, code, code === 'forbidden' && access !== 'caller' ? access : undefined, what)
         counts[code]++
       }
     }
   }
+  const open = store.server.listedRoutes.filter(({ method, access }) => access === 'public' && method !== 'HEAD')
+  assert.deepEqual(open.map(({ method, url }) => `${method} ${url}`).toSorted(), PUBLIC)
   const documented = Object.entries(document.paths).flatMap(([path, item]) =>
     Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
   )

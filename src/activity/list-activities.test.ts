@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
 import { type ActivityFilter, listActivities } from './list-activities.ts'
@@ -37,12 +36,6 @@ test('filters combine, and pages follow each other without a gap', async () => {
   assert.equal(json.data.length, 20)
   assert.deepEqual(json.data[0].subject, { type: 'product', id: 'p-7' })
   assert.equal((await list('actor=op-1&limit=1')).json.data[0].actor.id, 'op-1')
-})
-
-test('refuses wrong filters', async () => {
-  assertProblem(await list('from=yesterday'), 400, 'invalid_query')
-  assertProblem(await list('actor=%00'), 400, 'invalid_query')
-  assertProblem(await list('subject_type=cat'), 400, 'invalid_query')
 })
 
 test('each filter reads a page from an index in its order, whatever the number of rows', async () => {

@@ -148,13 +148,10 @@ test('stores only hashes, and the successor only during the grace time', async (
   ])
 })
 
-test('refuses an unknown refresh token with 401, and a value that is not text with 422', async (t) => {
+test('refuses an unknown refresh token', async (t) => {
   const store = await startStore(t)
   for (const token of ['', 'x', 'A'.repeat(43), 'A'.repeat(16_000), "' or true --"]) {
     assertProblem(await refresh(store.call, token), 401, 'invalid_refresh_token')
   }
   assertProblem(await refresh(store.call, 'A'.repeat(900_000)), 413, 'payload_too_large')
-  for (const token of [null, 7, {}, ['x']]) {
-    assertProblem(await store.call('POST', '/auth/refresh', { body: { refresh_token: token } }), 422, 'invalid_body')
-  }
 })

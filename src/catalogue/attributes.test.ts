@@ -59,10 +59,7 @@ test('accepts attributes up to the bounds, and refuses those past them', async (
   }
   const { rows: before } = await store.pool.query('select count(*) from products')
   for (const attributes of [
-    ...[many(51), ofBytes(4_097), { ['k'.repeat(51)]: 1 }, { ['k'.repeat(200_000)]: 1 }, { a: 'x'.repeat(501) }, { a: 'é'.repeat(501) }],
-    ...[{ '': 1 }, { ' a': 1 }, { 'a\n': 1 }, { _a: 1 }, { '1a': 1 }, { é: 1 }, { '<b>': 1 }, { a: null }, { a: [1] }, { a: {} }],
-    ...[{ a: ['x', 1] }, { a: [['x']] }, { a: [null] }, { a: [{}] }, { a: { b: 1 } }, { a: [true] }],
-    ...[{ a: 1e300 }, { a: -(2 ** 53) }, { a: 'x\0' }, { a: '\ud800' }, [], 'a', 1, true],
+    ...[many(51), ofBytes(4_097), { ['k'.repeat(200_000)]: 1 }, { a: 'é'.repeat(501) }, { 'a\n': 1 }, { a: 1e300 }],
   ]) {
     const answer = await create({ attributes })
     assertProblem(answer, 422, 'invalid_body', JSON.stringify(attributes).slice(0, 80))

@@ -65,16 +65,6 @@ test('in pages, also where several prices have one time', async () => {
   )
 })
 
-test('refuses an unknown product, a cursor of another one, and unknown parameters', async () => {
-  assertProblem(await read('00000000-0000-7000-8000-000000000000'), 404, 'not_found')
-  assertProblem(await read('no-id'), 404, 'not_found')
-  const { json } = await read(lamp, '?limit=1')
-  const other = await create('THIRD')
-  for (const cursor of [json.next_cursor, 'x']) assertProblem(await read(other, `?cursor=${cursor}`), 400, 'invalid_cursor')
-  assertProblem(await read(lamp, '?limit=0'), 400, 'invalid_query')
-  assertProblem(await read(lamp, '?from=2026'), 400, 'invalid_query')
-})
-
 test('an archived product keeps its prices, and one that was written by SQL has none yet', async () => {
   await store.call('DELETE', `/admin/products/${lamp}`, { token, headers: { 'if-match': '*' } })
   assert.equal((await read(lamp)).json.data.length, 4)

@@ -3,10 +3,9 @@ import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
 import { findWaiting } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
-import { assertProblem, faults } from '../../test/problem.ts'
+import { assertProblem } from '../../test/problem.ts'
 import { type Answer, type CallOptions, startSecondProcess, startStore } from '../../test/store.ts'
 import { createPool } from '../db/pool.ts'
-import { encodeCursor } from '../http/pagination.ts'
 
 const store = await startStore({ after })
 const [[admin], [ada]] = [await addBuyers(store, 1, 'admin'), await addBuyers(store, 1)]
@@ -24,21 +23,6 @@ const kept = async (product: { id: string }) => (await call('GET', pathOf(produc
 const isShown = async ({ id }: { id: string }) => (await store.call('GET', `/products/${id}`)).json.in_stock
 
 const UNKNOWN = { id: '01900000-0000-7000-8000-000000000000' }
-
-test('only operators can read or write stock', async () => {
-  const lamp = await store.addProduct()
-  for (const [method, rest] of [
-    ['GET', ''],
-    ['PUT', ''],
-    ['POST', '/adjustments'],
-    ['GET', '/adjustments'],
-  ] as const) {
-    const raw = method === 'GET' ? {} : { raw: '{' }
-    assertProblem(await store.call(method, pathOf(lamp, rest), raw), 401, 'unauthenticated')
-    assertProblem(await store.call(method, pathOf(lamp, rest), { ...raw, token: ada?.token ?? '' }), 403, 'forbidden')
-  }
-  assert.deepEqual(await store.readStock(lamp), [100])
-})
 
 test('reads the stock of a product with a version that is its strong entity tag', async () => {
   const [lamp, untracked] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: null })]
@@ -70,17 +54,7 @@ test('sets the stock that was counted, and whether the product is in stock', asy
     assert.deepEqual((await read(lamp)).json, answer.json)
     assert.equal(await isShown(lamp), stock !== 0)
   }
-  for (const stock of [-1, 1.5, '1', 2 ** 53, undefined]) {
-    assertProblem(await count(lamp, { stock }, etag), 422, 'invalid_body', String(stock))
-  }
-  assertProblem(await count(lamp, { stock: 1 }, '"'), 400, 'invalid_header')
   assertProblem(await count(UNKNOWN, { stock: 1 }, '*'), 404, 'not_found')
-})
-
-test('refuses a count without the state that it was made of', async () => {
-  const lamp = await store.addProduct({ stock: 2 })
-  assertProblem(await count(lamp, { stock: 9 }), 428, 'if_match_required')
-  assert.deepEqual((await read(lamp)).json, { product_id: lamp.id, available: 2, version: 1 })
 })
 
 test('refuses a count that was made before three sales, although returns restored the number', async () => {
@@ -241,27 +215,6 @@ test('removes no more than is available, and nothing of stock that is not tracke
   assert.deepEqual(await store.readStock(lamp, untracked), [0, null])
 })
 
-test('refuses adjustments without a change, with unknown properties, or with a bad reference', async () => {
-  const lamp = await store.addProduct({ stock: 2 })
-  for (const [body, pointer] of [
-    [{ delta: 0, reference: 'R' }, '#/delta'],
-    [{ delta: 1.5, reference: 'R' }, '#/delta'],
-    [{ delta: '1', reference: 'R' }, '#/delta'],
-    [{ delta: Number.MAX_SAFE_INTEGER, reference: 'R' }, '#/delta'],
-    [{ delta: 2 ** 53, reference: 'R' }, '#/delta'],
-    [{ delta: 1 }, '#/reference'],
-    [{ delta: 1, reference: '' }, '#/reference'],
-    [{ delta: 1, reference: 'R\nS' }, '#/reference'],
-    [{ delta: 1, reference: 'x'.repeat(101) }, '#/reference'],
-    [{ delta: 1, reference: 'R', reason: '' }, '#/reason'],
-    [{ delta: 1, reference: 'R', by: 'me' }, '#/by'],
-  ] as const) {
-    const found = faults(assertProblem(await adjust(lamp, body), 422, 'invalid_body', JSON.stringify(body)))
-    assert.ok(found.includes(pointer), `${pointer} in ${found}`)
-  }
-  assert.deepEqual(await store.readStock(lamp), [2])
-})
-
 test('lists the changes newest first, page by page, also during further changes and after the product was archived', async () => {
   const [lamp, vase] = [await store.addProduct({ stock: 5 }), await store.addProduct({ stock: 5 })]
   for (let i = 1; i <= 5; i++) {
@@ -279,14 +232,6 @@ test('lists the changes newest first, page by page, also during further changes 
   assertProblem(await read(lamp), 404, 'not_found')
   assertProblem(await adjust(lamp, { delta: 1, reference: 'L7' }), 404, 'not_found')
   assertProblem(await call('GET', pathOf(UNKNOWN, '/adjustments')), 404, 'not_found')
-})
-
-test('refuses forged cursors of the changes', async () => {
-  const lamp = await store.addProduct()
-  for (const position of [[1e300], [0], [-1], ['1'], [2 ** 53], [1, 2], []]) {
-    const cursor = encodeCursor(['listStockAdjustments', lamp.id], position)
-    assertProblem(await call('GET', pathOf(lamp, `/adjustments?cursor=${cursor}`)), 400, 'invalid_cursor', JSON.stringify(position))
-  }
 })
 
 test('records the stock of a new product, and nothing when it is not tracked', async () => {
@@ -315,12 +260,11 @@ test('a count waits for a concurrent sale and is then refused', async (t) => {
   assert.deepEqual(await store.readStock(lamp), [4])
 })
 
-test('answers the stock of a page of products in one call, for operators', async () => {
+test('answers the stock of a page of products in one call', async () => {
   const [lamp, vase, gone] = [await store.addProduct({ stock: 3 }), await store.addProduct({ stock: null }), await store.addProduct()]
   await store.pool.query('update products set archived_at = now() where id = $1', [gone.id])
-  const list = (ids: string, as: string | undefined) => store.call('GET', `/admin/stock?ids=${ids}`, as === undefined ? {} : { token: as })
   const ids = [vase.id, lamp.id.toUpperCase(), gone.id, UNKNOWN.id, vase.id].join(',')
-  const answer = await list(ids, operator)
+  const answer = await call('GET', `/admin/stock?ids=${ids}`)
   assert.equal(answer.status, 200, answer.text)
   assert.equal(answer.headers['cache-control'], 'no-store')
   const expected = [
@@ -328,11 +272,6 @@ test('answers the stock of a page of products in one call, for operators', async
     { product_id: vase.id, available: null, version: 1 },
   ].sort((a, b) => (a.product_id < b.product_id ? -1 : 1))
   assert.deepEqual(answer.json, { data: expected })
-  for (const wrong of ['', 'x', `${lamp.id},`, Array.from({ length: 101 }, () => lamp.id).join(',')]) {
-    assertProblem(await list(wrong, operator), 400, 'invalid_query', wrong)
-  }
-  assertProblem(await list(lamp.id, ada?.token), 403, 'forbidden')
-  assertProblem(await list(lamp.id, undefined), 401, 'unauthenticated')
 })
 
 test('a version that a lost time may have given names no later state: each incarnation of the database has versions of its own', async () => {

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
@@ -120,50 +118,4 @@ test('a process that stops ends its run and records that', async (t) => {
   assert.deepEqual([json.status, json.output], ['failed', 'The process of the store that started it was stopped.'])
   // This process has no way to start commands.
   assertProblem(await store.call('POST', '/admin/audits', { token, body: { kind: 'verify' } }), 503, 'unavailable')
-})
-
-test('lists runs newest first in pages, of one kind or all', async (t) => {
-  const store = await startStore(t)
-  const { token } = await registerOperator(store)
-  const ids: string[] = []
-  for (const kind of ['verify', 'replay', 'verify', 'verify', 'replay'] as const) {
-    ids.unshift(await recordRun(store.pool, { kind, command: `storefront ${kind}` }))
-    // The ids of two connections have no order within a millisecond.
-    await setTimeout(2)
-  }
-  const list = (query: string) => store.call('GET', `/admin/audits${query}`, { token })
-  const walked: string[] = []
-  for (let query = '?limit=2'; ; ) {
-    const { json } = await list(query)
-    walked.push(...json.data.map((run: { id: string }) => run.id))
-    if (!json.has_more) break
-    query = `?limit=2&cursor=${json.next_cursor}`
-  }
-  assert.deepEqual(walked, ids)
-  assert.deepEqual(
-    (await list('?kind=replay')).json.data.map((run: { id: string }) => run.id),
-    [ids[0], ids[3]],
-  )
-  const { next_cursor: cursor } = (await list('?limit=1')).json
-  assertProblem(await list(`?limit=1&kind=verify&cursor=${cursor}`), 400, 'invalid_cursor')
-})
-
-test('refuses customers, strangers and bad input', async (t) => {
-  const { runCommand } = controlledCommand()
-  const store = await startStore(t, { runCommand })
-  const { token } = await registerOperator(store)
-  const customer = await store.register()
-  for (const [method, path] of [
-    ['GET', '/admin/audits'],
-    ['GET', `/admin/audits/${randomUUID()}`],
-    ['POST', '/admin/audits'],
-  ] as const) {
-    const body = method === 'POST' ? { body: { kind: 'verify' } } : {}
-    assertProblem(await store.call(method, path, { token: customer.token, ...body }), 403, 'forbidden', path)
-    assertProblem(await store.call(method, path, body), 401, 'unauthenticated', path)
-  }
-  assertProblem(await store.call('POST', '/admin/audits', { token, body: { kind: 'restore' } }), 422, 'invalid_body')
-  assertProblem(await store.call('GET', `/admin/audits/${randomUUID()}`, { token }), 404, 'not_found')
-  const { rows } = await store.pool.query('select count(*)::int as runs from audit_runs')
-  assert.equal(rows[0].runs, 0)
 })

@@ -1,56 +1,15 @@
 import assert from 'node:assert/strict'
-import { after, type TestContext, test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import type { FastifyRequest } from 'fastify'
 import { pino } from 'pino'
-import { assertProblem, problemTypeOf } from '../../test/problem.ts'
-import { type Answer, startStore } from '../../test/store.ts'
+import { assertProblem } from '../../test/problem.ts'
+import type { Answer } from '../../test/store.ts'
 import { AppError } from '../errors.ts'
 import { actorOf, type Caller, callerOf } from './caller.ts'
-import { isAccountRole, isScope } from './scopes.ts'
+import { isAccountRole } from './scopes.ts'
 import { createHttpServer } from './server.ts'
 
-const ID = '01900000-0000-7000-8000-000000000000'
 const CUSTOMER: Caller = { kind: 'account', userId: 'u', sessionId: 's', role: 'customer' }
-const PUBLIC = [
-  'DELETE /console/session',
-  'GET /.well-known/jwks.json',
-  'GET /auth/oidc',
-  'GET /auth/oidc/:provider/authorize',
-  'GET /auth/oidc/:provider/callback',
-  'GET /categories',
-  'GET /console',
-  'GET /console/:file',
-  'GET /docs',
-  'GET /docs/:file',
-  'GET /feeds/products.ndjson',
-  'GET /feeds/products.xml',
-  'GET /livez',
-  'GET /openapi.json',
-  'GET /problems/:code',
-  'GET /products',
-  'GET /products/:id',
-  'GET /products/by-slug/:slug',
-  'GET /products/facets',
-  'GET /readyz',
-  'POST /auth/email/revert',
-  'POST /auth/guest',
-  'POST /auth/login',
-  'POST /auth/oidc/token',
-  'POST /auth/passkey',
-  'POST /auth/passkey/options',
-  'POST /auth/password-reset',
-  'POST /auth/password-reset/confirm',
-  'POST /auth/refresh',
-  'POST /auth/register',
-  'POST /auth/second-factor',
-  'POST /auth/verify-email',
-  'POST /console/session',
-  'POST /console/session/passkey',
-  'POST /console/session/refresh',
-  'POST /console/session/second-factor',
-]
-
-const store = await startStore({ after })
 
 /** A server without a route, on which `customer`, `support`, `admin` and `key`, which may move orders, are tokens. */
 async function makeServer(t: TestContext) {
@@ -120,50 +79,4 @@ test('the handler of a public route that asks for a caller fails', async (t) => 
   const { server, call } = await makeServer(t)
   server.get('/public', { config: { access: 'public', cost: 'memory' } }, async (request) => callerOf(request).role)
   assertProblem(await call('/public', 'admin'), 500, 'internal')
-})
-
-test('every route of the store that is not public answers 401 without a token, and 403 to a customer where it is for operators', async () => {
-  const { token } = await store.register()
-  const names = new Set<string>()
-  for (const { method, url, access } of store.server.listedRoutes) {
-    const path = url
-      .replaceAll(':id', ID)
-      .replace(':version', '2')
-      .replace(':event_id', `${ID}.1`)
-      .replace(':provider', 'acme')
-      .replace(':namespace', 'storefront')
-      .replace(':table', 'order_events')
-      .replace(':name', 'order-pending')
-      .replace(':file', 'start.js')
-      .replace(':code', 'not_found')
-      .replace(':slug', 'a-lamp')
-    assert.doesNotMatch(path, /:/, `a value for each parameter of ${url}`)
-    if (access === 'public') {
-      if (method !== 'HEAD') names.add(`${method} ${url}`)
-      continue
-    }
-    const [stranger, forged, customer] = await Promise.all([
-      store.call(method, path, { raw: '{' }),
-      store.call(method, path, { raw: '{', token: `${token.slice(0, -4)}AAAA` }),
-      store.call(method, path, { raw: '{', token }),
-    ])
-    if (method === 'HEAD') assert.deepEqual([stranger.status, forged.status], [401, 401], path)
-    else {
-      assertProblem(stranger, 401, 'unauthenticated', `${method} ${path}`, problemTypeOf(path))
-      assertProblem(forged, 401, 'invalid_token', `${method} ${path}`, problemTypeOf(path))
-    }
-    assert.equal(customer.status === 403, isScope(access ?? ''), `${method} ${path} ${customer.status}`)
-  }
-  // A route becomes public only by a deliberate change of this list.
-  assert.deepEqual([...names].sort(), PUBLIC)
-})
-
-test('the OpenAPI document requires a token where the server does', async () => {
-  const { paths } = (await store.call('GET', '/openapi.json')).json
-  for (const { method, url, access, schema } of store.server.listedRoutes) {
-    if (method === 'HEAD' || 'hide' in schema) continue
-    const operation = paths[url.replaceAll(/:(\w+)/g, '{$1}')][method.toLowerCase()]
-    assert.deepEqual(operation.security, access === 'public' ? [] : [{ bearer: [] }], `${method} ${url}`)
-    assert.equal(operation['x-required-scope'], isScope(access ?? '') ? access : undefined, `${method} ${url}`)
-  }
 })

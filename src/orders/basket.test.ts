@@ -33,15 +33,6 @@ test('refuses an order that costs something else than the customer was shown, an
     ],
   )
   assertProblem(await order([line(lamp, 2)], { expected_total: { amount: 1_200, currency: 'USD' } }), 409, 'price_changed')
-  for (const expected_total of [
-    1_200,
-    { amount: 1_200 },
-    { amount: '1200', currency: 'EUR' },
-    { amount: 1_200, currency: 'EUR', x: 1 },
-    null,
-  ]) {
-    assertProblem(await order([line(lamp, 2)], { expected_total }), 422, 'invalid_body')
-  }
   assert.deepEqual(await store.readStock(lamp), [8])
 })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { setStatus } from '../../test/broken-rows.ts'
-import { assertProblem, faults } from '../../test/problem.ts'
+import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, startStore } from '../../test/store.ts'
 
 const store = await startStore({ after })
@@ -83,9 +83,6 @@ test('lists the orders of one status, over pages too', async () => {
   assert.deepEqual((await readPages(eve, '?limit=1&status=shipped')).flat(), shipped.toReversed())
   assert.deepEqual(ids(await list(eve, '?status=pending')), placed.filter((_, i) => i % 2 === 1).toReversed())
   assert.deepEqual(ids(await list(eve, '?status=returned')), [])
-  for (const status of ['', 'Shipped', 'unknown', 'pending&status=shipped', '%00']) {
-    assert.deepEqual(faults(assertProblem(await list(eve, `?status=${status}`), 400, 'invalid_query', status)), ['status'])
-  }
 })
 
 test("answers for another customer's order what it answers for none", async () => {

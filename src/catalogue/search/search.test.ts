@@ -140,23 +140,11 @@ test('a mistyped word finds words of sold products, also when archived ones have
   await store.pool.query(`delete from products where category in ('gone', 'jam', 'optics')`)
 })
 
-test('refuses unknown parameters and contradictions', async () => {
+test('refuses contradictions, too many words, and parameters of other lists', async () => {
   for (const [query, parameter] of [
     ['min_price=2&max_price=1', 'min_price'],
-    ['min_price=-1', 'min_price'],
-    ['max_price=1.5', 'max_price'],
-    ['max_price=99999999999999999999', 'max_price'],
-    ['in_stock=yes', 'in_stock'],
-    ['in_stock=1', 'in_stock'],
-    ['ids=x', 'ids'],
-    ['ids=', 'ids'],
-    [`ids=${Array(101).fill('01900000-0000-7000-8000-000000000000').join()}`, 'ids'],
     ['sort=relevance', 'sort'],
-    ['sort=rank', 'sort'],
-    ['collapse=yes', 'collapse'],
-    ['include=everything', 'include'],
     [`q=${'a+b+'.repeat(40)}${Array.from({ length: 21 }, (_, i) => `w${i}`).join('+')}`, 'q'],
-    [`group=${'x'.repeat(65)}`, 'group'],
   ] as const) {
     assert.deepEqual(faults(assertProblem(await store.call('GET', `/products?${query}`), 400, 'invalid_query', query)), [parameter])
   }
