@@ -153,3 +153,41 @@ test('a change whose connection dies at any step stores nothing, and can be repe
   }
   for (const each of [id, other.id]) await assertRecorded(each)
 })
+
+test('a change that names the category of a product records it, also when the category was renamed and its former name is taken', async () => {
+  const { id } = await create({ category: 'Red' })
+  await pool.query(`update categories set name = 'Crimson', renamed_at = now() where name = 'Red'`)
+  await create({ category: 'Red' })
+  await changeProduct(catalogue, id, null, { category: 'Crimson' }, AUDIT_CONTEXT)
+  const { rows } = await pool.query('select category from products where id = $1', [id])
+  assert.deepEqual(rows, [{ category: 'Crimson' }])
+  await assertRecorded(id)
+})
+
+test('an import gives stock to a product without any, and corrects whether one is in stock', async () => {
+  const line = 'sku,name,category,price,currency,stock'
+  await pool.query(`insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
+    values (gen_random_uuid(), 'BY-HAND', 'By hand', 'Mugs', 1000, 'EUR', false)`)
+  const stockOf = async () =>
+    (
+      await pool.query(`select available, in_stock, (select count(*)::int from stock_adjustments as change where change.product_id = products.id) as changes
+        from products left join inventory on product_id = id where sku = 'BY-HAND'`)
+    ).rows[0]
+  await importCsv(`${line}\nBY-HAND,By hand,Mugs,10.00,EUR,5\n`)
+  assert.deepEqual(await stockOf(), { available: 5, in_stock: true, changes: 1 })
+  await pool.query(`update inventory set available = 0 where product_id = (select id from products where sku = 'BY-HAND')`)
+  await importCsv(`sku,name,category,price,currency\nBY-HAND,By hand,Mugs,10.00,EUR\n`)
+  assert.deepEqual(await stockOf(), { available: 0, in_stock: false, changes: 1 })
+})
+
+test('categories in the order that a product has are no change, whatever their positions', async () => {
+  const { id, sku } = await create({ category: 'Mugs' })
+  await pool.query(
+    `insert into categories (id, name, slug) select gen_random_uuid(), name, name from unnest(array['gap-a', 'gap-b']) as name`,
+  )
+  await changeProduct(catalogue, id, null, { categories: ['gap-a', 'gap-b'] }, AUDIT_CONTEXT)
+  await pool.query('update product_categories set position = position * 5 where product_id = $1', [id])
+  const before = (await pool.query('select updated_at, sku from products where id = $1', [id])).rows
+  await changeProduct(catalogue, id, null, { categories: ['gap-a', 'gap-b'] }, AUDIT_CONTEXT)
+  assert.deepEqual((await pool.query('select updated_at, sku from products where id = $1', [id])).rows, before, sku)
+})

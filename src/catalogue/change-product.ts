@@ -30,7 +30,7 @@ export async function createProduct(
     return changeCatalogue(tx, { ids: [], auditContext }, async () => {
       const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
       const written = await storeOne(tx, { id, isNew: true, product, category, slug, isInStock: stock !== 0 })
-      const change = { productId: id, isNew: true, before: null, after: stock, reference: null }
+      const change = { productId: id, isFirst: true, before: null, after: stock, reference: null }
       await writeStock(tx, [change], { kind: 'created', reason: null, by: auditContext.actor })
       const result = await getProduct(tx, id)
       const { id: _, ...state } = editable(result)

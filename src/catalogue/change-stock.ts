@@ -67,7 +67,7 @@ async function writeLevel(
   { available: before }: StockLevel,
   { kind, after, reference, reason, auditContext }: StockChange & Pick<StockAdjustment, 'kind' | 'after' | 'reference'>,
 ): Promise<StockAdjustment> {
-  const change = { productId, isNew: false, before, after, reference }
+  const change = { productId, isFirst: false, before, after, reference }
   const [written] = await writeStock(tx, [change], { kind, reason, by: auditContext.actor })
   const states = { before: { stock: before }, after: { stock: after } }
   await recordActivity(tx, auditContext, { subjectType: 'product', subjectId: productId, ...states })

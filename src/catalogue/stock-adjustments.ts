@@ -46,10 +46,10 @@ export const StockAdjustmentSchema = Type.Object(
 )
 export type StockAdjustment = Static<typeof StockAdjustmentSchema>
 
-/** The new level of a product whose stock is locked, or of a new product. */
+/** The new level of a product whose stock is locked, or which has none yet. */
 export interface StockWrite {
   productId: string
-  isNew: boolean
+  isFirst: boolean
   before: number | null
   after: number | null
   reference: string | null
@@ -106,30 +106,30 @@ export async function writeStock(
   { kind, reason, by }: Pick<StockAdjustment, 'kind' | 'reason'> & { by: StockActor },
 ): Promise<StockAdjustment[]> {
   const changes = writes
-    .filter(({ isNew, before, after }) => isNew || before !== after)
-    .map(({ productId, isNew, before, after, reference }) => ({ product_id: productId, is_new: isNew, before, after, reference }))
+    .filter(({ isFirst, before, after }) => isFirst || before !== after)
+    .map(({ productId, isFirst, before, after, reference }) => ({ product_id: productId, is_first: isFirst, before, after, reference }))
   if (changes.length === 0) return []
   const [added, changed] = [stockEventColumns(sql`after`), stockEventColumns(sql`change.after`, sql`inventory.event_level`)]
   const { rows } = await tx.query<AdjustmentRow>(
     sql`with change as materialized (
-       select product_id, is_new, before, after, reference
+       select product_id, is_first, before, after, reference
        from json_to_recordset(${JSON.stringify(changes)}::json)
-         as change (product_id uuid, is_new boolean, before bigint, after bigint, reference text)
+         as change (product_id uuid, is_first boolean, before bigint, after bigint, reference text)
      ), added as (
        insert into inventory (product_id, available, event_level, event_step)
-       select product_id, after, ${added.level}, ${added.step} from change where is_new order by product_id
+       select product_id, after, ${added.level}, ${added.step} from change where is_first order by product_id
        returning product_id, version
      ), changed as (
        update inventory
        set available = change.after, version = inventory.version + 1, event_level = ${changed.level}, event_step = ${changed.step}
        from change
-       where inventory.product_id = change.product_id and not change.is_new
+       where inventory.product_id = change.product_id and not change.is_first
        returning inventory.product_id, inventory.version
      ), listed as (
        update products
        set in_stock = change.after is distinct from 0, updated_at = greatest(clock_timestamp(), products.updated_at)
        from change
-       where products.id = change.product_id and not change.is_new and products.in_stock <> (change.after is distinct from 0)
+       where products.id = change.product_id and products.in_stock <> (change.after is distinct from 0)
      )
      insert into stock_adjustments (product_id, version, kind, available_before, available_after, reference, reason, actor_type, actor_id)
      select change.product_id, written.version, ${kind}, change.before, change.after, change.reference, ${reason}, ${by.type}, ${by.id}

@@ -16,13 +16,13 @@ export interface ProductToStore {
   category: ResolvedCategories
   /** Null: the stored one stays, and a new product gets one of its name. */
   slug: string | null
-  /** Stored with a new product: later, sales and `writeStock` keep it up to date. */
+  /** Whether its stock is untracked or not 0. */
   isInStock: boolean
 }
 
 const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb` }
-/** The columns of products that a change writes, each with its type and its value for `storeProducts`. Null where it stays. */
-const PRODUCT_COLUMNS = {
+/** The columns of products that a change writes, each with its type and its value for `storeProducts`. Those of `KEPT` stay where it is null. */
+const ROW_COLUMNS = {
   sku: column('text', ({ product }) => product.sku),
   name: column('text', ({ product }) => product.name),
   description: column('text', ({ product }) => product.description),
@@ -50,8 +50,8 @@ function column(type: keyof typeof TYPES, read: (row: ProductToStore) => unknown
   return { type, read }
 }
 
-const COLUMNS = Object.entries({ ...PRODUCT_COLUMNS, ...PAGE_COLUMNS })
-const PRODUCT_NAMES = Object.keys(PRODUCT_COLUMNS).map(identifier)
+const COLUMNS = Object.entries({ ...ROW_COLUMNS, ...PAGE_COLUMNS })
+const PRODUCT_NAMES = Object.keys(ROW_COLUMNS).map(identifier)
 const PAGE_NAMES = Object.keys(PAGE_COLUMNS).map(identifier)
 const list = (names: readonly Sql[], render: (name: Sql) => Sql = (name) => name) => commaList(names.map(render))
 
@@ -64,7 +64,9 @@ const KEPT: Readonly<Record<string, Sql>> = {
 }
 const GIVEN = commaList(COLUMNS.map(([name]) => sql`${KEPT[name] ?? sql`given.${identifier(name)}`} as ${identifier(name)}`))
 const DEFINITIONS = commaList(COLUMNS.map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))
-const HAS_PAGE = sql`(input.images <> '[]' or coalesce(input.seo_title, input.seo_description, input.availability_text) is not null)`
+const pageOf = (row: Sql) => commaList(Object.keys(PAGE_COLUMNS).map((name) => sql`nullif(to_jsonb(${row}.${identifier(name)}), '[]')`))
+const INPUT_PAGE = pageOf(sql`input`)
+const HAS_PAGE = sql`num_nonnulls(${INPUT_PAGE}) > 0`
 
 /**
  * Creates products and replaces existing ones, which are locked; an archived one is sold again. Returns the ids of those that differ from
@@ -73,12 +75,12 @@ const HAS_PAGE = sql`(input.images <> '[]' or coalesce(input.seo_title, input.se
 export async function storeProducts(tx: Transaction, rows: readonly ProductToStore[]): Promise<string[]> {
   if (rows.length === 0) return []
   const existing = rows.filter(({ isNew }) => !isNew)
-  await renameBeforeChange(
+  const renamed = await renameBeforeChange(
     tx,
     existing.filter(({ category }) => category.name !== '').map(({ id }) => id),
   )
   // Categories come before the product, whose change gives its keys to them.
-  const moved = await saveCategories(tx, existing)
+  const moved = [...renamed, ...(await saveCategories(tx, existing))]
   const cells = rows.map((row) => {
     const values: Record<string, unknown> = { id: row.id, slug: row.slug, in_stock: row.isInStock }
     for (const [name, { read }] of COLUMNS) values[name] = read(row)
@@ -97,7 +99,7 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
        returning id
      ), changed as (
        update products as product
-       set ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
+       set in_stock = input.in_stock, ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
          -- Two changes within a millisecond still get different entity tags.
          updated_at = greatest(clock_timestamp(), product.updated_at + interval '1 millisecond')
        from input
@@ -105,10 +107,10 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
        where product.id = input.id
          and (product.archived_at is not null
            or product.id = any(${moved}::uuid[])
+           or product.in_stock <> input.in_stock
            or (${list(PRODUCT_NAMES, (name) => sql`product.${name}`)}) is distinct from (${list(PRODUCT_NAMES, (name) => sql`input.${name}`)})
-           or (coalesce(page.images, '[]'), page.seo_title, page.seo_description, page.availability_text)
-             is distinct from (input.images, input.seo_title, input.seo_description, input.availability_text)
-           or case when input.slug is null then false else input.slug <> ${CURRENT_SLUG} end)
+           or (${pageOf(sql`page`)}) is distinct from (${INPUT_PAGE})
+           or case when input.slug is null then false else input.slug is distinct from ${CURRENT_SLUG} end)
        returning product.id
      ), written as (
        select id, true as is_new from created union all select id, false from changed
@@ -126,7 +128,7 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
        where ${HAS_PAGE}
        on conflict (product_id) do update set ${list(PAGE_NAMES, (name) => sql`${name} = excluded.${name}`)}
      )
-     select product.id, case when not product.is_new and input.slug <> ${CURRENT_SLUG} then input.slug end as slug
+     select product.id, case when not product.is_new and input.slug is distinct from ${CURRENT_SLUG} then input.slug end as slug
      from written as product
      join input on input.id = product.id`,
   )

@@ -69,7 +69,7 @@ async function lockCategories(tx: Transaction, ids: readonly string[], texts: re
   return new Map(rows.map(({ id, name }) => [id, name]))
 }
 
-/** Replaces the categories of locked products that name them. Returns the ids of the products that had others. */
+/** Replaces the categories of locked products that name them. Returns the ids of the products that had others, or another order of them. */
 export async function saveCategories(
   tx: Transaction,
   products: readonly { id: string; category: ResolvedCategories }[],
@@ -82,11 +82,15 @@ export async function saveCategories(
        from unnest(
          ${wanted.map(({ id }) => id)}::uuid[], ${wanted.map(({ categoryId }) => categoryId)}::uuid[], ${wanted.map(({ position }) => position)}::integer[]
        ) as wanted (product_id, category_id, position)
+     ), present as (
+       select product_id, array_agg(category_id order by position) as ids
+       from product_categories
+       where product_id in (select product_id from wanted)
+       group by product_id
      ), removed as (
        delete from product_categories as stored
        where stored.product_id in (select product_id from wanted)
          and not exists (select from wanted where wanted.product_id = stored.product_id and wanted.category_id = stored.category_id)
-       returning stored.product_id
      ), placed as (
        insert into product_categories as stored (product_id, category_id, position, is_listed, price_amount, created_at, name)
        select wanted.product_id, wanted.category_id, wanted.position, product.archived_at is null, product.price_amount, product.created_at,
@@ -95,9 +99,12 @@ export async function saveCategories(
        join products as product on product.id = wanted.product_id
        order by wanted.product_id, wanted.category_id
        on conflict (product_id, category_id) do update set position = excluded.position where stored.position <> excluded.position
-       returning stored.product_id
      )
-     select product_id as id from removed union select product_id from placed`,
+     select product_id as id
+     from wanted
+     left join present using (product_id)
+     group by product_id, present.ids
+     having array_agg(category_id order by position) is distinct from present.ids`,
   )
   return rows.map(({ id }) => id)
 }

@@ -99,15 +99,16 @@ async function renameBatch(tx: Transaction, categoryId: string, after: Place | n
 
 /**
  * Updates the category name of products at once where another category has taken the former name. Otherwise a change that sets
- * the former name would look like no change. Call it before a change that names a category. The products must be locked.
+ * the former name would look like no change. Call it before a change that names a category. The products must be locked. Returns the ids
+ * of those that it has changed.
  */
-export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<void> {
-  if (productIds.length === 0) return
+export async function renameBeforeChange(tx: Transaction, productIds: readonly string[]): Promise<string[]> {
+  if (productIds.length === 0) return []
   await keepNames(
     tx,
     sql`id in (select category_id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed)`,
   )
-  await giveNames(
+  return giveNames(
     tx,
     productIds,
     sql`member.is_listed and category.renamed_at is not null
@@ -115,16 +116,18 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
   )
 }
 
-/** Gives locked products the name of their first category, where `condition` is met. */
-async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<void> {
-  await tx.query(
+/** Gives locked products the name of their first category, where `condition` is met. Returns the ids of those that had another. */
+async function giveNames(tx: Transaction, productIds: readonly string[], condition: Sql): Promise<string[]> {
+  const { rows } = await tx.query<{ id: string }>(
     sql`update products
      set category = category.name, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
      from product_categories as member
      join categories as category on category.id = member.category_id
      where products.id = any(${productIds}::uuid[]) and products.category <> category.name
-       and member.product_id = products.id and member.position = 0 and ${condition}`,
+       and member.product_id = products.id and member.position = 0 and ${condition}
+     returning products.id`,
   )
+  return rows.map(({ id }) => id)
 }
 
 /**

@@ -25,7 +25,8 @@ type Accepted = ProductToStore & StockWrite
 
 /**
  * Creates or updates products of different skus, and their stock where they name it; an archived product is sold again. Returns the outcomes
- * in the same order, and records their numbers. Throws `sku_taken` when another transaction has just given a sku to a product or taken it from one.
+ * in the same order, and records their numbers. Throws `sku_taken`, or the violation of `products_sku_unique`, when another transaction has just
+ * given a sku to a product or taken it from one.
  */
 export async function upsertProducts(
   tx: Transaction,
@@ -56,7 +57,17 @@ export async function upsertProducts(
       const stock = decideStock(given, level)
       if ('refusal' in stock) return stock
       const id = ids.get(sku) ?? randomUUIDv7()
-      return { id, productId: id, isNew: !ids.has(sku), product, category, ...slug, ...stock, isInStock: stock.after !== 0 }
+      return {
+        id,
+        productId: id,
+        isNew: !ids.has(sku),
+        isFirst: level === undefined,
+        product,
+        category,
+        ...slug,
+        ...stock,
+        isInStock: stock.after !== 0,
+      }
     })
     const accepted = rows.filter((row): row is Accepted => !('refusal' in row))
     const written = await storeProducts(tx, accepted)
