@@ -9,7 +9,7 @@ import { startStore } from '../../test/store.ts'
 
 const lines: string[] = []
 const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
-const store = await startStore({ after }, { logger })
+const store = await startStore({ after }, { logger, loggedRequests: 'all' })
 const [operator] = await addBuyers(store, 1, 'admin')
 const ERROR = pino.levels.values.error ?? 50
 
