@@ -4,7 +4,7 @@ import pino from 'pino'
 import { sql } from '../src/db/sql.ts'
 import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from '../src/deliveries/delivery-kind.ts'
 import { DeliveryQueue } from '../src/deliveries/delivery-queue.ts'
-import type { Attempt, Deliver } from '../src/deliveries/delivery-worker.ts'
+import type { Attempt, Deliver, DeliveryWorker } from '../src/deliveries/delivery-worker.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { eventually } from './eventually.ts'
 
@@ -55,6 +55,19 @@ export async function send({ pool }: TestDatabase, labels: readonly string[], re
     sql`insert into parcels (parcel_id, label, receiver)
     select * from unnest(${labels.map(() => randomUUID())}::uuid[], ${labels}::text[], ${labels.map(receiverOf)}::text[])`,
   )
+}
+
+export const times = (count: number, receiver: string) => Array.from({ length: count }, () => receiver)
+
+/** Queues parcels to these receivers, which are their labels too, and tells the worker. */
+export async function sendTo(db: TestDatabase, worker: DeliveryWorker<Parcel>, receivers: readonly string[]): Promise<void> {
+  await send(db, receivers, (receiver) => receiver)
+  worker.wake(new Set(receivers))
+}
+
+/** A number that each transaction which writes has raised, and each call too. */
+export async function readTransaction({ pool }: TestDatabase): Promise<number> {
+  return Number((await pool.query('select pg_current_xact_id()::text as id')).rows[0].id)
 }
 
 /** A `deliver` that records what `make` returns. */

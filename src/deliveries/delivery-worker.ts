@@ -78,6 +78,8 @@ export class DeliveryWorker<Row extends object> {
   readonly #ends = new Set<Promise<void>>()
   /** How long the outages of receivers were that have ended; null for what all receivers share. */
   readonly #back = new Map<string | null, number>()
+  /** Free places that healthy receivers leave to others, which wait for one. */
+  #kept = 0
   #endHeartbeat = () => {}
   #takingSoon: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
@@ -147,7 +149,7 @@ export class DeliveryWorker<Row extends object> {
 
   /** Returns whether there may be more to take at once. */
   async #round(): Promise<boolean> {
-    const stuck = [...this.#waiting.keys()].filter((receiver) => this.#receivers.isSuspect(receiver))
+    const stuck = [...this.#waiting.keys()].filter((receiver) => this.#isSuspect(receiver))
     if (stuck.length > 0) await this.#release(stuck)
     const hasMorePauses = await this.#endPauses()
     const wanted = this.#wanted()
@@ -179,14 +181,27 @@ export class DeliveryWorker<Row extends object> {
       this.#waiting.set(receiver, [...(this.#waiting.get(receiver) ?? []), ...held])
     }
     if (this.#loop.isStopped) return this.#release([...taken.keys()])
-    for (const receiver of taken.keys()) this.#begin(receiver)
+    for (const receiver of taken.keys()) if (this.#isSuspect(receiver)) this.#begin(receiver)
+    this.#beginAll()
+  }
+
+  #beginAll(): void {
+    for (const receiver of [...this.#waiting.keys()]) {
+      if (this.#freePlaces === 0) return
+      this.#begin(receiver)
+    }
   }
 
   /** Begins what waits for this receiver and has a place. */
   #begin(receiver: string): void {
     const waiting = this.#waiting.get(receiver) ?? []
-    while (waiting.length > 0 && this.#freePlaces > 0 && this.#roomOf(receiver) >= 1) {
+    const isSuspect = this.#isSuspect(receiver)
+    while (waiting.length > 0 && this.#freePlaces > (isSuspect ? 0 : this.#kept) && this.#roomOf(receiver) >= 1) {
       const row = waiting.shift() as Held<Row>
+      if (isSuspect && this.#kept > 0) this.#kept--
+      // The others come first next time.
+      this.#waiting.delete(receiver)
+      this.#waiting.set(receiver, waiting)
       // This process was paused, or cut off: another one makes it.
       if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) continue
       const end = this.#make(row).finally(() => this.#ends.delete(end))
@@ -217,27 +232,38 @@ export class DeliveryWorker<Row extends object> {
       places -= deliveries
       return deliveries
     }
-    for (const receiver of this.#due) {
-      if (places === 0) return wanted
-      if (this.#receivers.isSuspect(receiver) && receiver !== NO_RECEIVER) {
-        this.#due.delete(receiver)
-        this.#dueSuspects.add(receiver)
-      } else want(receiver, this.#roomAhead(receiver))
-    }
+    for (const receiver of this.#due) if (this.#isSuspect(receiver)) this.#move(receiver, this.#dueSuspects)
+    // Suspects come first: there is a limit to their places, and healthy receivers with a backlog would take any number.
     let { suspectRoom } = this.#receivers
+    let free = this.#freePlaces
+    this.#kept = 0
     for (const receiver of this.#dueSuspects) {
-      if (places === 0 || suspectRoom === 0) return wanted
+      if (suspectRoom === 0) break
+      const room = Math.min(this.#roomOf(receiver), suspectRoom)
       // The poll finds it again.
       if (this.#receivers.isPaused(receiver)) this.#dueSuspects.delete(receiver)
-      else if (this.#receivers.isSuspect(receiver)) suspectRoom -= want(receiver, Math.min(this.#roomOf(receiver), suspectRoom))
-      else want(receiver, this.#roomAhead(receiver))
+      else if (!this.#isSuspect(receiver)) this.#move(receiver, this.#due)
+      else if (room >= 1 && free === 0) {
+        // The next place that is free is for it.
+        this.#kept++
+        break
+      } else {
+        const deliveries = want(receiver, Math.min(room, free))
+        suspectRoom -= deliveries
+        free -= deliveries
+        this.#kept += deliveries
+      }
+    }
+    for (const receiver of this.#due) {
+      if (places === 0) break
+      want(receiver, this.#roomAhead(receiver))
     }
     return wanted
   }
 
   /** How many more deliveries to a healthy receiver this process takes: many at once, when half of those that wait for it have begun. */
   #roomAhead(receiver: string): number {
-    if (receiver === NO_RECEIVER) return this.#freePlaces
+    if (receiver === NO_RECEIVER) return this.#freePlaces - this.#kept
     const ahead = (this.#options.share?.perReceiver ?? 0) * WAITING_PER_SHARE
     const waiting = this.#waiting.get(receiver)?.length ?? 0
     return waiting > ahead / 2 ? 0 : this.#roomOf(receiver) + ahead - waiting
@@ -245,6 +271,15 @@ export class DeliveryWorker<Row extends object> {
 
   #roomOf(receiver: string): number {
     return receiver === NO_RECEIVER ? Number.POSITIVE_INFINITY : this.#receivers.room(receiver)
+  }
+
+  #isSuspect(receiver: string): boolean {
+    return receiver !== NO_RECEIVER && this.#receivers.isSuspect(receiver)
+  }
+
+  #move(receiver: string, list: Set<string>): void {
+    this.#forget(receiver)
+    list.add(receiver)
   }
 
   async #make(row: Held<Row>): Promise<void> {
@@ -264,8 +299,7 @@ export class DeliveryWorker<Row extends object> {
     const outageMs = isShared ? this.#receivers.ended(receiver, health, performance.now() - began) : null
     if (outageMs !== null) this.#isBack(receiver, outageMs)
     if (this.#loop.isStopped) return
-    this.#begin(receiver)
-    if (this.#freePlaces > 0) for (const other of [...this.#waiting.keys()]) this.#begin(other)
+    this.#beginAll()
     this.#takeMore(receiver)
   }
 
@@ -301,7 +335,7 @@ export class DeliveryWorker<Row extends object> {
   }
 
   #isWorthTaking(receiver: string): boolean {
-    const isSuspect = this.#receivers.isSuspect(receiver)
+    const isSuspect = this.#isSuspect(receiver)
     if (this.#back.size > 0 || (isSuspect && this.#waiting.has(receiver))) return true
     if (this.#isDue(receiver) && (isSuspect || this.#roomAhead(receiver) >= 1)) return true
     const areSuspectsFree = this.#dueSuspects.size > 0 && this.#receivers.suspectRoom > 0
@@ -310,9 +344,7 @@ export class DeliveryWorker<Row extends object> {
 
   #isDue(receiver: string): boolean {
     if (!this.#dueSuspects.has(receiver)) return this.#due.has(receiver)
-    if (this.#receivers.isSuspect(receiver)) return true
-    this.#dueSuspects.delete(receiver)
-    this.#due.add(receiver)
+    if (!this.#isSuspect(receiver)) this.#move(receiver, this.#due)
     return true
   }
 

@@ -1,7 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { TestDatabase } from '../../test/database.ts'
-import { DELIVERED, PARCELS, type Parcel, RETRY, recording, send, setUp, startQueue } from '../../test/delivery-harness.ts'
+import {
+  DELIVERED,
+  PARCELS,
+  type Parcel,
+  RETRY,
+  readTransaction,
+  recording,
+  send,
+  sendTo,
+  setUp,
+  startQueue,
+  times,
+} from '../../test/delivery-harness.ts'
 import { eventually } from '../../test/eventually.ts'
 import type { DeliveryKind } from './delivery-kind.ts'
 import type { DeliveryWorker, WorkOptions } from './delivery-worker.ts'
@@ -9,14 +21,6 @@ import type { DeliveryWorker, WorkOptions } from './delivery-worker.ts'
 const SHARED: WorkOptions = { places: 8, share: { perReceiver: 3, suspects: 4, slowMs: 200 } }
 const LONG_PAUSES: DeliveryKind = { ...PARCELS, firstPauseSeconds: 3_600, longestPauseSeconds: 3_600 }
 const GROWING_PAUSES: DeliveryKind = { ...PARCELS, longestPauseSeconds: 3_600 }
-
-const times = (count: number, receiver: string) => Array.from({ length: count }, () => receiver)
-
-/** Queues parcels to these receivers, which are their labels too, and tells the worker. */
-async function sendTo(db: TestDatabase, worker: DeliveryWorker<Parcel>, receivers: readonly string[]): Promise<void> {
-  await send(db, receivers, (receiver) => receiver)
-  worker.wake(new Set(receivers))
-}
 
 /** Queues parcels with these labels to one receiver. */
 async function sendToShop(db: TestDatabase, worker: DeliveryWorker<Parcel>, labels: readonly string[]): Promise<void> {
@@ -179,12 +183,11 @@ test('many new deliveries to a receiver that hangs cost those to others no state
   const { db, worker, arrived } = await startGated(t, (label) => label === 'bad')
   await sendTo(db, worker, ['good'])
   await eventually(async () => arrived.get('good') === 1)
-  const readTransaction = async () => Number((await db.pool.query('select pg_current_xact_id()::text as id')).rows[0].id)
   await sendTo(db, worker, times(20_000, 'bad'))
-  const before = await readTransaction()
+  const before = await readTransaction(db)
   await sendTo(db, worker, ['good'])
   await eventually(async () => arrived.get('good') === 2, { what: 'the one behind 20,000 others' })
-  const statements = (await readTransaction()) - before
+  const statements = (await readTransaction(db)) - before
   assert.ok(statements < 50, `${statements} statements`)
 })
 
