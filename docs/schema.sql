@@ -2259,6 +2259,7 @@ CREATE TABLE public.cache_purges (
     purge_id uuid NOT NULL,
     cache text NOT NULL,
     tags text[] NOT NULL,
+    queued_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
     last_error text,
     due_at timestamp(3) with time zone DEFAULT now() NOT NULL,

@@ -44,6 +44,7 @@ create table cache_purges (
   purge_id uuid primary key,
   cache text not null,
   tags text[] not null,
+  queued_at timestamptz(3) not null default now(),
   attempts integer not null default 0,
   last_error text,
   due_at timestamptz(3) not null default now(),
@@ -52,5 +53,21 @@ create table cache_purges (
   leased_until timestamptz(3)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index cache_purges_cache_due_at_idx on cache_purges (cache, due_at);
+
+-- What waited in the queue before. The receivers of these mails are encrypted; caches are purged as a whole.
+do $$
+begin
+  if to_regclass('pgboss.job') is null then
+    return;
+  end if;
+  insert into account_mails (mail_id, encrypted, expires_at, receiver)
+  select id, data ->> 'encrypted', (data ->> 'expires_at')::timestamptz, '-'
+  from pgboss.job
+  where name = 'account-mail' and state::text in ('created', 'retry', 'active');
+  insert into catalogue_changes (product_ids)
+  select null
+  where exists (select from pgboss.job where name = 'cdn-purge' and state::text in ('created', 'retry', 'active'));
+end
+$$;
 
 drop schema if exists pgboss cascade;

@@ -3603,9 +3603,9 @@ export interface components {
         };
         PipelineQueue: {
             name: string;
-            /** @description Jobs that wait. */
+            /** @description Deliveries that wait. */
             queued: number;
-            /** @description How long the oldest due job has waited for its first attempt. */
+            /** @description How long the oldest due delivery to a receiver that is not failing has waited for its first attempt. */
             oldest_untried_seconds: number;
         };
         /** @description The replication slot of the orders. */

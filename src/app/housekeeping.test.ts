@@ -21,13 +21,41 @@ test('runs each task at its own minutes, and logs what was deleted', async () =>
     return { name, everyMinutes, run }
   }
   const tasks = [task('each minute', 1, 0), task('each tenth', 10, 3)]
-  for (let minute = 0; minute < 20; minute++) await runDueTasks(tasks, new Date(minute * MINUTE_MS + 59_999), logger)
+  const lastPeriods = new Map()
+  for (let minute = 0; minute < 20; minute++) await runDueTasks(tasks, new Date(minute * MINUTE_MS + 59_999), logger, lastPeriods)
   assert.equal(runs.filter((name) => name === 'each minute').length, 20)
   assert.equal(runs.filter((name) => name === 'each tenth').length, 2)
   assert.deepEqual(
     logged.map(({ msg }) => msg),
     ['housekeeping', 'housekeeping'],
   )
+})
+
+test('a task runs in each of its periods although no round begins in the first minute of one, and again after an outage', async () => {
+  const { logger } = collect()
+  const minutes: number[] = []
+  let [minute, isAway] = [0, false]
+  const tasks: HousekeepingTask[] = [
+    {
+      name: 'each tenth',
+      everyMinutes: 10,
+      async run() {
+        if (isAway) throw Object.assign(new Error('away'), { code: 'ECONNREFUSED' })
+        minutes.push(minute)
+        return {}
+      },
+    },
+  ]
+  const lastPeriods = new Map()
+  const round = () => runDueTasks(tasks, new Date(minute * MINUTE_MS), logger, lastPeriods)
+  for (minute = 1; minute < 31; minute += 2) await round()
+  assert.deepEqual(minutes, [1, 11, 21])
+  isAway = true
+  await assert.rejects(round())
+  isAway = false
+  minute++
+  await round()
+  assert.deepEqual(minutes, [1, 11, 21, 32])
 })
 
 test('a task that fails is logged, and the others run; an outage of the database ends the run', async () => {

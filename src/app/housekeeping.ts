@@ -2,12 +2,14 @@ import type { Logger } from 'pino'
 import { deleteOldRuns } from '../audit/audit-runs.ts'
 import { deleteExpired, deleteUnusedGuests } from '../auth/delete-expired.ts'
 import { type RemovalCursor, removeOldProductEvents } from '../catalogue/product-events.ts'
+import { deleteOldPurges } from '../catalogue/purge/purge-catalogue.ts'
 import type { Config } from '../config.ts'
 import { isDatabaseOutage } from '../db/failures.ts'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { deleteOldFigures } from '../figures/roll-up-orders.ts'
+import { STALE_SECONDS } from '../http/cacheable.ts'
 import { Loop } from '../loop.ts'
 import { type Erasure, eraseDueAddresses, IS_ERASED } from '../orders/erase-addresses.ts'
 import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
@@ -43,6 +45,7 @@ export function erasureOf({ retainOrderAddressDays }: Config): Erasure {
 export function createHousekeeping(config: Config, { sessions, ...options }: HousekeepingOptions): Service {
   const { logger, now } = options
   const tasks = housekeepingTasks(config, options)
+  const lastPeriods: LastPeriods = new Map()
   let session: LockSession | null = null
   const leave = async () => {
     await session?.leave(NAME)
@@ -58,7 +61,7 @@ export function createHousekeeping(config: Config, { sessions, ...options }: Hou
         // Another process has the lock, and does it.
         if (!(await session.tryLock(NAME, signal))) await leave()
       }
-      if (session !== null) await runDueTasks(tasks, now(), logger)
+      if (session !== null) await runDueTasks(tasks, now(), logger, lastPeriods)
       return untilNextMinute()
     },
     async onFailure(error, { isFirst }) {
@@ -102,6 +105,11 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
     },
     { name: 'accounts', everyMinutes: 10, run: async () => ({ deletedFromAccounts: await deleteExpired(pool) }) },
     { name: 'guests', everyMinutes: 10, run: async () => ({ deletedGuests: await deleteUnusedGuests(pool) }) },
+    {
+      name: 'purges',
+      everyMinutes: 60,
+      run: async () => ({ deletedPurges: await deleteOldPurges(pool, config.sharedCacheSeconds + STALE_SECONDS) }),
+    },
     { name: 'audits', everyMinutes: 60, run: async () => ({ deletedAuditRuns: await deleteOldRuns(pool) }) },
     { name: 'webhooks', everyMinutes: 60, run: async () => ({ deletedWebhookEvents: await deleteOldEvents(pool, now()) }) },
     {
@@ -113,12 +121,20 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
   ]
 }
 
-/** Runs the tasks of this minute. One that fails is logged and does not keep the others from running. */
-export async function runDueTasks(tasks: readonly HousekeepingTask[], now: Date, logger: Logger): Promise<void> {
-  const minute = Math.floor(now.getTime() / MINUTE_MS)
+/** The period in which a task last ran, by its name: a round can take minutes, and the next one begins after the first minute of a period. */
+export type LastPeriods = Map<string, number>
+
+/** Runs the tasks that have not run in their present period. One that fails is logged and does not keep the others from running. */
+export async function runDueTasks(
+  tasks: readonly HousekeepingTask[],
+  now: Date,
+  logger: Logger,
+  lastPeriods: LastPeriods = new Map(),
+): Promise<void> {
   const counts: Record<string, number> = {}
   for (const { name, everyMinutes, run } of tasks) {
-    if (minute % everyMinutes !== 0) continue
+    const period = Math.floor(now.getTime() / (everyMinutes * MINUTE_MS))
+    if (lastPeriods.get(name) === period) continue
     try {
       Object.assign(counts, await run())
     } catch (error) {
@@ -126,6 +142,7 @@ export async function runDueTasks(tasks: readonly HousekeepingTask[], now: Date,
       if (isDatabaseOutage(error)) throw error
       logger.error({ err: loggableError(error), task: name }, `housekeeping failed; it is retried in ${everyMinutes} min`)
     }
+    lastPeriods.set(name, period)
   }
   if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
 }

@@ -21,6 +21,10 @@ test('deletes what has expired and leaves everything that can still be used', as
     values ($1, 'a', 'a@new.example', 'a', now(), now() - interval '1 second'), ($1, 'a', 'b@new.example', 'b', now(), now() + interval '1 hour')`,
     [ada.id],
   )
+  await pool.query(
+    `insert into account_mails (mail_id, encrypted, expires_at, receiver)
+    values (gen_random_uuid(), 'x', now() - interval '25 hours', 'old'), (gen_random_uuid(), 'x', now() - interval '23 hours', 'late')`,
+  )
   await pool.query(`insert into rate_limits values ('old', 1, 1), ('new', 1, extract(epoch from now()) * 1000 + 60000)`)
   await pool.query(`update sessions set last_used_at = now() - interval '32 days' where user_id = $1`, [bob.id])
   await pool.query(`update sessions set revoked_at = now() - interval '8 days' where user_id = $1`, [eve.id])
@@ -45,6 +49,7 @@ test('deletes what has expired and leaves everything that can still be used', as
       array(select user_id from password_resets) as resets,
       array(select email from pending_registrations) as pending,
       array(select new_email from email_changes) as changes,
+      array(select receiver from account_mails where encrypted = 'x') as mails,
       array(select key from rate_limits) as limits,
       (select count(*) from signing_keys) as keys,
       (select count(*) from session_revocations) as revocations`,
@@ -56,6 +61,7 @@ test('deletes what has expired and leaves everything that can still be used', as
       resets: [ada.id],
       pending: ['b@example.com'],
       changes: ['b@new.example'],
+      mails: ['late'],
       limits: ['new'],
       keys: 2,
       // Joe's, and Bob's, whose idle session was deleted while it was not revoked.

@@ -19,11 +19,13 @@ const STATEMENTS = [
   sql`delete from totp_authenticators where confirmed_at is null and created_at < now() - interval '1 day'`,
   sql`delete from oidc_sign_ins where expires_at < now()`,
   sql`delete from oidc_codes where expires_at < now()`,
+  // No process with the role `email` has sent or given up these.
+  sql`delete from account_mails where expires_at < now() - interval '1 day'`,
   sql`delete from signing_keys where retired_at < now() - interval '1 day'`,
   sql`delete from rate_limits where expire < extract(epoch from now()) * 1000`,
 ] as const
 
-/** Deletes sessions, tokens, keys and limits that expired long enough ago that nothing reads them. Idempotent. Returns the number of rows. */
+/** Deletes sessions, tokens, mails, keys and limits that expired long enough ago that nothing reads them. Idempotent. Returns the number of rows. */
 export async function deleteExpired(pool: Pool): Promise<number> {
   await eraseRetiredPrivateKeys(pool)
   let deleted = 0

@@ -65,8 +65,10 @@ const PipelineSchema = Type.Object(
         Type.Object(
           {
             name: Type.String(),
-            queued: Count('Jobs that wait.'),
-            oldest_untried_seconds: Count('How long the oldest due job has waited for its first attempt.'),
+            queued: Count('Deliveries that wait.'),
+            oldest_untried_seconds: Count(
+              'How long the oldest due delivery to a receiver that is not failing has waited for its first attempt.',
+            ),
           },
           { title: 'PipelineQueue' },
         ),

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { readMigrations } from '../../checks/migrations.ts'
 import { createEmptyDatabase, createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertMigrated, DevelopmentSchema, MigrationsPending, migrate } from './migrate.ts'
-import { readFunctions } from './sql-functions.ts'
+import { createFunctions, readFunctions } from './sql-functions.ts'
+import { inTransaction } from './transaction.ts'
 
 const FILES = readdirSync(new URL('../../migrations', import.meta.url)).filter((name) => name.endsWith('.sql'))
 const NAMES = FILES.map((name) => name.replace(/\.sql$/, '')).toSorted()
@@ -89,6 +92,47 @@ test('rolls back a whole migration that fails, and continues from there', async 
   await pool.query('drop table topic_subscribers')
   await migrate(url)
   await assertMigrated(pool)
+})
+
+test('what waited in the queue of jobs waits in the tables of deliveries', async (t) => {
+  const { url, pool } = await createEmptyDatabase(t)
+  await inTransaction(pool, (client) => createFunctions(client, () => true))
+  const earlier = readMigrations(join(import.meta.dirname, '../..')).filter(({ name }) => name < '0015')
+  for (const { text } of earlier) await pool.query(text)
+  await pool.query('create table migrations (id serial primary key, name varchar(255) not null, run_on timestamp not null)')
+  await pool.query(`insert into migrations (name, run_on) select name, now() from unnest($1::text[]) as name`, [
+    earlier.map(({ name }) => name.replace(/\.sql$/, '')),
+  ])
+  await pool.query(`create schema pgboss;
+    create type pgboss.job_state as enum ('created', 'retry', 'active', 'completed', 'cancelled', 'failed');
+    create table pgboss.job (id uuid not null default gen_random_uuid(), name text not null, data jsonb, state pgboss.job_state not null);
+    insert into pgboss.job (name, data, state)
+    select 'account-mail', jsonb_build_object('encrypted', state, 'expires_at', '2031-02-03T04:05:06.789Z'), state
+    from unnest(enum_range(null::pgboss.job_state)) as state;
+    insert into pgboss.job (name, data, state) values ('cdn-purge', '{"tags": ["products"], "cache": "varnish"}', 'retry');
+    set session_replication_role = replica;
+    insert into email_deliveries (event_id, order_id, user_id, event_type, status, send_after)
+    select n, gen_random_uuid(), gen_random_uuid(), 'order.placed', case when n = 1 then 'sent' else 'queued' end, now() + make_interval(mins => n - 10)
+    from generate_series(1, 2500) as n;
+    reset session_replication_role;
+    delete from catalogue_changes`)
+  await migrate(url)
+  const { rows: mails } = await pool.query(`select encrypted, expires_at, receiver, attempts from account_mails order by encrypted`)
+  const mail = { expires_at: new Date('2031-02-03T04:05:06.789Z'), receiver: '-', attempts: 0 }
+  assert.deepEqual(
+    mails,
+    ['active', 'created', 'retry'].map((encrypted) => ({ encrypted, ...mail })),
+  )
+  const { rows: changes } = await pool.query('select product_ids from catalogue_changes')
+  assert.deepEqual(changes, [{ product_ids: null }])
+  const { rows: orderMails } = await pool.query(
+    `select count(*)::integer as mails, bool_and(send_after > now()) as is_later from email_deliveries where due_at = send_after`,
+  )
+  assert.deepEqual(orderMails, [{ mails: 2_490, is_later: true }])
+  const { rows: due } = await pool.query(
+    `select count(*)::integer as due from email_deliveries where status = 'queued' and due_at <= now()`,
+  )
+  assert.deepEqual(due, [{ due: 9 }])
 })
 
 test('rejects when its connection breaks, and the next run continues', async (t) => {

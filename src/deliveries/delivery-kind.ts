@@ -55,7 +55,7 @@ export type DeliveryOutcome =
 /** How much waits in a queue. */
 export interface QueueLength {
   queued: number
-  /** How long the oldest due delivery has waited for its first attempt; 0 when none waits. */
+  /** How long the oldest due delivery to a receiver that is not failing has waited for its first attempt; 0 when none waits. */
   oldestUntriedSeconds: number
 }
 
@@ -66,15 +66,20 @@ export function isQueued({ isKept }: DeliveryKind): Sql {
   return isKept ? sql`status = 'queued'` : sql`true`
 }
 
-/** Counts what waits. */
+/** Counts what waits. The age leaves out receivers whose deliveries fail: they are asked by one at a time. */
 export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promise<QueueLength> {
   if (kind.readLength !== undefined) return kind.readLength(db)
   const { rows } = await db.query<QueueLength>(
     sql`select
-      count(*) as queued,
-      coalesce(greatest(extract(epoch from now() - min(due_at) filter (where attempts = 0)), 0), 0)::float8 as "oldestUntriedSeconds"
-    from ${kind.table}
-    where ${isQueued(kind)}`,
+      coalesce(sum(queued), 0)::float8 as queued,
+      coalesce(greatest(extract(epoch from now() - min(untried) filter (where not is_failing)), 0), 0)::float8 as "oldestUntriedSeconds"
+    from (
+      select count(*) as queued, min(due_at) filter (where attempts = 0) as untried,
+        ${kind.receiver.column}::text <> ${NO_RECEIVER} and bool_or(attempts > 0 and last_error is not null) as is_failing
+      from ${kind.table}
+      where ${isQueued(kind)}
+      group by ${kind.receiver.column}
+    ) as waiting`,
   )
   return rows[0] ?? EMPTY_QUEUE
 }

@@ -20,7 +20,9 @@ export function taggedFor(headers: readonly TagHeader[], tags: readonly string[]
 }
 
 /** Times in seconds. */
-const STALE = 'stale-while-revalidate=60, stale-if-error=86400'
+/** A cache may serve an answer so long after its lifetime. */
+export const STALE_SECONDS = 86_400
+const STALE = `stale-while-revalidate=60, stale-if-error=${STALE_SECONDS}`
 
 export interface AnswerOptions {
   /** Opaque, of letters, digits, `-` and `_`. */

@@ -16,8 +16,8 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
   key: ['endpoint_id', 'event_id'],
   receiver: { column: sql`endpoint_id`, type: 'uuid' },
   columns: ['first_tried_at'],
-  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, taken.first_tried_at, endpoint.url, event.body,
-      endpoint.sealed_secret, endpoint.previous_sealed_secret, endpoint.previous_secret_until
+  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, endpoint.url, event.body,
+      extract(epoch from now() - taken.first_tried_at)::float8 as tried_for_seconds, endpoint.sealed_secret, endpoint.previous_sealed_secret, endpoint.previous_secret_until
     from taken
     join webhook_endpoints as endpoint on endpoint.id = taken.endpoint_id
     join webhook_events as event on event.event_id = taken.event_id`,
@@ -35,7 +35,8 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
 export interface WebhookToPost {
   endpoint_id: string
   event_id: string
-  first_tried_at: Date
+  /** By the clock of the database, which wrote the time of the first attempt. */
+  tried_for_seconds: number
   url: string
   body: string
   /** The secrets that sign, encrypted; the previous one until a time. */

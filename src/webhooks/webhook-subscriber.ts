@@ -27,7 +27,7 @@ import { signWebhook } from './webhook-signature.ts'
 
 // A post that waits for its answer costs a socket. Half of the places is left to endpoints that are known to be well.
 const WORK: WorkOptions = { places: 256, share: { perReceiver: 4, suspects: 128, slowMs: 5_000 } }
-const PATIENCE_MS = 3 * 86_400_000
+const PATIENCE_SECONDS = 3 * 86_400
 const GONE = 410
 // The statuses whose `Retry-After` counts: too many requests, and unavailable.
 const BUSY = [429, 503]
@@ -117,17 +117,17 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   }
 
   async function fail(webhook: Taken<WebhookToPost>, { reason, isGone, pauseSeconds }: Refusal, record: Attempt['record']): Promise<void> {
-    const { endpoint_id: endpoint, event_id: event, attempts: attempt, first_tried_at } = webhook
+    const { endpoint_id: endpoint, event_id: event, attempts: attempt, tried_for_seconds } = webhook
     const at = now()
-    const hasFailedLong = (since: Date) => at.getTime() - since.getTime() >= PATIENCE_MS
     const failingSince = await recordEndpointFailing(pool, endpoint, at)
-    const isFinal = isGone || hasFailedLong(first_tried_at)
+    const isFinal = isGone || tried_for_seconds >= PATIENCE_SECONDS
     const pause = pauseSeconds === null ? {} : { seconds: pauseAfter(attempt, pauseSeconds) }
     await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
     onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint, event, ...traceField(traceparentOfBody(webhook)), attempt, reason }, 'a webhook was not taken')
     if (isGone) await disable(endpoint, 'it answered 410 Gone')
-    else if (failingSince !== null && hasFailedLong(failingSince)) await disable(endpoint, `nothing was taken for three days: ${reason}`)
+    else if (failingSince !== null && (at.getTime() - failingSince.getTime()) / 1_000 >= PATIENCE_SECONDS)
+      await disable(endpoint, `nothing was taken for three days: ${reason}`)
   }
 
   async function disable(endpoint: string, reason: string): Promise<void> {

@@ -9,7 +9,7 @@ import { addProduct } from '../../../test/store.ts'
 import { connectClient } from '../../db/pool.ts'
 import { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import { productTag } from '../events.ts'
-import { createCataloguePurge } from './purge-catalogue.ts'
+import { createCataloguePurge, deleteOldPurges } from './purge-catalogue.ts'
 
 const logger = pino({ level: 'silent' })
 
@@ -103,6 +103,33 @@ test('retries until the cache has accepted the purge, also after the process was
   const purged = new Set<string>()
   await startPurge(t, database, async (tags) => tags.forEach((tag) => void purged.add(tag)))
   await eventually(async () => purged.has(productTag(lamp.id)), { what: 'the purge' })
+})
+
+test('a purge that fails for days is not given up by the number of its attempts', async (t) => {
+  const database = await createTestDatabase(t)
+  await database.pool.query(
+    `insert into cache_purges (purge_id, cache, tags, attempts) values (gen_random_uuid(), 'test', '{products}', 997)`,
+  )
+  let refusals = 0
+  await startPurge(t, database, async () => {
+    refusals++
+    throw new Error('the cache is unavailable')
+  })
+  await eventually(async () => refusals >= 5, { what: 'further attempts' })
+})
+
+test('deletes purges of what no cache can serve any more', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  await pool.query(
+    `insert into cache_purges (purge_id, cache, tags, queued_at)
+    select gen_random_uuid(), hours::text, '{products}', now() - make_interval(hours => hours) from unnest('{1, 24, 26}'::integer[]) as hours`,
+  )
+  assert.equal(await deleteOldPurges(pool, 25 * 3_600), 1)
+  const { rows } = await pool.query<{ cache: string }>('select cache from cache_purges order by cache')
+  assert.deepEqual(
+    rows.map(({ cache }) => cache),
+    ['1', '24'],
+  )
 })
 
 test('purges nothing for a change that was rolled back', async (t) => {

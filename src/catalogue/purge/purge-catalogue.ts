@@ -4,14 +4,14 @@ import type { Pool, Transaction } from '../../db/pool.ts'
 import { identifier, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
-import type { DeliveryKind } from '../../deliveries/delivery-kind.ts'
+import type { DeliveryKind, Taken } from '../../deliveries/delivery-kind.ts'
 import type { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import type { Attempt, DeliveryWorker, WorkOptions } from '../../deliveries/delivery-worker.ts'
 import { WakeSignal } from '../../wake-signal.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
-/** Purges, one for each cache. One is retried until it succeeds. */
+/** Purges, one for each cache. One is retried until it succeeds or `deleteOldPurges` deletes it. */
 export const CACHE_PURGES: DeliveryKind = {
   name: 'cdn-purge',
   table: sql`cache_purges`,
@@ -27,6 +27,8 @@ const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, s
 const POLL_MS = 1_000
 /** How often the outbox is cleared when there is no cache. */
 const CLEAR_MS = 30_000
+/** Further attempts do not count: their pause is the longest, and no number of them ends a purge. */
+const COUNTED_ATTEMPTS = 20
 /** Changes within this pause are purged together. */
 const PAUSE_MS = 100
 const RETRY_MS = 1_000
@@ -39,6 +41,12 @@ const SECOND_PURGE_AFTER_SECONDS = 2
 interface Purge {
   cache: string
   tags: string[]
+}
+
+/** Deletes purges that are older than what a cache may serve, such as those of a cache that `CDN_PURGE_URL` no longer names. Returns their number. */
+export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promise<number> {
+  const { rowCount } = await pool.query(sql`delete from cache_purges where queued_at < now() - make_interval(secs => ${oldestSeconds})`)
+  return rowCount ?? 0
 }
 
 export interface CataloguePurgeOptions {
@@ -59,7 +67,7 @@ export function createCataloguePurge({ pool, connect, deliveries, purgers, logge
   const caches = [...new Set(purgers.map(({ name }) => name))]
   let worker: DeliveryWorker<Purge> | undefined
 
-  async function purge({ tags, cache }: Purge, { report, record }: Attempt): Promise<void> {
+  async function purge({ tags, cache, attempts }: Taken<Purge>, { report, record }: Attempt): Promise<void> {
     // None when the setting no longer names this cache.
     const asked = purgers.filter(({ name }) => name === cache)
     try {
@@ -68,7 +76,7 @@ export function createCataloguePurge({ pool, connect, deliveries, purgers, logge
       report('failing')
       const reason = (error as Error).message
       logger.warn({ cache, reason, tags: tags.length }, 'a cache could not be purged, will retry')
-      return record({ to: 'retry', reason })
+      return record({ to: 'retry', reason, isAttempt: attempts <= COUNTED_ATTEMPTS })
     }
     report('well')
     await record({ to: 'delivered' })
