@@ -74,12 +74,24 @@ const TURNS = {
   'nobody but, none but': /\b(?:nobody|none) but\b/gi,
 } as const
 
+const LONG_LINE = 'a line of a document or a comment of more than 120 columns'
+const COMMENT = /^\s*(?:\/\/|\*|--)/
+
 function countTurns(): Record<string, number> {
   const paths = [...FOLDERS, 'docs'].flatMap((folder) => listFiles(ROOT, folder)).filter((path) => CODE.test(path) || path.endsWith('.md'))
-  const texts = paths.filter((path) => !isGenerated(path) && path !== 'checks/budget.ts').map(read)
-  return Object.fromEntries(
-    Object.entries(TURNS).map(([turn, pattern]) => [turn, texts.reduce((sum, text) => sum + (text.match(pattern)?.length ?? 0), 0)]),
+  const counted = paths.filter((path) => !isGenerated(path) && path !== 'checks/budget.ts')
+  const texts = counted.map(read)
+  const long = counted.flatMap((path) =>
+    read(path)
+      .split('\n')
+      .filter((line) => line.length > 120 && (path.endsWith('.md') ? !line.startsWith('|') : COMMENT.test(line))),
   )
+  return {
+    ...Object.fromEntries(
+      Object.entries(TURNS).map(([turn, pattern]) => [turn, texts.reduce((sum, text) => sum + (text.match(pattern)?.length ?? 0), 0)]),
+    ),
+    [LONG_LINE]: long.length,
+  }
 }
 
 /** The sizes of this checkout. */

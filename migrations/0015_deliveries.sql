@@ -67,7 +67,8 @@ begin
   insert into catalogue_changes (product_ids)
   select null
   where exists (select from pgboss.job where name = 'cdn-purge' and state::text in ('created', 'retry', 'active'));
+  -- It would name each dropped object.
+  perform set_config('client_min_messages', 'warning', true);
+  drop schema pgboss cascade;
 end
 $$;
-
-drop schema if exists pgboss cascade;
