@@ -2146,7 +2146,8 @@ CREATE TABLE public.account_mails (
     due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     lease uuid,
-    leased_until timestamp(3) with time zone
+    leased_until timestamp(3) with time zone,
+    is_pause_asked boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
@@ -2265,7 +2266,8 @@ CREATE TABLE public.cache_purges (
     due_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     lease uuid,
-    leased_until timestamp(3) with time zone
+    leased_until timestamp(3) with time zone,
+    is_pause_asked boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000');
 
@@ -2499,6 +2501,7 @@ CREATE TABLE public.email_deliveries (
     due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     lease uuid,
     leased_until timestamp(3) with time zone,
+    is_pause_asked boolean DEFAULT false NOT NULL,
     CONSTRAINT email_deliveries_queued_with_receiver CHECK (((status <> 'queued'::text) OR (receiver IS NOT NULL))),
     CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
 )
@@ -3236,6 +3239,7 @@ CREATE TABLE public.webhook_deliveries (
     due_set_at timestamp(3) with time zone DEFAULT now() NOT NULL,
     lease uuid,
     leased_until timestamp(3) with time zone,
+    is_pause_asked boolean DEFAULT false NOT NULL,
     CONSTRAINT webhook_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'delivered'::text, 'failed'::text])))
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_threshold='1000');
@@ -3920,6 +3924,13 @@ ALTER TABLE ONLY public.webhook_events
 
 
 --
+-- Name: account_mails_due_set_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX account_mails_due_set_at_idx ON public.account_mails USING btree (due_set_at);
+
+
+--
 -- Name: account_mails_receiver_due_at_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4025,6 +4036,13 @@ CREATE INDEX cache_purges_cache_due_at_idx ON public.cache_purges USING btree (c
 
 
 --
+-- Name: cache_purges_due_set_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX cache_purges_due_set_at_idx ON public.cache_purges USING btree (due_set_at);
+
+
+--
 -- Name: categories_name_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4085,6 +4103,13 @@ CREATE INDEX email_changes_old_email_idx ON public.email_changes USING btree (ol
 --
 
 CREATE INDEX email_changes_user_id_idx ON public.email_changes USING btree (user_id);
+
+
+--
+-- Name: email_deliveries_due_set_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_deliveries_due_set_at_idx ON public.email_deliveries USING btree (due_set_at) WHERE (status = 'queued'::text);
 
 
 --
@@ -4540,6 +4565,13 @@ CREATE INDEX users_operators_idx ON public.users USING btree (id) WHERE (role <>
 --
 
 CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (owner_id IS NOT NULL);
+
+
+--
+-- Name: webhook_deliveries_due_set_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX webhook_deliveries_due_set_at_idx ON public.webhook_deliveries USING btree (due_set_at) WHERE (status = 'queued'::text);
 
 
 --

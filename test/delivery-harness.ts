@@ -35,9 +35,11 @@ export async function setUp(t: TestContext): Promise<{ db: TestDatabase; queue: 
     `create table parcels (
       parcel_id uuid primary key, label text not null, receiver text not null, status text not null default 'queued',
       attempts integer not null default 0, last_error text, queued_at timestamptz not null default now(),
-      due_at timestamptz not null default now(), due_set_at timestamptz not null default now(), lease uuid, leased_until timestamptz
+      due_at timestamptz not null default now(), due_set_at timestamptz not null default now(), lease uuid, leased_until timestamptz,
+      is_pause_asked boolean not null default false
     ) with (fillfactor = 70);
-    create index parcels_receiver_due_at_idx on parcels (receiver, due_at) where status = 'queued'`,
+    create index parcels_receiver_due_at_idx on parcels (receiver, due_at) where status = 'queued';
+    create index parcels_due_set_at_idx on parcels (due_set_at) where status = 'queued'`,
   )
   return { db, queue: await startQueue(t, db) }
 }

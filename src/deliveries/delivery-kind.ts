@@ -49,7 +49,10 @@ export type DeliveryOutcome =
   | { to: 'delivered' }
   /** No more attempts, until an operator asks for one. */
   | { to: 'failed'; reason: string }
-  /** `seconds` replaces the kind's pause. `isAttempt` is false when nothing was sent: the attempt does not count. */
+  /**
+   * `seconds` replaces the kind's pause, and the end of an outage does not end it. `isAttempt` is false when nothing
+   * was sent: the attempt does not count.
+   */
   | { to: 'retry'; reason: string; seconds?: number; isAttempt?: boolean }
 
 /** How much waits in a queue. */

@@ -10,6 +10,7 @@ import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worke
 const POLL_MS = 2_000
 /** A step of the clock, there and back between two polls, is found by what it left. */
 const CORRECT_MS = 60_000
+const CORRECT_AGAIN_MS = 2_000
 
 export interface DeliveryQueueOptions {
   pool: Pool
@@ -28,9 +29,12 @@ export class DeliveryQueue {
   /** How far the walk through the receivers of a kind has come. */
   readonly #walked = new Map<string, string>()
   readonly #loop: Loop
+  /** On its own: what is due is found meanwhile. */
+  readonly #corrections: Loop
   /** Seconds by which the clock is ahead of performance.now(). */
   #aheadSeconds = Number.NaN
-  #correctedAt = Number.NEGATIVE_INFINITY
+  /** The step of the clock that was seen; 0 when there was none since the last correction. */
+  #stepSeconds = 0
   #stopped: Promise<void> | undefined
 
   constructor(options: DeliveryQueueOptions) {
@@ -45,15 +49,23 @@ export class DeliveryQueue {
       },
       onRecovered: () => logger.info('due deliveries are found again'),
     })
+    this.#corrections = new Loop({
+      ...{ everyMs: CORRECT_MS, retryMs: CORRECT_AGAIN_MS, retryMaxMs: CORRECT_MS },
+      work: () => this.#correct(),
+      onFailure(error, { isFirst }) {
+        const { message, stack } = error as Error
+        if (isFirst) logger.error({ err: { message, stack } }, 'the times of waiting deliveries cannot be checked')
+      },
+    })
   }
 
-  start(): Promise<void> {
-    return this.#loop.start()
+  async start(): Promise<void> {
+    await Promise.all([this.#loop.start(), this.#corrections.start()])
   }
 
   /** Stops every worker. Idempotent, safe before start. */
   stop(): Promise<void> {
-    this.#stopped ??= Promise.all([this.#loop.stop(), ...[...this.#workers.values()].map((worker) => worker.stop())]).then(() => {})
+    this.#stopped ??= Promise.all([this.#loop, this.#corrections, ...this.#workers.values()].map((each) => each.stop())).then(() => {})
     return this.#stopped
   }
 
@@ -65,6 +77,7 @@ export class DeliveryQueue {
     this.#workers.set(kind.name, worker as unknown as DeliveryWorker<never>)
     worker.start()
     this.#loop.wake()
+    this.#corrections.wake()
     return worker
   }
 
@@ -76,7 +89,7 @@ export class DeliveryQueue {
       from (select) as clock
       left join (${walks.reduce((before, walk) => sql`${before} union all ${walk}`)}) as walked on true`,
     )
-    await this.#correct(rows[0]?.seconds ?? Number.NaN)
+    this.#compareClock(rows[0]?.seconds ?? Number.NaN)
     const byQueue = Map.groupBy(rows, ({ queue }) => queue)
     for (const [name, worker] of this.#workers) {
       const walked = byQueue.get(name) ?? []
@@ -86,19 +99,32 @@ export class DeliveryQueue {
     }
   }
 
-  async #correct(seconds: number): Promise<void> {
+  #compareClock(seconds: number): void {
     const aheadSeconds = seconds - performance.now() / 1_000
     const bySeconds = Math.round(this.#aheadSeconds - aheadSeconds)
-    const hasStepped = Math.abs(bySeconds) > STEP_SECONDS
-    if (!hasStepped && performance.now() - this.#correctedAt < CORRECT_MS) return
+    this.#aheadSeconds = aheadSeconds
+    if (!(Math.abs(bySeconds) > STEP_SECONDS)) return
+    this.#stepSeconds = bySeconds
+    this.#corrections.wake()
+  }
+
+  async #correct(): Promise<void> {
+    const failures: unknown[] = []
     let corrected = 0
-    for (const { kind } of this.#workers.values()) corrected += await correctTimes(this.#options.pool, kind)
-    if (hasStepped || corrected > 0)
+    for (const { kind } of this.#workers.values()) {
+      try {
+        corrected += await correctTimes(this.#options.pool, kind)
+      } catch (error) {
+        // The other kinds are corrected.
+        failures.push(error)
+      }
+    }
+    if (this.#stepSeconds !== 0 || corrected > 0)
       this.#options.logger.warn(
-        { bySeconds: bySeconds || 0, corrected },
+        { bySeconds: this.#stepSeconds, corrected },
         "the database's clock was set: the times of waiting deliveries were corrected",
       )
-    this.#aheadSeconds = aheadSeconds
-    this.#correctedAt = performance.now()
+    this.#stepSeconds = 0
+    if (failures.length > 0) throw failures[0]
   }
 }

@@ -7,6 +7,7 @@ import { sql } from '../db/sql.ts'
 import type { DeliveryKind } from './delivery-kind.ts'
 import {
   correctTimes,
+  endPauses,
   type HeldRow,
   recordOutcomes,
   releaseDeliveries,
@@ -38,7 +39,7 @@ async function startLetters(t: TestContext, kind = LETTERS) {
   await pool.query(
     `create table letters (
       street text, house text, status text default 'queued', attempts integer default 0, last_error text, queued_at timestamptz default now(),
-      posted_at timestamptz, due_at timestamptz default now(), due_set_at timestamptz default now(), lease uuid, leased_until timestamptz,
+      posted_at timestamptz, due_at timestamptz default now(), due_set_at timestamptz default now(), lease uuid, leased_until timestamptz, is_pause_asked boolean default false,
       primary key (street, house)
     )`,
   )
@@ -164,7 +165,7 @@ test('requeues any number of deliveries, and none when what follows fails', asyn
 })
 
 test('deliveries of a time when the clock of the database was ahead wait no longer than others', async (t) => {
-  const { pool, letter } = await startLetters(t)
+  const { pool, take, letter } = await startLetters(t)
   const ahead = `interval '25 hours'`
   const rows: Record<string, string> = {
     queued: `due_at = now() + ${ahead}, due_set_at = now() + ${ahead}`,
@@ -179,11 +180,72 @@ test('deliveries of a time when the clock of the database was ahead wait no long
     await pool.query(`update letters set ${assignments} where street = $1`, [street])
   }
   await pool.query(`insert into letters (street, house, lease, leased_until) values ('dead', 'dead', gen_random_uuid(), now() + ${ahead})`)
-  assert.equal(await correctTimes(pool, LETTERS), 5)
+  assert.equal(await correctTimes(pool, LETTERS), 4)
   const seconds: Record<string, unknown> = {}
   for (const street of Object.keys(rows)) seconds[street] = (await letter({ street, house: street }))?.at(-1)
   assert.deepEqual(seconds, { queued: 0, retried: 60, timed: 7_200, long: 25 * 3_600, past: -60 })
-  const { rows: dead } = await pool.query(`select leased_until < now() + interval '20 s' as ends from letters where street = 'dead'`)
-  assert.deepEqual(dead, [{ ends: true }])
+  assert.deepEqual(houses(await take({ dead: 1 })), ['dead dead'], 'a lease that ends later than any can has ended')
   assert.equal(await correctTimes(pool, LETTERS), 0)
+})
+
+test('nothing waits for a row that another transaction has locked: what is stored or renewed beside it is', async (t) => {
+  const { pool, take, letter } = await startLetters(t)
+  const rows = (await take({ Elm: 3, Oak: 1 })).toSorted((a, b) => (a.street + a.house < b.street + b.house ? -1 : 1))
+  const [locked, delivered, retried, oak] = rows
+  assert.ok(locked && delivered && retried && oak)
+  const other = await pool.connect()
+  onCleanup(t, () => other.release(true))
+  await other.query(`begin; select from letters where street = 'Elm' and house = '1' for update`)
+  assert.deepEqual(await renewLeases(pool, LETTERS, rows), new Set([delivered, retried, oak]))
+  const ended = [
+    { row: locked, outcome: { to: 'delivered' } as const },
+    { row: delivered, outcome: { to: 'delivered' } as const },
+    { row: retried, outcome: { to: 'retry', reason: 'on holiday' } as const },
+  ]
+  assert.deepEqual(await recordOutcomes(pool, LETTERS, ended), new Set(ended.slice(0, 1)))
+  assert.deepEqual(await releaseDeliveries(pool, LETTERS, [locked, oak], { isAttempt: false }), new Set([locked]))
+  assert.deepEqual([(await letter(delivered))?.[0], (await letter(retried))?.[2], (await letter(oak))?.[1]], ['posted', 'on holiday', 0])
+  await other.query('commit')
+  assert.deepEqual(await recordOutcomes(pool, LETTERS, ended.slice(0, 1)), new Set())
+  assert.equal((await letter(locked))?.[0], 'posted')
+})
+
+test('a pause that the receiver asked for outlasts its outage, and others end', async (t) => {
+  const { pool, take, letter } = await startLetters(t)
+  const [first, second] = await take({ Elm: 2 })
+  assert.ok(first && second)
+  await recordOutcomes(pool, LETTERS, [
+    { row: first, outcome: { to: 'retry', reason: 'busy', seconds: 100 } },
+    { row: second, outcome: { to: 'retry', reason: 'away' } },
+  ])
+  const outages = [['Elm', 3_600_000] as const, [null, Number.POSITIVE_INFINITY] as const]
+  for (const outage of outages) {
+    await endPauses(pool, LETTERS, new Map([outage]))
+    assert.deepEqual([(await letter(first))?.at(-1), (await letter(second))?.at(-1)], [100, 0])
+  }
+})
+
+test('the statements of each minute and of a recovery read what they change, and not the queue', async (t) => {
+  const { pool } = await startLetters(t)
+  await pool.query(
+    `create index on letters (street, due_at) where status = 'queued'; create index on letters (due_set_at) where status = 'queued';
+    insert into letters (street, house, attempts, due_at)
+      select 'Fir ' || n % 100, n::text, 1, now() + interval '1 minute' from generate_series(1, 20000) as n`,
+  )
+  await pool.query('vacuum analyze letters')
+  const connection = await pool.connect()
+  onCleanup(t, () => connection.release(true))
+  const readRows = async () => {
+    await connection.query('select pg_stat_force_next_flush()')
+    const { rows } = await connection.query(
+      `select (seq_tup_read + idx_tup_fetch)::integer as reads from pg_stat_user_tables where relname = 'letters'`,
+    )
+    return Number(rows[0].reads)
+  }
+  const before = await readRows()
+  assert.equal(await correctTimes(connection, LETTERS), 0)
+  const { receivers } = await endPauses(connection, LETTERS, new Map([['Fir 7', 3_600_000]]))
+  assert.deepEqual(receivers, new Set(['Fir 7']))
+  const reads = (await readRows()) - before
+  assert.ok(reads < 1_500, `${reads} rows were read to change 200`)
 })

@@ -8,7 +8,14 @@ const LEASE_SECONDS = 15
 const LEASE = sql`now() + make_interval(secs => ${LEASE_SECONDS})`
 const NO_LEASE = [sql`lease = null`, sql`leased_until = null`]
 const DUE_NOW = [sql`due_at = now()`, sql`due_set_at = now()`]
-const IS_FREE = sql`(leased_until is null or leased_until <= now())`
+/**
+ * Smallest step of the database's clock that is corrected. A smaller one is a correction by NTP, which delays
+ * deliveries by as much.
+ */
+export const STEP_SECONDS = 60
+const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
+/** A lease with a later end is from before the clock went back. */
+const IS_FREE = sql`(leased_until is null or leased_until <= now() or leased_until > ${LEASE} + ${STEP})`
 const TYPES = { text: sql`text`, uuid: sql`uuid` }
 
 /** A delivery that this process holds: the key of its row, and the lease of its take. */
@@ -91,49 +98,87 @@ export function isWholeWalk(receivers: number): boolean {
   return receivers < WALKED
 }
 
-const HAS_KEY_AND_LEASE = sql`delivery.lease = held.lease`
-
-/** The rows of `held` as a table, for `from`; `item` has further values of each. */
-function heldRows({ table }: DeliveryKind, held: readonly object[]): Sql {
-  return sql`json_array_elements(${JSON.stringify(held)}::json) as item, json_populate_record(null::${table}, item) as held`
+interface ChangeOptions {
+  /** In them `delivery` is the row, `held` and `item` have its lease and values. */
+  assignments: readonly Sql[] | 'delete'
+  /** Which of the rows are changed; those that this process still holds unless given. */
+  which?: Sql
+  values?: (place: number) => object
 }
 
-function hasKey({ key }: DeliveryKind): Sql {
-  return allOf(key.map(identifier).map((column) => sql`delivery.${column} = held.${column}`))
-}
-
-/** Changes rows that this process still holds. */
-async function changeHeld(db: Queryable, kind: DeliveryKind, held: readonly object[], changes: readonly Sql[]): Promise<void> {
-  if (held.length === 0) return
-  await db.query(
-    sql`update ${kind.table} as delivery
-    set ${commaList(changes)}
-    from ${heldRows(kind, held)}
-    where ${hasKey(kind)} and ${HAS_KEY_AND_LEASE} and ${kind.isKept ? sql`delivery.status = 'queued'` : sql`true`}`,
-  )
-}
-
-/** Extends the leases of deliveries in flight. */
-export function renewLeases(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
-  return changeHeld(db, kind, keysOf(kind, held), [sql`leased_until = ${LEASE}`])
-}
-
-/** Gives deliveries back that this process does not finish: they are due at once. `isAttempt` is false for those that it has not begun. */
-export function releaseDeliveries(
+/**
+ * Changes rows, and passes by those that another transaction has locked: neither a deadlock nor a wait, in which
+ * other leases would end. Returns those that
+ * were changed, and those that are locked.
+ */
+async function changeRows<Row extends HeldRow>(
   db: Queryable,
   kind: DeliveryKind,
-  held: readonly HeldRow[],
+  held: readonly Row[],
+  {
+    assignments,
+    which = sql`delivery.lease = held.lease and ${kind.isKept ? sql`delivery.status = 'queued'` : sql`true`}`,
+    values,
+  }: ChangeOptions,
+): Promise<{ changed: Set<Row>; locked: Set<Row> }> {
+  const result = { changed: new Set<Row>(), locked: new Set<Row>() }
+  if (held.length === 0) return result
+  const { table, key } = kind
+  const keyOf = (row: Row) => Object.fromEntries([...key, 'lease'].map((column) => [column, row[column]]))
+  const items = JSON.stringify(held.map((row, place) => ({ ...keyOf(row), ...values?.(place), place })))
+  const heldItems = sql`json_array_elements(${items}::json) as item, json_populate_record(null::${table}, item) as held`
+  const hasKey = allOf(key.map(identifier).map((column) => sql`delivery.${column} = held.${column}`))
+  const place = sql`(item ->> 'place')::integer as place`
+  const isFree = sql`delivery.ctid = any(array(select ctid from free)) and ${hasKey}`
+  const { rows } = await db.query<{ place: number; is_changed: boolean }>(
+    sql`with found as (
+      select delivery.ctid, ${place} from ${table} as delivery, ${heldItems} where ${hasKey} and ${which}
+    ), free as (
+      select ctid from ${table} where ctid = any(array(select ctid from found)) for update skip locked
+    ), changed as (
+      ${
+        assignments === 'delete'
+          ? sql`delete from ${table} as delivery using ${heldItems} where ${isFree}`
+          : sql`update ${table} as delivery set ${commaList(assignments)} from ${heldItems} where ${isFree}`
+      }
+      returning ${place}
+    )
+    select place, place in (select place from changed) as is_changed from found`,
+  )
+  for (const { place, is_changed } of rows) result[is_changed ? 'changed' : 'locked'].add(held[place] as Row)
+  return result
+}
+
+/**
+ * Extends the leases of deliveries in flight. Returns those whose lease this process still has; not those whose row
+ * is locked.
+ */
+export async function renewLeases<Row extends HeldRow>(db: Queryable, kind: DeliveryKind, held: readonly Row[]): Promise<Set<Row>> {
+  return (await changeRows(db, kind, held, { assignments: [sql`leased_until = ${LEASE}`] })).changed
+}
+
+/**
+ * Gives deliveries back that this process does not finish: they are due at once. `isAttempt` is false for those that
+ * it has not begun. Returns those whose
+ * row is locked, which stay.
+ */
+export async function releaseDeliveries<Row extends HeldRow>(
+  db: Queryable,
+  kind: DeliveryKind,
+  held: readonly Row[],
   { isAttempt }: { isAttempt: boolean },
-): Promise<void> {
-  return changeHeld(db, kind, keysOf(kind, held), isAttempt ? NO_LEASE : [...NO_LEASE, ...uncounted(kind)])
+): Promise<Set<Row>> {
+  const assignments = isAttempt ? NO_LEASE : [...NO_LEASE, ...uncounted(kind)]
+  return (await changeRows(db, kind, held, { assignments })).locked
+}
+
+/** Takes back the count of attempts that are not made; the process keeps the rows. */
+export async function uncountAttempts(db: Queryable, kind: DeliveryKind, held: readonly HeldRow[]): Promise<void> {
+  await changeRows(db, kind, held, { assignments: uncounted(kind) })
 }
 
 function uncounted({ onUncounted = [] }: DeliveryKind): Sql[] {
   return [sql`attempts = delivery.attempts - 1`, ...onUncounted]
-}
-
-function keysOf({ key }: DeliveryKind, held: readonly HeldRow[]): object[] {
-  return held.map((row) => Object.fromEntries([...key, 'lease'].map((column) => [column, row[column]])))
 }
 
 export interface Ended {
@@ -143,48 +188,39 @@ export interface Ended {
 
 /**
  * Stores outcomes, one statement for each word. A row that this process no longer holds stays unchanged, unless the delivery succeeded: the receiver has
- * it then.
+ * it then. Returns those whose row is locked, which are to be stored later.
  */
-export async function recordOutcomes(db: Queryable, kind: DeliveryKind, ended: readonly Ended[]): Promise<void> {
-  const [delivered, failed, retried]: object[][] = [[], [], []]
-  for (const { row, outcome } of ended) {
-    const [key] = keysOf(kind, [row])
-    if (outcome.to === 'delivered') delivered?.push({ ...key })
-    else if (outcome.to === 'failed') failed?.push({ ...key, last_error: outcome.reason })
-    else {
-      const { reason, seconds = pauseAfter(kind, row.attempts), isAttempt = true } = outcome
-      retried?.push({ ...key, last_error: reason, seconds, isAttempt })
-    }
-  }
-  await storeDelivered(db, kind, delivered ?? [])
-  await storeFailed(db, kind, failed ?? [])
-  await storeRetried(db, kind, retried ?? [])
-}
-
-async function storeDelivered(db: Queryable, kind: DeliveryKind, held: readonly object[]): Promise<void> {
-  if (held.length === 0) return
-  const changes = [...NO_LEASE, sql`last_error = null`, ...(kind.onDelivered ?? [])]
-  await db.query(
-    kind.isKept
-      ? sql`update ${kind.table} as delivery set ${commaList(changes)} from ${heldRows(kind, held)} where ${hasKey(kind)}`
-      : sql`delete from ${kind.table} as delivery using ${heldRows(kind, held)} where ${hasKey(kind)}`,
-  )
-}
-
-async function storeFailed(db: Queryable, kind: DeliveryKind, held: readonly object[]): Promise<void> {
-  if (held.length === 0) return
-  if (kind.isKept)
-    return changeHeld(db, kind, held, [sql`status = 'failed'`, ...NO_LEASE, sql`last_error = held.last_error`, ...(kind.onFailed ?? [])])
-  await db.query(sql`delete from ${kind.table} as delivery using ${heldRows(kind, held)} where ${hasKey(kind)} and ${HAS_KEY_AND_LEASE}`)
-}
-
-async function storeRetried(db: Queryable, kind: DeliveryKind, held: readonly { isAttempt?: boolean }[]): Promise<void> {
+export async function recordOutcomes(db: Queryable, kind: DeliveryKind, ended: readonly Ended[]): Promise<Set<Ended>> {
+  const { isKept, onDelivered = [], onFailed = [] } = kind
+  const error = sql`last_error = held.last_error`
   const due = [sql`due_at = now() + make_interval(secs => (item ->> 'seconds')::float8)`, sql`due_set_at = now()`]
-  const changes = [...NO_LEASE, ...due, sql`last_error = held.last_error`]
-  const counted = held.filter(({ isAttempt }) => isAttempt)
-  await changeHeld(db, kind, counted, changes)
-  const others = held.filter(({ isAttempt }) => !isAttempt)
-  await changeHeld(db, kind, others, [...changes, ...uncounted(kind)])
+  const retried = [...NO_LEASE, ...due, error, sql`is_pause_asked = held.is_pause_asked`]
+  const words: Record<string, ChangeOptions> = {
+    delivered: { assignments: isKept ? [...NO_LEASE, sql`last_error = null`, ...onDelivered] : 'delete', which: sql`true` },
+    failed: { assignments: isKept ? [sql`status = 'failed'`, ...NO_LEASE, error, ...onFailed] : 'delete' },
+    retry: { assignments: retried },
+    uncounted: { assignments: [...retried, ...uncounted(kind)] },
+  }
+  const left = new Set<Ended>()
+  for (const [word, options] of Object.entries(words)) {
+    const these = ended.filter(({ outcome }) => wordOf(outcome) === word)
+    const values = (place: number) => valuesOf(kind, these[place] as Ended)
+    const held = these.map(({ row }) => row)
+    const { locked } = await changeRows(db, kind, held, { ...options, values })
+    for (const each of these) if (locked.has(each.row)) left.add(each)
+  }
+  return left
+}
+
+function wordOf(outcome: DeliveryOutcome): string {
+  return outcome.to === 'retry' && outcome.isAttempt === false ? 'uncounted' : outcome.to
+}
+
+function valuesOf(kind: DeliveryKind, { row, outcome }: Ended): object {
+  if (outcome.to === 'delivered') return {}
+  const { reason: last_error } = outcome
+  if (outcome.to === 'failed') return { last_error }
+  return { last_error, seconds: outcome.seconds ?? pauseAfter(kind, row.attempts), is_pause_asked: outcome.seconds !== undefined }
 }
 
 const BATCH = 1_000
@@ -192,8 +228,9 @@ const PAUSES_PER_OUTAGE = 3
 
 /**
  * Ends the pauses of failed deliveries, 1,000 a call. `outages`: by receiver, null for all of them, how long it was unavailable in milliseconds. A pause
- * that is left and several times as long is of a delivery that failed before, and would fail again. Returns the receivers of those whose pause ended,
- * and whether there are more.
+ * that is left and several times as long is of a delivery that failed before, and would fail again; one that the
+ * receiver asked for stays as well. Returns
+ * the receivers of those whose pause ended, and whether there are more.
  */
 export async function endPauses(
   db: Queryable,
@@ -203,42 +240,52 @@ export async function endPauses(
   // Pauses double, so that one which began in an outage is about as long as that.
   const longest = [...outages.values()].map((ms) => (Number.isFinite(ms) ? Math.ceil((ms * PAUSES_PER_OUTAGE) / 1_000) : null))
   const { column, type } = kind.receiver
+  // A select for each receiver reads its part of the index; one with a condition on all of them would read the whole
+  // queue.
+  const paused = (of: Sql) => sql`select ctid from ${kind.table}
+    where ${isQueued(kind)} and ${of} and attempts > 0 and not is_pause_asked and due_at > now()
+      and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
+    limit ${BATCH}
+    for update skip locked`
   const { rows } = await db.query<{ receiver: string }>(
-    sql`update ${kind.table}
+    sql`with outage as (
+      select * from unnest(${[...outages.keys()]}::text[], ${longest}::float8[]) as outage (receiver, seconds)
+    )
+    update ${kind.table}
     set ${commaList(DUE_NOW)}
     where ctid = any(array(
-      select ctid
-      from ${kind.table}
-      where ${isQueued(kind)} and attempts > 0 and due_at > now() and exists (
-        select from unnest(${[...outages.keys()]}::text[], ${longest}::float8[]) as outage (receiver, seconds)
-        where (outage.receiver is null or outage.receiver::${TYPES[type]} = ${column})
-          and (outage.seconds is null or due_at <= now() + make_interval(secs => outage.seconds))
-      )
+      select ended.ctid from (select * from outage where receiver is not null) as outage
+      cross join lateral (${paused(sql`${column} = outage.receiver::${TYPES[type]}`)}) as ended
+      union
+      select ended.ctid from (select * from outage where receiver is null) as outage
+      cross join lateral (${paused(sql`true`)}) as ended
       limit ${BATCH}
-      for update skip locked
     ))
     returning ${column}::text as receiver`,
   )
   return { receivers: new Set(rows.map(({ receiver }) => receiver)), hasMore: rows.length === BATCH }
 }
 
-/** Smallest step of the database's clock that is corrected. A smaller one is a correction by NTP, which delays deliveries by as much. */
-export const STEP_SECONDS = 60
-const STEP = sql`make_interval(secs => ${STEP_SECONDS})`
-
 /**
- * Corrects times that the clock of the database has not reached, because it went back. A delivery that is due later than this was written counts from now;
- * one that is due earlier has a time of its own. Returns the number of corrected rows.
+ * Corrects times that the clock of the database has not reached, because it went back, 1,000 a statement. A delivery
+ * that is due later than this was
+ * written counts from now; one that is due earlier has a time of its own. Returns the number of corrected rows.
  */
 export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<number> {
-  const { rowCount } = await db.query(
-    sql`update ${kind.table}
-    set due_at = case when due_set_at > now() and due_at >= due_set_at then due_at - (due_set_at - now()) else due_at end,
-      due_set_at = least(due_set_at, now()),
-      leased_until = least(leased_until, ${LEASE})
-    where ${isQueued(kind)} and (due_set_at > now() + ${STEP} or leased_until > ${LEASE} + ${STEP})`,
-  )
-  return rowCount ?? 0
+  for (let total = 0; ; ) {
+    const { rowCount } = await db.query(
+      sql`update ${kind.table}
+      set due_at = case when due_at >= due_set_at then due_at - (due_set_at - now()) else due_at end, due_set_at = now()
+      where ctid = any(array(
+        select ctid from ${kind.table}
+        where ${isQueued(kind)} and due_set_at > now() + ${STEP}
+        limit ${BATCH}
+        for update skip locked
+      ))`,
+    )
+    total += rowCount ?? 0
+    if ((rowCount ?? 0) < BATCH) return total
+  }
 }
 
 /** Ends the leases of a restored backup, whose processes are gone. The server must have been started on the restored files. */

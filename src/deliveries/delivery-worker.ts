@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Pool } from '../db/pool.ts'
 import { every, Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from './delivery-kind.ts'
-import { type Ended, endPauses, type HeldRow, recordOutcomes, releaseDeliveries, renewLeases, takeDeliveries } from './delivery-rows.ts'
+import { type Ended, endPauses, recordOutcomes, releaseDeliveries, takeDeliveries, uncountAttempts } from './delivery-rows.ts'
 import { groupCalls } from './group-calls.ts'
+import { type Held, HeldRows } from './held-rows.ts'
 import { type ReceiverShare, Receivers } from './receivers.ts'
 
 export type { ReceiverShare }
@@ -33,8 +35,8 @@ const RETRY_MS = 2_000
 const STOP_PATIENCE_MS = 5_000
 /** A third of a lease. */
 const HEARTBEAT_MS = 5_000
-/** Younger deliveries have enough of their lease left for the next heartbeat. */
-const RENEWED_AFTER_MS = 4_000
+/** The pause before an outcome is stored whose row another transaction has locked. */
+const LOCKED_MS = 500
 /** A delivery that waited longer than this without a heartbeat is not begun: its lease may have ended. */
 const LEASE_MARGIN_MS = 12_000
 /** A full process takes more when this number of its places is free, or after this time. */
@@ -53,8 +55,6 @@ const NO_SHARE: ReceiverShare = {
   slowMs: Number.POSITIVE_INFINITY,
 }
 
-type Held<Row> = Taken<Row> & HeldRow & { leasedAt: number }
-
 /**
  * The worker of this process on one kind of delivery. It takes what can begin soon: deliveries to a receiver that is slow, failing or busy stay in the
  * table, where they hold up no other. See decision 0340.
@@ -67,14 +67,12 @@ export class DeliveryWorker<Row extends object> {
   readonly #deliver: Deliver<Row>
   readonly #receivers: Receivers
   readonly #loop: Loop
-  readonly #record: (ended: Ended) => Promise<null>
+  /** Returns whether the outcome is stored. */
+  readonly #record: (ended: Ended) => Promise<boolean>
   /** Receivers that may have due deliveries: healthy ones, and the others, which share places. */
   readonly #due = new Set<string>()
   readonly #dueSuspects = new Set<string>()
-  /** What is in flight. */
-  readonly #running = new Set<Held<Row>>()
-  /** What was taken and waits for a place of its receiver. */
-  readonly #waiting = new Map<string, Held<Row>[]>()
+  readonly #held: HeldRows<Row>
   readonly #ends = new Set<Promise<void>>()
   /** How long the outages of receivers were that have ended; null for what all receivers share. */
   readonly #back = new Map<string | null, number>()
@@ -91,6 +89,7 @@ export class DeliveryWorker<Row extends object> {
     this.#logger = logger
     this.#options = options
     this.#deliver = deliver
+    this.#held = new HeldRows(pool, kind)
     const longestSeconds = Math.min(kind.longestPauseSeconds, LONGEST_RECEIVER_PAUSE_SECONDS)
     const pauses = { firstMs: Math.min(kind.firstPauseSeconds, longestSeconds) * 1_000, longestMs: longestSeconds * 1_000 }
     this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
@@ -100,14 +99,14 @@ export class DeliveryWorker<Row extends object> {
       onFailure: (error) => this.#report(error as Error),
     })
     this.#record = groupCalls(async (group: readonly Ended[]) => {
-      await recordOutcomes(pool, kind, group)
-      return group.map(() => null)
+      const left = await recordOutcomes(pool, kind, group)
+      return group.map((ended) => !left.has(ended))
     }, options.places)
   }
 
   start(): void {
     void this.#loop.start()
-    this.#endHeartbeat = every(HEARTBEAT_MS, () => void this.#beat())
+    this.#endHeartbeat = every(HEARTBEAT_MS, () => void this.beat())
   }
 
   /** Takes deliveries to these receivers now. */
@@ -132,31 +131,31 @@ export class DeliveryWorker<Row extends object> {
   async #stop(): Promise<void> {
     await this.#loop.stop()
     clearTimeout(this.#takingSoon)
-    await this.#release([...this.#waiting.keys()]).catch((error: Error) => this.#report(error))
+    for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
+    await this.#release().catch((error: Error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
     this.#endHeartbeat()
     // Another process makes them now, and not at the end of their leases.
-    await releaseDeliveries(this.#pool, this.kind, [...this.#running], { isAttempt: true }).catch((error: Error) => this.#report(error))
+    await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error: Error) =>
+      this.#report(error),
+    )
   }
 
-  /** Returns what waits for these receivers to the table. */
-  async #release(receivers: readonly string[]): Promise<void> {
-    const rows = receivers.flatMap((receiver) => this.#waiting.get(receiver) ?? [])
-    for (const receiver of receivers) this.#waiting.delete(receiver)
-    await releaseDeliveries(this.#pool, this.kind, rows, { isAttempt: false })
-    for (const receiver of receivers) this.#due.add(receiver)
+  async #release(): Promise<void> {
+    for (const receiver of await this.#held.release()) this.#due.add(receiver)
   }
 
   /** Returns whether there may be more to take at once. */
   async #round(): Promise<boolean> {
-    const stuck = [...this.#waiting.keys()].filter((receiver) => this.#isSuspect(receiver))
-    if (stuck.length > 0) await this.#release(stuck)
-    const hasMorePauses = await this.#endPauses()
+    for (const receiver of [...this.#held.waiting.keys()]) if (this.#isSuspect(receiver)) this.#held.return(receiver)
+    await this.#release()
     const wanted = this.#wanted()
     if (wanted.size > 0) await this.#take(wanted)
+    // Last: what is due does not wait for a large backlog of pauses, nor for a failure of this.
+    const hasEndedPauses = await this.#endPauses()
     if (this.#isBroken) this.#logger.info({ queue: this.kind.name }, 'deliveries are taken again')
     this.#isBroken = false
-    return hasMorePauses || wanted.size > 0
+    return hasEndedPauses || wanted.size > 0
   }
 
   async #take(wanted: ReadonlyMap<string, number>): Promise<void> {
@@ -176,17 +175,18 @@ export class DeliveryWorker<Row extends object> {
       // The others come first next time.
       if ((taken.get(receiver)?.length ?? 0) >= Math.ceil(deliveries / 2)) this.#due.add(receiver)
     }
-    for (const [receiver, more] of taken) {
-      const held = more.map((row) => ({ ...row, lease, leasedAt }))
-      this.#waiting.set(receiver, [...(this.#waiting.get(receiver) ?? []), ...held])
+    const again = this.#held.keep(rows.map((row) => ({ ...row, lease, leasedAt })))
+    if (this.#loop.isStopped) {
+      for (const receiver of taken.keys()) this.#held.return(receiver)
+      return this.#release()
     }
-    if (this.#loop.isStopped) return this.#release([...taken.keys()])
     for (const receiver of taken.keys()) if (this.#isSuspect(receiver)) this.#begin(receiver)
     this.#beginAll()
+    await uncountAttempts(this.#pool, this.kind, again)
   }
 
   #beginAll(): void {
-    for (const receiver of [...this.#waiting.keys()]) {
+    for (const receiver of [...this.#held.waiting.keys()]) {
       if (this.#freePlaces === 0) return
       this.#begin(receiver)
     }
@@ -194,20 +194,24 @@ export class DeliveryWorker<Row extends object> {
 
   /** Begins what waits for this receiver and has a place. */
   #begin(receiver: string): void {
-    const waiting = this.#waiting.get(receiver) ?? []
+    const waiting = this.#held.waiting.get(receiver) ?? []
     const isSuspect = this.#isSuspect(receiver)
     while (waiting.length > 0 && this.#freePlaces > (isSuspect ? 0 : this.#kept) && this.#roomOf(receiver) >= 1) {
       const row = waiting.shift() as Held<Row>
       if (isSuspect && this.#kept > 0) this.#kept--
       // The others come first next time.
-      this.#waiting.delete(receiver)
-      this.#waiting.set(receiver, waiting)
+      this.#held.waiting.delete(receiver)
+      this.#held.waiting.set(receiver, waiting)
       // This process was paused, or cut off: another one makes it.
-      if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) continue
+      if (performance.now() - row.leasedAt > LEASE_MARGIN_MS) {
+        this.#held.returned.add(row)
+        this.#loop.wake()
+        continue
+      }
       const end = this.#make(row).finally(() => this.#ends.delete(end))
       this.#ends.add(end)
     }
-    if (waiting.length === 0) this.#waiting.delete(receiver)
+    if (waiting.length === 0) this.#held.waiting.delete(receiver)
   }
 
   #forget(receiver: string): void {
@@ -216,13 +220,13 @@ export class DeliveryWorker<Row extends object> {
   }
 
   get #freePlaces(): number {
-    return this.#options.places - this.#running.size
+    return this.#options.places - this.#held.running.size
   }
 
   /** How many deliveries to each receiver can begin now, or soon. */
   #wanted(): Map<string, number> {
     const wanted = new Map<string, number>()
-    const waiting = this.#waiting.values().reduce((sum, { length }) => sum + length, 0)
+    const waiting = this.#held.waiting.values().reduce((sum, { length }) => sum + length, 0)
     // The number of places is the most that may wait.
     let places = Math.min(this.#freePlaces + this.#options.places - waiting, TAKEN_AT_ONCE)
     const want = (receiver: string, room: number): number => {
@@ -265,7 +269,7 @@ export class DeliveryWorker<Row extends object> {
   #roomAhead(receiver: string): number {
     if (receiver === NO_RECEIVER) return this.#freePlaces - this.#kept
     const ahead = (this.#options.share?.perReceiver ?? 0) * WAITING_PER_SHARE
-    const waiting = this.#waiting.get(receiver)?.length ?? 0
+    const waiting = this.#held.waiting.get(receiver)?.length ?? 0
     return waiting > ahead / 2 ? 0 : this.#roomOf(receiver) + ahead - waiting
   }
 
@@ -287,7 +291,7 @@ export class DeliveryWorker<Row extends object> {
     const isShared = receiver !== NO_RECEIVER
     const { slowMs } = this.#options.share ?? NO_SHARE
     const began = performance.now()
-    this.#running.add(row)
+    this.#held.running.add(row)
     if (isShared) this.#receivers.began(receiver)
     const slow = !isShared || slowMs === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => this.#slow(receiver), slowMs)
     let health: 'well' | 'failing' | null = null
@@ -295,7 +299,7 @@ export class DeliveryWorker<Row extends object> {
       health = reported
     })
     clearTimeout(slow)
-    this.#running.delete(row)
+    this.#held.running.delete(row)
     const outageMs = isShared ? this.#receivers.ended(receiver, health, performance.now() - began) : null
     if (outageMs !== null) this.#isBack(receiver, outageMs)
     if (this.#loop.isStopped) return
@@ -305,14 +309,17 @@ export class DeliveryWorker<Row extends object> {
 
   #slow(receiver: string): void {
     this.#receivers.slow(receiver)
-    if (this.#waiting.has(receiver)) this.#loop.wake()
+    if (this.#held.waiting.has(receiver)) this.#loop.wake()
   }
 
   async #attempt(row: Held<Row>, report: Attempt['report']): Promise<void> {
     let isRecorded = false
     const record = async (outcome: DeliveryOutcome): Promise<void> => {
       isRecorded = true
-      await this.#record({ row, outcome })
+      while (!(await this.#record({ row, outcome }))) {
+        if (this.#loop.isStopped) return
+        await delay(LOCKED_MS)
+      }
     }
     try {
       if (row.attempts > MAX_ATTEMPTS) return await record({ to: 'failed', reason: 'the process ended during each attempt' })
@@ -336,7 +343,7 @@ export class DeliveryWorker<Row extends object> {
 
   #isWorthTaking(receiver: string): boolean {
     const isSuspect = this.#isSuspect(receiver)
-    if (this.#back.size > 0 || (isSuspect && this.#waiting.has(receiver))) return true
+    if (this.#back.size > 0 || (isSuspect && this.#held.waiting.has(receiver))) return true
     if (this.#isDue(receiver) && (isSuspect || this.#roomAhead(receiver) >= 1)) return true
     const areSuspectsFree = this.#dueSuspects.size > 0 && this.#receivers.suspectRoom > 0
     return (this.#due.size > 0 || areSuspectsFree) && this.#freePlaces >= Math.min(FREE_PLACES, this.#options.places / 2)
@@ -352,22 +359,20 @@ export class DeliveryWorker<Row extends object> {
     this.#back.set(receiver, Math.max(outageMs, this.#back.get(receiver) ?? 0))
   }
 
-  /** Returns whether there are more. */
+  /** Returns whether some have ended. */
   async #endPauses(): Promise<boolean> {
     if (this.#back.size === 0) return false
     const back = new Map(this.#back)
     const { receivers, hasMore } = await endPauses(this.#pool, this.kind, back)
     for (const receiver of receivers) this.#due.add(receiver)
     if (!hasMore) for (const receiver of back.keys()) this.#back.delete(receiver)
-    return hasMore
+    return receivers.size > 0
   }
 
-  async #beat(): Promise<void> {
-    const now = performance.now()
-    const old = [...this.#running, ...[...this.#waiting.values()].flat()].filter(({ leasedAt }) => leasedAt < now - RENEWED_AFTER_MS)
+  /** Extends the leases. What waits and is no longer queued is not begun: its receiver may be gone. */
+  async beat(): Promise<void> {
     try {
-      await renewLeases(this.#pool, this.kind, old)
-      for (const row of old) if (now - row.leasedAt <= LEASE_MARGIN_MS) row.leasedAt = now
+      if (await this.#held.renew()) this.#loop.wake()
     } catch (error) {
       this.#report(error as Error)
     }

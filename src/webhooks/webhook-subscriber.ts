@@ -132,6 +132,8 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
 
   async function disable(endpoint: string, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
+    // What this process has taken is not posted.
+    await worker?.beat()
   }
 
   const handle: MessageHandler = async (messages, _signal, fence) => {
