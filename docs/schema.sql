@@ -1831,7 +1831,7 @@ CREATE FUNCTION public.remove_old_product_events(before timestamp with time zone
     select event.*
     from product_events as event
     where (event.product_id, event.stream, event.version) > (after_product_id, after_stream, after_version)
-      and not exists (select from slot_refills)
+      and not exists (select from slot_positions where refill_id is not null)
     order by event.product_id, event.stream, event.version
     limit least(most, 10000)
   ), old as materialized (
@@ -3070,19 +3070,9 @@ CREATE TABLE public.slot_positions (
     log_id text,
     "position" pg_lsn,
     lost_reason text,
-    recorded_at timestamp(3) with time zone DEFAULT now() NOT NULL
-);
-
-
---
--- Name: slot_refills; Type: TABLE; Schema: public; Owner: -
---
-
-CREATE TABLE public.slot_refills (
-    slot_name text NOT NULL,
-    replay_id uuid NOT NULL,
-    reason text NOT NULL,
-    started_at timestamp(3) with time zone DEFAULT now() NOT NULL
+    recorded_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    refill_id uuid,
+    refill_reason text
 );
 
 
@@ -3817,14 +3807,6 @@ ALTER TABLE ONLY public.signing_keys
 
 ALTER TABLE ONLY public.slot_positions
     ADD CONSTRAINT slot_positions_pkey PRIMARY KEY (slot_name);
-
-
---
--- Name: slot_refills slot_refills_pkey; Type: CONSTRAINT; Schema: public; Owner: -
---
-
-ALTER TABLE ONLY public.slot_refills
-    ADD CONSTRAINT slot_refills_pkey PRIMARY KEY (slot_name);
 
 
 --

@@ -70,7 +70,7 @@ export async function changeProducts(round: Round, changes: number): Promise<voi
  * Asserts by plain SQL that each recorded event is on the topic once, and those of each product in the order of their
  * versions.
  */
-async function assertComplete(round: Round): Promise<void> {
+export async function assertComplete(round: Round): Promise<void> {
   const read = async () => {
     const { rows } = await round.pool.query<{ lost: number; doubled: number; unordered: number }>(
       `with event as (
@@ -113,7 +113,7 @@ async function dieAndContinue(round: Round, orders: number, step: string): Promi
   await assertComplete(round)
 }
 
-/** The slot of the catalogue is dropped while products change; nobody replays anything. */
+/** The slot of the catalogue is dropped while products change. */
 async function loseSlot(round: Round, orders: number): Promise<void> {
   await round.survive('email,lake')
   const first = await round.start('stream', { CATALOGUE: 'on' })

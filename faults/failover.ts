@@ -74,7 +74,7 @@ export const FAILOVER_FAULTS: Fault[] = [
   },
   {
     name: 'failover-unready',
-    title: 'failover to a standby without the slot, storefront replay',
+    title: 'failover to a standby without the slot',
     mayRepeatMails: true,
     ownsPostgres: true,
     open,
@@ -84,8 +84,6 @@ export const FAILOVER_FAULTS: Fault[] = [
       await round.shop.trade(orders)
       await standby.promote()
       await round.shop.trade(5)
-      const report = await round.replay()
-      if (!report.isSlotRenewed) throw new Error('the slot was there')
       if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
       await round.shop.trade(3)
     },

@@ -7,10 +7,10 @@ import { FAILOVER_FAULTS } from './failover.ts'
 import type { Fault } from './fault.ts'
 import { FULL_DISK_FAULT } from './full-disk.ts'
 import { HANDLER_FAULTS } from './handler.ts'
-import { KILLED_REPLAY_FAULT } from './killed-replay.ts'
 import { LAKE_FAULTS } from './lake.ts'
 import { LOAD_FAULTS } from './load.ts'
 import { LOCK_FAULTS } from './locks.ts'
+import { LOST_SLOT_FAULTS } from './lost-slots.ts'
 import { MAIL_FAULTS } from './mail.ts'
 import { NATS_FAULTS } from './nats.ts'
 import { RESTORE_FAULTS } from './restore.ts'
@@ -22,7 +22,7 @@ export const FAULTS: Fault[] = [
   ...CATALOGUE_FAULTS,
   ...DATABASE_FAULTS,
   FULL_DISK_FAULT,
-  KILLED_REPLAY_FAULT,
+  ...LOST_SLOT_FAULTS,
   ...FAILOVER_FAULTS,
   ...LAKE_FAULTS,
   ...TABLE_FAULTS,

@@ -31,7 +31,7 @@ import { type MailSink, startMailSink } from './mail-sink.ts'
 import { Shop } from './shop.ts'
 
 const PROCESS = fileURLToPath(new URL('pipeline-process.ts', import.meta.url))
-const REPLAY_PROCESS = fileURLToPath(new URL('../test/replay-process.ts', import.meta.url))
+const STREAM_PROCESS = fileURLToPath(new URL('../test/stream-process.ts', import.meta.url))
 const REPAIR_PROCESS = fileURLToPath(new URL('repair-process.ts', import.meta.url))
 const COMPACT_PROCESS = fileURLToPath(new URL('compact-process.ts', import.meta.url))
 export const DRAIN_TIMEOUT_MS = 300_000
@@ -146,9 +146,9 @@ export class Round {
     return this.#spawn(REPAIR_PROCESS, this.environment('lake', overrides))
   }
 
-  /** Replays in a separate process, which kills itself before the statement of this number. For the topic in PostgreSQL. */
-  replayUntil(statement: number): RoundProcess {
-    return this.#spawn(REPLAY_PROCESS, this.environment('stream'), [this.url, String(statement)])
+  /** Runs the stream of a partition in a separate process, which kills itself before the statement of this number. For the topic in PostgreSQL. */
+  streamUntil(partition: 'orders' | 'catalogue', statement: number): RoundProcess {
+    return this.#spawn(STREAM_PROCESS, this.environment('stream'), [this.url, partition, String(statement)])
   }
 
   #spawn(program: string, environment: Record<string, string>, args: string[] = []): RoundProcess {

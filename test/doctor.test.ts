@@ -123,10 +123,10 @@ test('servers that hang are problems after a bounded time, all at once', async (
 
 test('a slot that is missing, or whose refill was not finished, is a problem', async (t) => {
   const { db, slot, env } = await makeDatabase(t)
-  await db.pool.query(`insert into slot_refills (slot_name, replay_id, reason) values ($1, gen_random_uuid(), 'lost')`, [slot])
-  assertFinding(await examine(env), 'slot', 'problem', /has not published all that it missed/, /storefront replay/)
+  await db.pool.query(`update slot_positions set refill_id = gen_random_uuid(), refill_reason = 'it was lost' where slot_name = $1`, [slot])
+  assertFinding(await examine(env), 'slot', 'problem', /^it was lost; the role stream publishes what is missing$/, /role stream/)
   await db.pool.query('select pg_drop_replication_slot($1)', [slot])
-  assertFinding(await examine(env), 'slot', 'problem', /does not exist/, /run storefront replay/)
+  assertFinding(await examine(env), 'slot', 'problem', /does not exist/, /start a process with the role stream/)
 })
 
 test('missing rights, a pending migration and another secret are problems', async (t) => {

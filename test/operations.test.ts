@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import pino from 'pino'
+import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { createApp } from '../src/app.ts'
 import { createEncryption } from '../src/auth/store-secret.ts'
 import { ROLES } from '../src/config.ts'
@@ -12,6 +13,7 @@ import { onCleanup } from './cleanup.ts'
 import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startStore, TEST_SECRET, type TestStore } from './store.ts'
+import { beforeSlotsAreCreated } from './stream-harness.ts'
 import { startWebhookReceiver } from './webhook-receiver.ts'
 
 const operations = { host: '127.0.0.1', port: 0, isRequired: true }
@@ -120,23 +122,26 @@ test('each metric counts the work that was done', async (t) => {
   assert.equal((await get(store.app, '/readyz')).status, 200)
 })
 
-test('says when the slot is lost, in the metric and on /readyz', async (t) => {
+test('says that a slot is lost, in the metric and on /readyz, until the stream has recreated it', async (t) => {
   const store = await startStore(t, { operations, roles: ['api', 'stream'] })
   await untilScraped(store.app, { storefront_change_stream_slot_lost: 0 })
-  await eventually(async () => {
-    await store.pool.query('select pg_terminate_backend(active_pid, 2000) from pg_replication_slots where database = current_database()')
-    return store.pool
-      .query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()')
-      .then(
+  await beforeSlotsAreCreated(store.pool, async () => {
+    await eventually(async () => {
+      await store.pool.query('select pg_terminate_backend(active_pid, 2000) from pg_replication_slots where slot_name = $1', [
+        orderSlotOf(store.url),
+      ])
+      return store.pool.query('select pg_drop_replication_slot($1)', [orderSlotOf(store.url)]).then(
         () => true,
         () => false,
       )
+    })
+    await untilScraped(store.app, { storefront_change_stream_slot_lost: 1 })
+    assert.ok(!(await scrape(store.app)).has('storefront_change_stream_lag_bytes'))
+    const { status, text } = await get(store.app, '/readyz')
+    assert.equal(status, 503)
+    assert.match(JSON.parse(text).failing[0].reason, /^the replication slot \w+ does not exist/)
   })
-  await untilScraped(store.app, { storefront_change_stream_slot_lost: 1, 'storefront_change_stream_state{state="failing"}': 1 })
-  assert.ok(!(await scrape(store.app)).has('storefront_change_stream_lag_bytes'))
-  const { status, text } = await get(store.app, '/readyz')
-  assert.equal(status, 503)
-  assert.match(JSON.parse(text).failing[0].reason, /^the replication slot \w+ does not exist$/)
+  await untilScraped(store.app, { storefront_change_stream_slot_lost: 0 })
 })
 
 test('a process without the API is probed and measured the same way, also while it stands by', async (t) => {

@@ -7,8 +7,10 @@ import { ensureReplicationSlot } from '../src/change-stream/ensure-slot.ts'
 import { ORDER_SOURCE } from '../src/change-stream/order-source.ts'
 import type { Lsn } from '../src/change-stream/pgoutput.ts'
 import { createReplicationSlot, slotNameFor } from '../src/change-stream/replication-slot.ts'
+import { recordCreatedSlot } from '../src/change-stream/slot-positions.ts'
 import type { ChangeStreamOptions, Commit } from '../src/change-stream/slot-reader.ts'
-import type { Queryable } from '../src/db/pool.ts'
+import type { Pool, Queryable } from '../src/db/pool.ts'
+import { inTransaction } from '../src/db/transaction.ts'
 import type { OrderRecord } from '../src/orders/events.ts'
 import { setStatus } from './broken-rows.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
@@ -27,7 +29,10 @@ export async function makeStreamDatabase(
   const slotName = slotNameFor(db.name)
   if (fill !== undefined) {
     await fill(db)
-    for (const name of [slotName, slotNameFor(db.name, 'catalogue')]) await createReplicationSlot(db.pool, name)
+    for (const name of [slotName, slotNameFor(db.name, 'catalogue')]) {
+      await createReplicationSlot(db.pool, name)
+      await recordCreatedSlot(db.pool, name)
+    }
     return { ...db, slotName }
   }
   assert.equal(await ensureReplicationSlot(db.pool, db.url, slotName), 'created')
@@ -35,7 +40,7 @@ export async function makeStreamDatabase(
 }
 
 type OrderStreamOptions = ChangeStreamOptions<OrderRecord, 'status' | 'version'>
-type StreamDatabase = Awaited<ReturnType<typeof makeStreamDatabase>>
+type StreamDatabase = Pick<Awaited<ReturnType<typeof makeStreamDatabase>>, 'url' | 'pool' | 'slotName'>
 
 export async function startStream(
   t: Cleanup,
@@ -70,6 +75,27 @@ export async function moveOrder(db: Queryable, id: string, status: string): Prom
 /** Ids of the changed orders, commit by commit. */
 export const idsOf = (commits: readonly Commit[]): string[][] => commits.map(({ changes }) => changes.map(({ record }) => record.id))
 
+/** Drops the slot when nobody reads it. */
+export async function dropSlot({ pool, slotName }: StreamDatabase): Promise<void> {
+  const drop = () => pool.query('select pg_drop_replication_slot($1)', [slotName])
+  await eventually(
+    () =>
+      drop().then(
+        () => true,
+        () => false,
+      ),
+    { what: 'a slot that nobody reads' },
+  )
+}
+
+/** Runs `work` while a transaction is open that the creation of a slot waits for. */
+export async function beforeSlotsAreCreated<T>(pool: Pool, work: () => Promise<T>): Promise<T> {
+  return inTransaction(pool, async (holder) => {
+    await holder.query('select pg_current_xact_id()')
+    return work()
+  })
+}
+
 export async function confirmedPosition(db: StreamDatabase): Promise<Lsn> {
   const { rows } = await db.pool.query<{ confirmed: string }>(
     'select confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = $1',
@@ -78,7 +104,7 @@ export async function confirmedPosition(db: StreamDatabase): Promise<Lsn> {
   return parseLsn(rows[0]?.confirmed ?? '0/0')
 }
 
-export async function currentPosition(db: TestDatabase): Promise<Lsn> {
+export async function currentPosition(db: Pick<TestDatabase, 'pool'>): Promise<Lsn> {
   const { rows } = await db.pool.query<{ lsn: string }>('select pg_current_wal_lsn() as lsn')
   return parseLsn(rows[0]?.lsn ?? '0/0')
 }

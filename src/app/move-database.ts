@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { auditContextOfCommand, recordActivity } from '../activity/record-activity.ts'
 import { isStoreSecret } from '../auth/store-secret.ts'
@@ -17,7 +16,7 @@ import { assertUnused, MOVER, type MoveSource } from './move-source.ts'
 import { orderSlotOf, prepareDatabase } from './prepare-database.ts'
 
 // Tables that describe the target's own schema and slots.
-const KEPT = ['migrations', 'slot_refills', 'slot_positions']
+const KEPT = ['migrations', 'slot_positions']
 const EMPTY_IN_NEW_STORE = ['users', 'products', 'orders', 'topic_messages', 'api_keys', 'webhook_endpoints']
 
 interface MoveOptions {
@@ -30,9 +29,8 @@ interface MoveOptions {
 }
 
 /**
- * Copies a whole store into an empty database, in one transaction: the target has all of it or nothing. The slot of the target counts as
- * lost afterwards, so nothing is published before `storefront replay` has created it and published what the source had not. Throws
- * OperatorError, and then the source is unchanged.
+ * Copies a whole store into an empty database, in one transaction: the target has all of it or nothing. The target has no slot of orders
+ * afterwards, so the first stream creates it and publishes what the source had not. Throws OperatorError, and then the source is unchanged.
  */
 export async function moveDatabase({ source, target, secret, logger, onStep }: MoveOptions): Promise<{ tables: number; rows: number }> {
   onStep('checking both databases')
@@ -44,7 +42,7 @@ export async function moveDatabase({ source, target, secret, logger, onStep }: M
     await source.closeToOthers()
     await prepareDatabase(target, logger)
     await dropSlot(target.stream, slotName)
-    return await copyStore({ source, target, slotName, onStep })
+    return await copyStore({ source, target, onStep })
   } catch (error) {
     throw error instanceof TargetNotEmpty ? describeRows(target, slotName, error) : error
   }
@@ -53,17 +51,13 @@ export async function moveDatabase({ source, target, secret, logger, onStep }: M
 async function copyStore({
   source,
   target,
-  slotName,
   onStep,
-}: Pick<MoveOptions, 'source' | 'target' | 'onStep'> & { slotName: string }): Promise<{ tables: number; rows: number }> {
+}: Pick<MoveOptions, 'source' | 'target' | 'onStep'>): Promise<{ tables: number; rows: number }> {
   const pool = createPool({ url: target.owner, size: 1, applicationName: MOVER, bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
     return await inTransaction(pool, async (tx) => {
       const options = { kept: KEPT, emptyInNewStore: EMPTY_IN_NEW_STORE, onStep }
       const copied = await copyDatabase({ ...options, source: source.db, target: tx })
-      await tx.query(sql`insert into slot_refills (slot_name, replay_id, reason)
-        values (${slotName}, ${randomUUID()}, 'the database was moved')
-        on conflict (slot_name) do nothing`)
       // The same state in another place. Without this the next start would take it for a restored one, and skip order numbers.
       await tx.query(sql`update database_incarnations
         set identity = ${await readIdentity(tx)}

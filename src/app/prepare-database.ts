@@ -37,11 +37,10 @@ export async function prepareDatabase(
         throw explainMissingSlot(roleOf(addresses.stream), name, error)
       }
     }
-    const slot = await ensureSlot('orders', orderSlotOf(addresses.owner))
-    // One that is lost is refilled by its stream.
-    await ensureSlot('catalogue', catalogueSlotOf(addresses.owner))
-    if (slot === 'lost')
-      logger.error('the replication slot of the order stream is lost: storefront replay publishes the order changes since then')
+    const slots = { orders: orderSlotOf(addresses.owner), catalogue: catalogueSlotOf(addresses.owner) }
+    for (const what of ['orders', 'catalogue'] as const)
+      if ((await ensureSlot(what, slots[what])) === 'lost')
+        logger.warn({ slot: slots[what] }, 'the replication slot is lost: the role stream recreates it and publishes what it missed')
   })
   const role = roleOf(addresses.api)
   await withClient(

@@ -1,5 +1,5 @@
 import type { WatchedStream } from '../change-stream/change-stream.ts'
-import { findForeignReason, findLostReason } from '../change-stream/replication-slot.ts'
+import { findLostReason } from '../change-stream/replication-slot.ts'
 import { isTemporary } from '../db/failures.ts'
 import { reasonOf } from '../db/loggable-error.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
@@ -17,9 +17,8 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
     try {
       const lost = streams === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
-      // A lost one is refilled by its stream.
-      const foreign = streams === null ? null : await findForeignReason(pool, catalogueSlotOf(database.addresses.api))
-      if (foreign !== null) return [{ name: 'catalogue_stream', reason: foreign }]
+      const lostOfCatalogue = streams === null ? null : await findLostReason(pool, catalogueSlotOf(database.addresses.api))
+      if (lostOfCatalogue !== null) return [{ name: 'catalogue_stream', reason: lostOfCatalogue }]
       const unreconciled = streams === null ? null : await findUnreconciledReason(pool)
       if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
       if (streams === null) await pool.query('select 1')
@@ -48,7 +47,7 @@ function causeOf(error: unknown): string {
 }
 
 /**
- * The time for which requests share a result: `/readyz` is public, and a check queries the database up to four times.
+ * The time for which requests share a result: `/readyz` is public, and a check queries the database several times.
  */
 const SHARED_MS = 200
 

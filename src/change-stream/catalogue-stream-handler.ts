@@ -6,9 +6,10 @@ import {
   toCatalogueEvent,
 } from '../catalogue/catalogue-event.ts'
 import { findRecordDefect } from '../catalogue/catalogue-event-defects.ts'
+import { CatalogueEpochs } from './catalogue-epochs.ts'
 import type { ChangeStream } from './change-stream.ts'
 import { CATALOGUE_DEAD_LETTERS } from './dead-letters.ts'
-import { CatalogueRefill } from './refill-catalogue.ts'
+import { publishProductEvents } from './publish-product-events.ts'
 import { CATALOGUE_PUBLICATION } from './replication-slot.ts'
 import type { StreamSource } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
@@ -23,11 +24,12 @@ const CATALOGUE_SOURCE: StreamSource<ProductEventRecord, never> = {
 const PUBLISH_AT_MOST = 1_000
 
 /**
- * Reads the events of the catalogue from a slot of its own and publishes them to a partition of its own. A slot that is missing or lost is
- * recreated, and what it missed is published from the table: see docs/decisions/0278-the-stream-of-the-catalogue.md.
+ * Reads the events of the catalogue from a slot of its own and publishes them to a partition of its own. A lost slot is refilled from
+ * `product_events`, and so is a topic without events: see docs/decisions/0104-refills-of-a-lost-slot.md.
  */
 export function createCatalogueStreamHandler(options: StreamHandlerOptions<CatalogueEvent>): ChangeStream<ProductEventRecord, never> {
-  const refill = new CatalogueRefill(options)
+  const { url, pool, topic, logger, beforePublishing } = options
+  const epochs = new CatalogueEpochs(pool, topic)
   return createStreamHandler(options, {
     source: CATALOGUE_SOURCE,
     deadLetters: CATALOGUE_DEAD_LETTERS,
@@ -37,12 +39,13 @@ export function createCatalogueStreamHandler(options: StreamHandlerOptions<Catal
     eventIdOf: catalogueEventId,
     toMessages: async (commits) =>
       commits.flatMap(({ position, changes }) => changes.map(({ record }) => ({ position, event: toCatalogueEvent(record) }))),
-    beforeEachPublish: () => refill.assertSameEpoch(),
-    // A restored database must have its incarnation before a refill publishes from it.
-    async beforeOpening(signal) {
-      await options.beforePublishing?.(signal)
-      await refill.ensureSlot(signal)
+    beforeEachPublish: () => epochs.assertSame(),
+    publishStored: (signal) => epochs.fill(() => publishProductEvents({ url, db: pool, topic, logger, signal })),
+    async findGap(signal) {
+      // A restored database must have its incarnation before a broker's stream is opened.
+      await beforePublishing?.(signal)
+      return epochs.findGap()
     },
-    onOpened: () => refill.assertComplete(),
+    onOpened: () => epochs.assertFilled(),
   })
 }

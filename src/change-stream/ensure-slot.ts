@@ -14,7 +14,7 @@ const FRESH = {
 
 /**
  * Creates the permanent slot of a stream before the first row that it reads, also in place of one that is older than the store. A slot that
- * is lost later is never recreated here, because the stream would silently skip the changes in between: an operator runs `storefront replay`.
+ * is lost later is recreated by its stream, which also publishes the changes in between.
  * `streamUrl` is the address of the database for the role that may replicate. `onSession` gets the session that may have to wait.
  */
 export async function ensureReplicationSlot(
@@ -42,7 +42,7 @@ export async function ensureReplicationSlot(
 
 async function isFresh(db: Queryable, slotName: string, what: keyof typeof FRESH): Promise<boolean> {
   const { rows } = await db.query<{ fresh: boolean }>(
-    sql`select ${FRESH[what]} and not exists (select from slot_refills where slot_name = ${slotName}) as fresh`,
+    sql`select ${FRESH[what]} and not exists (select from slot_positions where slot_name = ${slotName} and refill_id is not null) as fresh`,
   )
   return rows[0]?.fresh === true
 }

@@ -6,6 +6,7 @@ import { eventually } from '../../test/eventually.ts'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
 import { startStore } from '../../test/store.ts'
 import {
+  beforeSlotsAreCreated,
   breakReader,
   confirmedPosition,
   insertOrders,
@@ -271,16 +272,20 @@ test('a change of a row under the same version makes no event, because it has be
   assert.deepEqual(published, [`${first}.1`, `${first}.2`, `${second}.1`])
 })
 
-test('orders from a time without the publication make the slot count as lost, and nothing after them is published', async (t) => {
+test('orders from a time without the publication make the slot count as lost, and the new one publishes them in order', async (t) => {
   const db = await makeStreamDatabase(t)
   await db.pool.query(`drop publication ${PUBLICATION}`)
-  await insertOrders(db.pool, 2)
+  const orders = await insertOrders(db.pool, 2)
   await db.pool.query(`create publication ${PUBLICATION} for table orders`)
-  await insertOrders(db.pool, 1)
-  await startHandler(t, db, createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }))
-  const reason = await eventually(async () => (await findLostReason(db.pool, db.slotName)) ?? false, { what: 'a slot that is lost' })
-  assert.equal(reason, `the replication slot ${db.slotName} is older than the publication ${PUBLICATION}`)
-  assert.deepEqual(await storedEvents(db), [])
+  await moveOrder(db.pool, orders[0] ?? '', 'confirmed')
+  await beforeSlotsAreCreated(db.pool, async () => {
+    await startHandler(t, db, createPostgresTopic(ORDERS, { pool: db.pool, url: db.url, logger: silent }))
+    const reason = await eventually(async () => (await findLostReason(db.pool, db.slotName)) ?? false, { what: 'a slot that is lost' })
+    assert.equal(reason, `the replication slot ${db.slotName} is older than the publication ${PUBLICATION}`)
+    assert.deepEqual(await storedEvents(db), [])
+  })
+  await untilStored(db, 3)
+  assert.equal(await findLostReason(db.pool, db.slotName), null)
 })
 
 test('a slot that was recreated after a stream had failed does not count as lost because of that failure', async (t) => {

@@ -1,23 +1,25 @@
 import type { Queryable } from '../db/pool.ts'
 import { findDefect } from '../orders/event-defects.ts'
-import { hasWholeHistory, type OrderEvent, type OrderRecord, toOrderEvent, toOrderEvents } from '../orders/events.ts'
+import { hasWholeHistory, type OrderEvent, type OrderRecord, orderEventId, toOrderEvent, toOrderEvents } from '../orders/events.ts'
 import type { OutgoingMessage } from '../topic/topic.ts'
 import type { ChangeStream } from './change-stream.ts'
 import { findDeadLetters, ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { ORDER_SOURCE } from './order-source.ts'
+import { publishOrderEvents } from './publish-order-events.ts'
 import type { Commit, OrderChange } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
 
-/** Reads order changes from the change stream and publishes an event for each to the notification topic. */
+/** Reads order changes from the change stream and publishes an event for each to the notification topic. A lost slot is refilled from `orders`. */
 export function createOrderStreamHandler(options: StreamHandlerOptions<OrderEvent>): ChangeStream<OrderRecord, 'status' | 'version'> {
-  const { pool } = options
+  const { pool, topic, logger } = options
   return createStreamHandler(options, {
     source: ORDER_SOURCE,
     deadLetters: ORDER_DEAD_LETTERS,
     subject: 'an order',
     findDefect,
-    eventIdOf,
+    eventIdOf: orderEventId,
     toMessages: (commits) => withoutRepeats(pool, commits),
+    publishStored: (signal) => publishOrderEvents({ db: pool, topic, logger, signal }),
   })
 }
 
@@ -44,16 +46,12 @@ function eventsOf(change: OrderChange): OrderEvent[] {
 async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promise<OutgoingMessage[]> {
   const changes = commits.flatMap((commit) => commit.changes)
   const isRepeat = ({ record, previous }: OrderChange) => previous?.version === record.version
-  const repeated = changes.filter(isRepeat).map(({ record }) => eventIdOf(record))
+  const repeated = changes.filter(isRepeat).map(({ record }) => orderEventId(record))
   if (repeated.length === 0) return commits.flatMap(messagesOf)
   const deadLetters = await findDeadLetters(db, ORDER_DEAD_LETTERS, repeated)
   return commits.flatMap(({ position, changes }) =>
-    messagesOf({ position, changes: changes.filter((change) => !isRepeat(change) || deadLetters.has(eventIdOf(change.record))) }),
+    messagesOf({ position, changes: changes.filter((change) => !isRepeat(change) || deadLetters.has(orderEventId(change.record))) }),
   )
-}
-
-function eventIdOf({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
-  return `${id}.${version}`
 }
 
 /** An operator's correction keeps the version, so the previous row is then not the previous version. */

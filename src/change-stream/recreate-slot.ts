@@ -51,7 +51,7 @@ async function tryLock(stream: Queryable, slotName: string): Promise<boolean> {
 }
 
 /** Retries `work` for ten seconds while a process uses the slot. */
-export async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
+async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()

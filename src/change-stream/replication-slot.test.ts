@@ -6,13 +6,13 @@ import { createTestDatabase } from '../../test/database.ts'
 import { eventually } from '../../test/eventually.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { startStore } from '../../test/store.ts'
-import { insertOrders, silent } from '../../test/stream-harness.ts'
-import { orderSlotOf } from '../app/prepare-database.ts'
-import { beginRefill } from '../audit/replay/refill-slot.ts'
+import { beforeSlotsAreCreated, insertOrders, silent } from '../../test/stream-harness.ts'
+import { catalogueSlotOf, orderSlotOf } from '../app/prepare-database.ts'
 import type { Pool } from '../db/pool.ts'
 import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ensureReplicationSlot } from './ensure-slot.ts'
+import { refillLostSlot } from './refill-slot.ts'
 import { findLostReason, readSlotStatus, slotNameFor } from './replication-slot.ts'
 
 async function slotNames(pool: Pool): Promise<string[]> {
@@ -83,23 +83,31 @@ test('reports a lost slot when the topic has messages though every order is gone
   assert.deepEqual(await slotNames(db.pool), [])
 })
 
-test('a store whose slot is gone is not ready, and the public port names no slot', async (t) => {
+test('a store whose slot is gone is not ready until the stream has recreated it, and the public port names no slot', async (t) => {
   const store = await startStore(t, { roles: ['api', 'stream'] })
-  assert.equal((await store.call('GET', '/readyz')).status, 200)
-  await eventually(async () => {
-    await store.pool.query('select pg_terminate_backend(active_pid, 5000) from pg_replication_slots where database = current_database()')
-    await store.pool
-      .query('select pg_drop_replication_slot(slot_name) from pg_replication_slots where database = current_database()')
-      .catch(() => {})
-    return (await slotNames(store.pool)).length === 0
-  })
-  const { json, headers } = await eventually(async () => {
-    const answer = await store.call('GET', '/readyz')
-    return answer.status === 503 && answer
-  })
-  assert.deepEqual(json, { status: 'unavailable', failing: [{ name: 'change_stream' }] })
-  assert.equal(headers['retry-after'], '1')
-  assert.equal((await store.call('GET', '/livez')).status, 200)
+  for (const [name, slotName] of [
+    ['change_stream', orderSlotOf(store.url)],
+    ['catalogue_stream', catalogueSlotOf(store.url)],
+  ] as const) {
+    await eventually(async () => (await store.call('GET', '/readyz')).status === 200, { what: 'a ready store' })
+    await beforeSlotsAreCreated(store.pool, async () => {
+      await eventually(async () => {
+        await store.pool.query('select pg_terminate_backend(active_pid, 5000) from pg_replication_slots where slot_name = $1', [slotName])
+        return store.pool.query('select pg_drop_replication_slot($1)', [slotName]).then(
+          () => true,
+          () => false,
+        )
+      })
+      const { json, headers } = await eventually(async () => {
+        const answer = await store.call('GET', '/readyz')
+        return answer.status === 503 && answer
+      })
+      assert.deepEqual(json, { status: 'unavailable', failing: [{ name }] })
+      assert.equal(headers['retry-after'], '1')
+      assert.equal((await store.call('GET', '/livez')).status, 200)
+    })
+  }
+  await eventually(async () => (await store.call('GET', '/readyz')).status === 200, { what: 'a ready store' })
 })
 
 /** Names that a slot cannot have, and some that differ only in the characters that it cannot have. */
@@ -147,7 +155,8 @@ test('reports the owner of a foreign slot with the same name, and neither reads 
   const reason = `the replication slot ${slotName} belongs to the database ${theirs.name}, so this database cannot use it`
   assert.equal(await findLostReason(ours.pool, slotName), reason)
   assert.equal(await ensureReplicationSlot(ours.pool, ours.url, slotName), 'lost')
-  await assert.rejects(beginRefill(ours.pool, ours.url, slotName, reason), { name: 'SlotUnavailable', message: reason })
+  const refill = { ...ours, slotName, logger: silent, publishStored: () => assert.fail('nothing may be published') }
+  await assert.rejects(refillLostSlot(refill, new AbortController().signal), { message: reason })
   assert.deepEqual(await slotNames(theirs.pool), [slotName])
-  assert.equal((await ours.pool.query('select from slot_refills')).rowCount, 0)
+  assert.equal((await ours.pool.query('select from slot_positions')).rowCount, 0)
 })

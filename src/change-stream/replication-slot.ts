@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { sqlState, UNDEFINED_OBJECT } from '../db/sql-state.ts'
-import { findForeignChange } from './slot-positions.ts'
+import { findForeignChange, findRefill } from './slot-positions.ts'
 
 export const PUBLICATION = 'storefront_orders'
 export const CATALOGUE_PUBLICATION = 'storefront_catalogue'
@@ -50,8 +50,8 @@ export async function createReplicationSlot(db: Queryable, slotName: string): Pr
 export async function findLostReason(db: Queryable, slotName: string): Promise<string | null> {
   const broken = await findBrokenReason(db, slotName)
   if (broken !== null) return broken
-  const { rows } = await db.query(sql`select from slot_refills where slot_name = ${slotName}`)
-  return rows.length > 0 ? `the replication slot ${slotName} was lost, and storefront replay has not published all that it missed` : null
+  const refill = await findRefill(db, slotName)
+  return refill && `${refill.reason}; the role stream publishes what is missing`
 }
 
 /** Why the slot itself is none that the store can continue with, whatever was published since; null when it can. */
@@ -84,7 +84,7 @@ class SlotLost extends Error {
   override readonly name = 'SlotLost'
 }
 
-/** Throws SlotLost while the slot, or a refill of it that was not completed, would hide changes that the topic lacks. */
+/** Throws SlotLost while the slot, or an unfinished refill of it, would hide changes that the topic lacks. */
 export async function assertNotLost(db: Queryable, slotName: string): Promise<void> {
   const reason = await findLostReason(db, slotName)
   if (reason !== null) throw new SlotLost(reason)

@@ -30,7 +30,31 @@ export async function findForeignChange(db: Queryable, slotName: string, confirm
   return `the replication slot ${slotName} is at ${confirmed}, but this store has read it only up to ${row.position}: something else recreated or moved it`
 }
 
-/** Takes the slot for one that delivers everything which the store needs from here on. */
+/** The refill that has not put everything on the topic yet; null for none. */
+export async function findRefill(db: Queryable, slotName: string): Promise<{ id: string; reason: string } | null> {
+  const { rows } = await db.query<{ id: string; reason: string }>(
+    sql`select refill_id as id, refill_reason as reason from slot_positions where slot_name = ${slotName} and refill_id is not null`,
+  )
+  return rows[0] ?? null
+}
+
+/** Call it before the slot is dropped or created. A slot without a row was not created by this store, and remains lost until it is recreated. */
+export async function recordRefill(db: Queryable, slotName: string, { id, reason }: { id: string; reason: string }): Promise<void> {
+  await db.query(
+    sql`insert into slot_positions (slot_name, lost_reason, refill_id, refill_reason) values (${slotName}, ${reason}, ${id}, ${reason})
+    on conflict (slot_name) do update set refill_id = excluded.refill_id, refill_reason = excluded.refill_reason`,
+  )
+}
+
+/** Call it when the topic has everything. False when another refill has been recorded since. */
+export async function finishRefill(db: Queryable, slotName: string, id: string): Promise<boolean> {
+  const { rowCount } = await db.query(
+    sql`update slot_positions set refill_id = null, refill_reason = null where slot_name = ${slotName} and refill_id = ${id}`,
+  )
+  return rowCount === 1
+}
+
+/** Takes the slot for one that delivers everything which the store needs from here on. What it has missed is left to a refill. */
 export async function recordCreatedSlot(db: Queryable, slotName: string): Promise<void> {
   await db.query(
     sql`insert into slot_positions (slot_name, log_id, position)

@@ -5,6 +5,7 @@ import { publishAcceptable } from '../topic/publish-acceptable.ts'
 import type { OutgoingMessage, Topic, TopicEvent } from '../topic/topic.ts'
 import { ChangeStream } from './change-stream.ts'
 import { type DeadLetter, type DeadLetterTable, recordDeadLetters } from './dead-letters.ts'
+import { refillLostSlot } from './refill-slot.ts'
 import { assertNotLost, isOlderThanPublication } from './replication-slot.ts'
 import { adoptSlot, readRecordedPosition, recordLostSlot, recordPosition } from './slot-positions.ts'
 import type { Commit, RowChange, StreamSource } from './slot-reader.ts'
@@ -20,7 +21,10 @@ export interface StreamHandlerOptions<E extends TopicEvent> {
   onPublished?: (events: number) => void
   /** Called with the events that are about to be published. Its result is called at the end, with an error, or null for none. */
   onPublishing?: (events: readonly E[]) => (error: unknown) => void
-  /** Called each time the slot has been opened. Throws when nothing may be published yet; `signal` as of `onOpened` in `ChangeStreamOptions`. */
+  /**
+   * Called each time the slot has been opened, and before a refill. Throws when nothing may be published yet; `signal` as of `onOpened` in
+   * `ChangeStreamOptions`.
+   */
   beforePublishing?: (signal: AbortSignal) => Promise<void>
 }
 
@@ -39,8 +43,9 @@ export interface RowEvents<Row, Previous extends keyof Row, E extends TopicEvent
   beforeEachPublish?: () => Promise<void>
   /** The events of valid changes, without those that are known to have been published. */
   toMessages(commits: readonly Commit<RowChange<Row, Previous>>[]): Promise<OutgoingMessage<E>[]>
-  /** See `ChangeStreamOptions`. */
-  beforeOpening?: (signal: AbortSignal) => Promise<void>
+  /** Publishes every event of the table, for a slot that was lost; see `SlotRefillOptions`, also for `findGap`. */
+  publishStored(signal: AbortSignal): Promise<boolean>
+  findGap?: (signal: AbortSignal) => Promise<string | null>
   /** Called when the slot has been opened, before `beforePublishing`. Throws when nothing may be published yet. */
   onOpened?: () => Promise<void>
 }
@@ -57,13 +62,13 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
     toMessages,
     publishAtMost,
     beforeEachPublish,
-    beforeOpening,
+    publishStored,
+    findGap,
     onOpened,
   }: RowEvents<Row, Previous, E>,
 ): ChangeStream<Row, Previous> {
   let newest: string | null = null
   let incarnation = 0
-  let hasFailed = false
   /** What was recorded of the slot before it was opened. */
   let recordedPosition: string | null = null
   const toDeadLetters = ({ position, changes }: Commit<RowChange<Row, Previous>>): DeadLetter[] =>
@@ -74,14 +79,11 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
   return new ChangeStream({
     ...{ url, slotName, source, logger },
     async beforeOpening(signal) {
-      await beforeOpening?.(signal)
-      // A lost slot is not opened again and again, which would be in the way of its replacement.
-      if (hasFailed) await assertNotLost(pool, slotName)
+      await refillLostSlot({ url, pool, slotName, logger, publishStored, beforePublishing, findGap }, signal)
       recordedPosition = await readRecordedPosition(pool, slotName)
     },
     beforeConfirming: (logId, position) => recordPosition(pool, slotName, logId, position),
     async onFailed(error) {
-      hasFailed = true
       if (await isOlderThanPublication(pool, { slotName, publication: source.publication }, error))
         await recordLostSlot(
           pool,
@@ -106,7 +108,6 @@ export function createStreamHandler<Row extends object, Previous extends keyof R
       const incarnations = await listIncarnations(pool)
       signal.throwIfAborted()
       incarnation = incarnations.at(-1)?.number ?? 0
-      hasFailed = false
     },
     async onCommits(read) {
       const commits = read.map((commit) => ({ ...commit, position: inIncarnation(commit.position, incarnation) }))

@@ -204,7 +204,7 @@ export const COMMANDS: readonly Command[] = [
       restored: flag('the database was restored: begins a new incarnation, and ends every session'),
       run: runId,
     },
-    help: 'publishes changes of orders and the catalogue that the topic lacks, and recreates and refills a lost replication slot; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
+    help: 'publishes changes of orders and the catalogue that the topic lacks; with `--subscriber`, rewinds one subscriber; with `--restored`, after a restore of the database by other means, first advances order numbers, versions and sequences',
     findContradiction({ since, order, subscriber, restored }) {
       if (restored && (since !== undefined || order !== undefined || subscriber !== undefined))
         return '--restored compares everything; leave out --since, --order and --subscriber'

@@ -9,11 +9,10 @@ import { backUpCluster, restoreCluster } from '../db/embedded/backup.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import { LOCK_WAIT_MS } from '../db/lock-retries.ts'
 import { openExistingDatabase, openSharedDatabase } from '../db/open-database.ts'
-import { createPool, type Pool } from '../db/pool.ts'
+import { createPool } from '../db/pool.ts'
 import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { Contexts } from './command.ts'
-import { explainError } from './explain-error.ts'
 import { reportRestoredKeys } from './key-commands.ts'
 import { replayOrders } from './pipeline-commands.ts'
 import { withProgress } from './progress.ts'
@@ -61,9 +60,9 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   const { config, terminal, logger } = settings
   const database = await openSharedDatabase(config)
   const { addresses } = database
-  const pool = createCommandPool(addresses.api)
+  const pool = createPool({ url: addresses.api, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
   try {
-    // Both log as errors what the replay below repairs: the lost slot, and events from the lost period. A step that fails throws.
+    // Both log what is repaired later: the lost slot by the stream, and events from the lost period by the replay below. A step that fails throws.
     const quiet = logger.child({}, { level: 'fatal' })
     await prepareDatabase(addresses, quiet)
     await ensureIncarnationOf(config, { pool, url: addresses.api, logger: quiet })
@@ -77,7 +76,7 @@ async function finish(settings: Contexts['settings']): Promise<number> {
   }
 }
 
-/** Moves the embedded store, or another server's, into the database of the settings, and fills its replication slot. */
+/** Moves the embedded store, or another server's, into the database of the settings. */
 export async function moveStore(settings: Contexts['settings'], from: string | undefined): Promise<number> {
   const { config, terminal, logger } = settings
   const target = config.databaseAddresses
@@ -96,23 +95,8 @@ export async function moveStore(settings: Contexts['settings'], from: string | u
     left = await source.close(hasMoved ? 'moved' : 'unchanged')
   }
   terminal.out(left)
-  const pool = createCommandPool(target.api)
-  try {
-    const everything = { since: undefined, orderId: undefined, subscriber: undefined }
-    const status = await replayOrders({ ...settings, pool, addresses: target }, { ...everything, command: 'storefront database move' })
-    terminal.out('start the store with the settings of this command, then run storefront verify')
-    return status
-  } catch (error) {
-    const reason = explainError(error)?.message
-    if (reason === undefined) throw error
-    throw new OperatorError(`the store was moved, and its change stream waits: ${reason}; then run storefront replay`, { cause: error })
-  } finally {
-    await pool.end()
-  }
-}
-
-function createCommandPool(url: string): Pool {
-  return createPool({ url, size: 4, applicationName: 'storefront-command', bounds: COMMAND_BOUNDS, onError: () => {} })
+  terminal.out('start the store with the settings of this command, then run storefront verify')
+  return 0
 }
 
 function assertEmbedded({ databaseAddresses }: Config): void {

@@ -134,11 +134,7 @@ async function replayWith(
       : null
     if (catalogue !== null) for (const line of describeCatalogueReplay(catalogue)) terminal.out(line)
     if (isWhole) await reconcileAfterRestore(context, topic, catalogueTopic)
-    return (catalogue?.dropped.length ?? 0) === 0 &&
-      report.unknown.length === 0 &&
-      report.dropped.length === 0 &&
-      report.corrupt === 0 &&
-      (report.slotLost === null || report.isSlotRenewed)
+    return (catalogue?.dropped.length ?? 0) === 0 && report.unknown.length === 0 && report.dropped.length === 0 && report.corrupt === 0
       ? 0
       : 1
   })
@@ -260,12 +256,9 @@ function summarizeReplay({ dropped, unknown, ...report }: ReplayReport): object 
 }
 
 function describeReplay(report: ReplayReport): string[] {
-  const { compared, published, dropped, inFlight, unknown, corrupt, slotLost, isSlotRenewed } = report
-  const reason = slotLost === null ? '' : `${slotLost}: `
-  const lines: string[] = []
-  if (isSlotRenewed) lines.push(`${reason}it was recreated and has everything; the change stream continues from here`)
-  else if (slotLost !== null) lines.push(`${reason}left as it is; run storefront replay without --since and --order`)
-  lines.push(`compared ${compared} events with the topic and published ${published} that it lacked`)
+  const { compared, published, dropped, inFlight, unknown, corrupt, slotLost } = report
+  const lines = [`compared ${compared} events with the topic and published ${published} that it lacked`]
+  if (slotLost !== null) lines.push(`${slotLost}: a process with the role stream recreates it and publishes what it missed`)
   if (inFlight > 0) lines.push(`${inFlight} more come by the change stream`)
   for (const id of dropped) lines.push(`the topic accepted the event ${id} and does not have it: run storefront replay again`)
   for (const id of unknown) lines.push(`cannot make the event ${id}: the row of the order does not contain it`)

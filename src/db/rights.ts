@@ -59,7 +59,6 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   catalogue_messages: ['select', 'insert'],
   catalogue_epochs: ['select', 'insert', 'update'],
   database_incarnations: ['select', 'update'],
-  slot_refills: ['select', 'insert', 'update', 'delete'],
   slot_positions: ['select', 'insert', 'update'],
   dead_letters: ['select', 'insert', 'update'],
   catalogue_dead_letters: ['select', 'insert', 'update', 'delete'],

@@ -73,12 +73,17 @@ export interface OrderEventData {
 /** The order of an event without what is erased from it later. */
 export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn>
 
+/** The id of the event of a row. Pure. */
+export function orderEventId({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
+  return `${id}.${version}`
+}
+
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */
 export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEvent {
   const { items, total, ...amended } = contentOf(record)
   return {
     specversion: '1.0',
-    id: `${record.id}.${record.version}`,
+    id: orderEventId(record),
     source: '/orders',
     type: isUpdate(record, previous) ? UPDATED : orderEventType(record.status),
     subject: record.id,

@@ -14,6 +14,9 @@ export function selectList(
   )
 }
 
+/** For SELECT: a row of `orders` as the change stream carries it, an `OrderRecord`. */
+export const STREAMED_COLUMNS = selectList((name, type) => (type === 'bigint' ? sql`${identifier(name)}::text` : undefined))
+
 /** Names with types, for the rows of `json_to_recordset`. */
 export function recordList(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): Sql {
   return commaList(Object.entries(columns).map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))

@@ -12,7 +12,7 @@ const MUCH_RETAINED_BYTES = 5 * GIGABYTE
 /** Below this part of max_slot_wal_keep_size there is little time left. */
 const LITTLE_LEFT = 0.25
 const LOST =
-  'see When the slot is lost, in docs/operations.md: run storefront replay; for a new store without orders run storefront migrate'
+  'start a process with the role stream, which recreates it and publishes what it missed: When the slot is lost, in docs/operations.md'
 
 interface SlotDetails {
   version: number
@@ -100,11 +100,9 @@ async function examinePosition(client: pg.Client, name: string, details: SlotDet
   return [active ? ok('slot', found) : warning('slot', found, idle)]
 }
 
-/** The catalogue slot. Its loss loses no event: the table of product events has what it missed. */
 async function examineCatalogueSlot(client: pg.Client, name: string): Promise<Finding> {
   const { active, lostReason, lagBytes } = await readSlotStatus(client, name)
-  const remedy = 'start a process with the role stream, which creates it and publishes what it missed'
-  if (lostReason !== null) return warning('catalogue slot', lostReason, remedy)
+  if (lostReason !== null) return warning('catalogue slot', lostReason, LOST)
   return ok('catalogue slot', `${name} is ${active ? 'read' : 'not read by any process'}, ${describeBytes(lagBytes)} behind`)
 }
 
@@ -127,7 +125,7 @@ function examineStandbys(name: string, { version, standbys, inactive, unknown, f
       warning(
         'standby',
         'this version of PostgreSQL copies no slot to a standby',
-        'after a promotion run storefront replay; or upgrade to 17',
+        'after a promotion the role stream publishes again what the topic lacks; or upgrade to 17',
       ),
     ]
   return [

@@ -1,4 +1,3 @@
-import { findLostReason } from '../../change-stream/replication-slot.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { findDefect } from '../../orders/event-defects.ts'
@@ -10,10 +9,9 @@ import { awaitInFlight, type InFlightOptions, MISSING_FROM_TOPIC } from '../veri
 import { type ComparisonTables, withComparisonTables } from '../verify/comparison-tables.ts'
 import { getOrderRecords, type OrderFilter, readOrders } from '../verify/read-orders.ts'
 import { readTopic } from '../verify/read-topic.ts'
-import { beginRefill } from './refill-slot.ts'
 
 export interface ReplayOptions extends InFlightOptions {
-  /** The changes to replay; a lost slot is then left as it is. */
+  /** The changes to replay. */
   filter?: OrderFilter
 }
 
@@ -30,10 +28,8 @@ export interface ReplayReport {
   unknown: string[]
   /** Messages of the topic that are no order events. Until they are deleted, the topic drops events published under their ids. */
   corrupt: number
-  /** Why the change stream can deliver nothing more; null when it can. */
+  /** Why the change stream has to recreate and refill its slot first; null when it does not. */
   slotLost: string | null
-  /** Whether the lost slot is refilled, and the change stream continues. */
-  isSlotRenewed: boolean
 }
 
 const BATCH_SIZE = 500
@@ -42,40 +38,29 @@ const NO_POSITION = ''
 
 /**
  * Publishes the events that the topic lacks, made from `orders`. Safe at any time: the ids are those of the change stream, and every
- * subscriber dedupes by them. A lost slot is recreated first, so that no change falls between the refill and the stream. When this
- * process is killed in between, the next call continues the refill.
+ * subscriber dedupes by them. A lost slot is left to the change stream, which may refill it meanwhile.
  */
 export async function replay(options: ReplayOptions): Promise<ReplayReport> {
-  const { pool, streamUrl, topic, slotName, filter = {}, onStep = () => {} } = options
-  const isWhole = filter.since === undefined && filter.orderId === undefined
-  const slotLost = await findLostReason(pool, slotName)
-  const refill = slotLost !== null && isWhole ? await beginRefill(pool, streamUrl, slotName, slotLost) : null
-  try {
-    return await withComparisonTables(async (tables) => {
-      let topicEnd = await readTopic(topic, tables, 0, onStep)
-      await readOrders(pool, tables, filter, undefined, onStep)
-      // While this process holds the slot, there is no reader to wait for. Changes that the slot delivers later are dropped as duplicates.
-      if (slotLost === null) topicEnd = (await awaitInFlight(tables, options, topicEnd)).topicEnd
-      const unknown = await publishMissing(pool, topic, tables, onStep)
-      // Reads the topic instead of relying on acknowledgements: a broker may drop a message as a duplicate of a deleted one.
-      await readTopic(topic, tables, topicEnd)
-      const dropped = await tables.select<{ event_id: string }>(sql`
-        select event_id from missing_events anti join topic_events using (event_id) order by number`)
-      await refill?.complete()
-      return {
-        compared: await tables.count(sql`from order_events`),
-        published: (await tables.count(sql`from missing_events`)) - dropped.length,
-        dropped: dropped.map(({ event_id }) => event_id).filter((id) => !unknown.has(id)),
-        inFlight: await tables.count(sql`from (${MISSING_FROM_TOPIC}) semi join held_events using (event_id)`),
-        unknown: [...unknown],
-        corrupt: await tables.count(sql`from corrupt_messages`),
-        slotLost,
-        isSlotRenewed: refill !== null,
-      }
-    })
-  } finally {
-    await refill?.release()
-  }
+  const { pool, topic, filter = {}, onStep = () => {} } = options
+  return withComparisonTables(async (tables) => {
+    const compared = await readTopic(topic, tables, 0, onStep)
+    await readOrders(pool, tables, filter, undefined, onStep)
+    const { slotLost, topicEnd } = await awaitInFlight(tables, options, compared)
+    const unknown = await publishMissing(pool, topic, tables, onStep)
+    // Reads the topic instead of relying on acknowledgements: a broker may drop a message as a duplicate of a deleted one.
+    await readTopic(topic, tables, topicEnd)
+    const dropped = await tables.select<{ event_id: string }>(sql`
+      select event_id from missing_events anti join topic_events using (event_id) order by number`)
+    return {
+      compared: await tables.count(sql`from order_events`),
+      published: (await tables.count(sql`from missing_events`)) - dropped.length,
+      dropped: dropped.map(({ event_id }) => event_id).filter((id) => !unknown.has(id)),
+      inFlight: await tables.count(sql`from (${MISSING_FROM_TOPIC}) semi join held_events using (event_id)`),
+      unknown: [...unknown],
+      corrupt: await tables.count(sql`from corrupt_messages`),
+      slotLost,
+    }
+  })
 }
 
 /**

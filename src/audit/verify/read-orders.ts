@@ -1,7 +1,7 @@
 import type { Pool } from '../../db/pool.ts'
-import { identifier, sql } from '../../db/sql.ts'
+import { sql } from '../../db/sql.ts'
 import type { OrderRecord } from '../../orders/events.ts'
-import { selectList } from '../../orders/order-column-sql.ts'
+import { STREAMED_COLUMNS } from '../../orders/order-column-sql.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { EVENT_DIGEST_IN_ORDERS, MOVE_DETAILS_IN_ORDERS } from './event-digest.ts'
@@ -114,8 +114,6 @@ function withEarlierVersions<Row extends { order_id: string; changed_at: number 
   }
   return wanted.reverse()
 }
-
-const STREAMED_COLUMNS = selectList((name, type) => (type === 'bigint' ? sql`${identifier(name)}::text` : undefined))
 
 /** Rows of `orders` as the change stream would deliver them. */
 export async function getOrderRecords(pool: Pool, ids: readonly string[]): Promise<OrderRecord[]> {

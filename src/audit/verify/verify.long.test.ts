@@ -9,7 +9,8 @@ import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
-import { holdSlot } from '../replay/refill-slot.ts'
+import { openReplication } from '../../change-stream/replication-connection.ts'
+import { PUBLICATION } from '../../change-stream/replication-slot.ts'
 import { formatReport } from './format-report.ts'
 
 /** The lake's files, oldest first. */
@@ -72,8 +73,10 @@ test('does not report that nothing is missing while a reader of the slot neither
   await store.trade(1)
   await store.untilDelivered()
   await stop()
-  const held = await holdSlot(store.url, orderSlotOf(store.url))
-  onCleanup(t, () => held.release())
+  // A reader that confirms nothing.
+  const reader = await openReplication(store.url, orderSlotOf(store.url), () => {}, { publication: PUBLICATION })
+  onCleanup(t, () => reader.close())
+  reader.pause()
   const orders = await store.trade(2)
   const report = await store.verify(300)
   assert.deepEqual([report.findings, report.topic.isSettled, report.topic.lag.events], [[], false, 2])
@@ -87,7 +90,7 @@ test('does not report that nothing is missing while a reader of the slot neither
   const ill = await store.verify(300)
   assert.deepEqual([summarise(ill), ill.undecided], [['mails missing 1'], ['topic']])
   assert.match(formatReport(ill), /\n1 kind of fault; cannot tell whether more is missing: see topic$/)
-  await held.release()
+  await reader.close()
   assert.deepEqual((await store.verify()).undecided, [])
   await store.replay()
 })

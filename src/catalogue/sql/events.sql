@@ -339,7 +339,7 @@ as $$
     select event.*
     from product_events as event
     where (event.product_id, event.stream, event.version) > (after_product_id, after_stream, after_version)
-      and not exists (select from slot_refills)
+      and not exists (select from slot_positions where refill_id is not null)
     order by event.product_id, event.stream, event.version
     limit least(most, 10000)
   ), old as materialized (

@@ -19,8 +19,6 @@ const QUESTIONS: Record<Run['kind'], Question> = {
     title: 'Run replay?',
     text: [
       'It publishes every order event that the topic lacks: the subscribers then send the mails and webhooks of these events, however old they are.',
-      'If the replication slot is lost, it recreates and refills it. While it does that, the change stream publishes nothing; if it is interrupted, this ' +
-        'lasts until another replay has finished.',
       'Events that the topic has are not published again. Run verify first to see what is missing.',
     ],
     action: 'Run replay',

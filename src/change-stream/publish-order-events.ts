@@ -1,0 +1,47 @@
+import type { Queryable } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { findDefect } from '../orders/event-defects.ts'
+import { hasWholeHistory, type OrderEvent, type OrderRecord, orderEventId, toOrderEvents } from '../orders/events.ts'
+import { STREAMED_COLUMNS, selectList } from '../orders/order-column-sql.ts'
+import { ORDER_DEAD_LETTERS } from './dead-letters.ts'
+import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
+
+const BATCH_SIZE = 500
+/** Stored, compressed size of the events of a batch. Each event has its order with the history until then. */
+const BATCH_BYTES = 1_000_000
+const COLUMNS = selectList()
+const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
+
+const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
+  deadLetters: ORDER_DEAD_LETTERS,
+  subject: 'an order',
+  readAfter,
+  findDefect: (record) => findDefect(record) ?? (hasWholeHistory(record) ? null : 'its status history does not have every version'),
+  eventIdOf: orderEventId,
+  toEvents: toOrderEvents,
+}
+
+/** Publishes the event of each version of each order, made from its row. Returns as `publishStoredEvents` does. */
+export function publishOrderEvents(options: PublishOptions<OrderEvent>): Promise<boolean> {
+  return publishStoredEvents(ORDER_EVENTS, options)
+}
+
+async function readAfter(db: Queryable, last: OrderRecord | null): Promise<OrderRecord[]> {
+  const { rows } = await db.query<OrderRecord>(
+    sql`select ${STREAMED_COLUMNS}
+    from (
+      select ${COLUMNS}, sum(bytes) over (order by id) - bytes as bytes_before
+      from (
+        select ${COLUMNS}, (pg_column_size(items) + pg_column_size(status_history))
+          * greatest(case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end, 1)::bigint as bytes
+        from orders
+        where id > ${last?.id ?? BEFORE_ALL}
+        order by id
+        limit ${BATCH_SIZE}
+      ) as next
+    ) as orders
+    where bytes_before < ${BATCH_BYTES}
+    order by id`,
+  )
+  return rows
+}
