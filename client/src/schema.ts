@@ -2360,7 +2360,7 @@ export interface components {
             [key: string]: string | number | boolean;
         };
         /**
-         * @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates and refills a lost replication slot.
+         * @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks.
          * @enum {string}
          */
         AuditKind: "verify" | "replay";
@@ -14057,7 +14057,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
-                /** @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates and refills a lost replication slot. */
+                /** @description `verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks. */
                 kind?: components["schemas"]["AuditKind"];
             };
             header?: never;

@@ -1,5 +1,5 @@
 import type { WatchedStream } from '../change-stream/change-stream.ts'
-import { findLostReason } from '../change-stream/replication-slot.ts'
+import { findForeignReason, findLostReason } from '../change-stream/replication-slot.ts'
 import { isTemporary } from '../db/failures.ts'
 import { reasonOf } from '../db/loggable-error.ts'
 import type { OpenDatabase } from '../db/open-database.ts'
@@ -17,8 +17,9 @@ export function readinessCheck(pool: Pool, streams: Streams | null, database: Pi
     try {
       const lost = streams === null ? null : await findLostReason(pool, orderSlotOf(database.addresses.api))
       if (lost !== null) return [{ name: 'change_stream', reason: lost }]
-      const lostOfCatalogue = streams === null ? null : await findLostReason(pool, catalogueSlotOf(database.addresses.api))
-      if (lostOfCatalogue !== null) return [{ name: 'catalogue_stream', reason: lostOfCatalogue }]
+      // Customers lose nothing while a lost one is refilled: the metric and the console report it.
+      const foreign = streams === null ? null : await findForeignReason(pool, catalogueSlotOf(database.addresses.api))
+      if (foreign !== null) return [{ name: 'catalogue_stream', reason: foreign }]
       const unreconciled = streams === null ? null : await findUnreconciledReason(pool)
       if (unreconciled !== null) return [{ name: 'restore', reason: unreconciled }]
       if (streams === null) await pool.query('select 1')

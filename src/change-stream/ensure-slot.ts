@@ -30,7 +30,7 @@ export async function ensureReplicationSlot(
     await untilCreated(db, slotName)
     return (await findLostReason(db, slotName)) === null ? 'ready' : 'lost'
   }
-  const isCreated = await recreateBrokenSlot(db, streamUrl, slotName, onSession)
+  const isCreated = await recreateBrokenSlot(db, streamUrl, slotName, { onSession })
   if (isCreated && !(await isFresh(db, slotName, what))) {
     // A row came meanwhile, which the new slot may not deliver.
     const position = await readRecordedPosition(db, slotName)

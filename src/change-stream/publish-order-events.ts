@@ -12,21 +12,25 @@ const BATCH_BYTES = 1_000_000
 const COLUMNS = selectList()
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 
-const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
+const ORDER_EVENTS: Omit<StoredEvents<OrderRecord, OrderEvent>, 'readAfter'> = {
   deadLetters: ORDER_DEAD_LETTERS,
   subject: 'an order',
-  readAfter,
   findDefect: (record) => findDefect(record) ?? (hasWholeHistory(record) ? null : 'its status history does not have every version'),
   eventIdOf: orderEventId,
   toEvents: toOrderEvents,
 }
 
-/** Publishes the event of each version of each order, made from its row. Returns as `publishStoredEvents` does. */
-export function publishOrderEvents(options: PublishOptions<OrderEvent>): Promise<boolean> {
-  return publishStoredEvents(ORDER_EVENTS, options)
+/**
+ * Publishes the event of each version of each order that is visible now, made from its row. Later orders come through the slot: without a bound
+ * a busy shop would place them as fast as they are published. Returns as `publishStoredEvents` does.
+ */
+export async function publishOrderEvents(options: PublishOptions<OrderEvent>): Promise<boolean> {
+  const { rows } = await options.db.query<{ id: string }>(sql`select id from orders order by id desc limit 1`)
+  const upTo = rows[0]?.id ?? BEFORE_ALL
+  return publishStoredEvents({ ...ORDER_EVENTS, readAfter: (db, last: OrderRecord | null) => readAfter(db, last, upTo) }, options)
 }
 
-async function readAfter(db: Queryable, last: OrderRecord | null): Promise<OrderRecord[]> {
+async function readAfter(db: Queryable, last: OrderRecord | null, upTo: string): Promise<OrderRecord[]> {
   const { rows } = await db.query<OrderRecord>(
     sql`select ${STREAMED_COLUMNS}
     from (
@@ -35,7 +39,7 @@ async function readAfter(db: Queryable, last: OrderRecord | null): Promise<Order
         select ${COLUMNS}, (pg_column_size(items) + pg_column_size(status_history))
           * greatest(case jsonb_typeof(status_history) when 'array' then jsonb_array_length(status_history) end, 1)::bigint as bytes
         from orders
-        where id > ${last?.id ?? BEFORE_ALL}
+        where id > ${last?.id ?? BEFORE_ALL} and id <= ${upTo}
         order by id
         limit ${BATCH_SIZE}
       ) as next

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { connectClient, type Queryable } from '../db/pool.ts'
+import { abandonClient, connectClient, type Queryable } from '../db/pool.ts'
+import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { sql } from '../db/sql.ts'
 import { DUPLICATE_OBJECT, OBJECT_IN_USE, sqlState } from '../db/sql-state.ts'
 import { createReplicationSlot, findBrokenReason, untilCreated } from './replication-slot.ts'
@@ -7,20 +8,32 @@ import { recordCreatedSlot } from './slot-positions.ts'
 
 const RETRY_MS = 100
 const MAX_ATTEMPTS = 100
+// A slot is created when every transaction of the server that has written has ended, in other databases too.
+const BOUNDS = { ...COMMAND_BOUNDS, lock: COMMAND_BOUNDS.statement }
 
 /**
  * Replaces a slot that is missing, has lost its WAL, or is not as this store left it. Keeps a good one: another process may have recreated
  * it. When it returns, the slot delivers every commit that is not visible by then. Returns whether it was replaced. `url` is the address of
- * the database for the role that may replicate.
+ * the database for the role that may replicate. Rejects soon when `signal` aborts.
  */
 export async function recreateBrokenSlot(
   db: Queryable,
   url: string,
   slotName: string,
-  onSession?: (session: Queryable) => Promise<void>,
+  { signal, onSession }: { signal?: AbortSignal; onSession?: ((session: Queryable) => Promise<void>) | undefined } = {},
 ): Promise<boolean> {
-  await using stream = await connectClient(url, 'storefront-slot')
-  await onSession?.(stream)
+  await using stream = await connectClient(url, 'storefront-slot', signal, BOUNDS)
+  const abandon = () => abandonClient(stream)
+  signal?.addEventListener('abort', abandon)
+  try {
+    await onSession?.(stream)
+    return await replaceBroken(db, stream, slotName)
+  } finally {
+    signal?.removeEventListener('abort', abandon)
+  }
+}
+
+async function replaceBroken(db: Queryable, stream: Queryable, slotName: string): Promise<boolean> {
   // Held until the session ends. Polled because the holder may wait for every transaction of the server.
   while (!(await tryLock(stream, slotName))) await delay(RETRY_MS)
   let isReplaced = false

@@ -43,7 +43,7 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
     logger.warn({ slot: slotName, reason }, 'the replication slot has missed changes, which are published from the database')
     await recordRefill(pool, slotName, { id: randomUUID(), reason })
   }
-  if (broken !== null) await recreateBrokenSlot(pool, url, slotName)
+  if (broken !== null) await recreateBrokenSlot(pool, url, slotName, { signal })
   await refill(options, signal)
 }
 

@@ -12,8 +12,7 @@ import { EXAMPLE_AUDIT_RUN } from './pipeline-examples.ts'
 const Kind = Type.Enum([...AUDIT_KINDS], {
   title: 'AuditKind',
   description:
-    '`verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks, and recreates ' +
-    'and refills a lost replication slot.',
+    '`verify` compares orders, catalogue, topic, mails and lake, and changes nothing. `replay` publishes events that the topic lacks.',
 })
 const NullableTime = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
