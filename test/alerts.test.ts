@@ -166,6 +166,12 @@ test('each alert fires in its fault and none while all is well', { skip: promtoo
   const seriesOf = (series: Record<string, string>) => Object.entries(series).map(([name, values]) => ({ series: name, values }))
   const calm = rules.flatMap(({ name }) => ['30m', '2h'].map((time) => ({ eval_time: time, alertname: name, exp_alerts: [] })))
   const tests: object[] = [{ interval: '1m', input_series: seriesOf(WELL), alert_rule_test: calm }]
+  // No stream is active while it refills its lost slot.
+  for (const stream of ['_change_stream', '_catalogue_stream']) {
+    const refill = { ...changed('1x10 0x12 1x60', `${stream}_state`), ...changed('0x10 1x12 0x60', `${stream}_slot_lost`) }
+    const during = rules.flatMap(({ name }) => ['13m', '21m'].map((time) => ({ eval_time: time, alertname: name, exp_alerts: [] })))
+    tests.push({ interval: '1m', input_series: seriesOf({ ...WELL, ...refill }), alert_rule_test: during })
+  }
   for (const { name, severity, summary } of rules) {
     const { series, labels, at = '30m' } = FAULTS[name] ?? assert.fail(name)
     assert.notDeepEqual(series, {}, name)
