@@ -105,6 +105,10 @@ test('a server without wal_level=logical, and its slot on the way to its loss', 
   assertFinding(await look(), 'standby', 'warning', /^nobody reads the slot replica$/, /^start the standby, or drop its slot/)
   await pool.query(`select pg_drop_replication_slot('replica')`)
   assertFinding(await look(), 'standby', 'ok', /^the server has no slot of a standby$/)
+
+  await pool.query('select pg_drop_replication_slot($1)', [slot])
+  await pool.query('select pg_create_physical_replication_slot($1)', [slot])
+  assertFinding(await look(), 'slot', 'problem', /is a physical slot of a standby/, /^drop that slot when nothing reads it/)
 })
 
 test('a server whose clock is really wrong', async (t) => {

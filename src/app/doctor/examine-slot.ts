@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { findStandbyReason, readSlotStatus } from '../../change-stream/replication-slot.ts'
+import { findForeignReason, findStandbyReason, readSlotStatus } from '../../change-stream/replication-slot.ts'
 import type { Config } from '../../config.ts'
 import type { DatabaseAddresses } from '../../db/addresses.ts'
 import { catalogueSlotOf, orderSlotOf } from '../prepare-database.ts'
@@ -13,6 +13,7 @@ const MUCH_RETAINED_BYTES = 5 * GIGABYTE
 const LITTLE_LEFT = 0.25
 const LOST =
   'start a process with the role stream, which recreates it and publishes what it missed: When the slot is lost, in docs/operations.md'
+const FOREIGN = 'drop that slot when nothing reads it: the role stream then creates its own and publishes what it missed'
 
 interface SlotDetails {
   version: number
@@ -69,6 +70,10 @@ async function readDetails(client: pg.Client, name: string): Promise<SlotDetails
   return rows[0] as SlotDetails
 }
 
+async function remedyOf(client: pg.Client, name: string): Promise<string> {
+  return (await findForeignReason(client, name)) === null ? LOST : FOREIGN
+}
+
 async function examineCopy(standby: pg.Client, name: string): Promise<Finding> {
   const reason = await findStandbyReason(standby, name)
   const remedy =
@@ -79,7 +84,7 @@ async function examineCopy(standby: pg.Client, name: string): Promise<Finding> {
 
 async function examinePosition(client: pg.Client, name: string, details: SlotDetails, config: Config): Promise<Finding[]> {
   const { active, lostReason, lagBytes, retainedBytes } = await readSlotStatus(client, name)
-  if (lostReason !== null) return [problem('slot', lostReason, LOST)]
+  if (lostReason !== null) return [problem('slot', lostReason, await remedyOf(client, name))]
   const keep = details.keep_bytes === null ? 'without a limit' : `of at most ${describeBytes(details.keep_bytes)} (max_slot_wal_keep_size)`
   const found = `${name} is ${active ? 'read' : 'not read by any process'}, ${describeBytes(lagBytes)} behind; PostgreSQL keeps ${describeBytes(retainedBytes)} for it, ${keep}`
   const remedy = 'start a process with the role stream; its log and the topic show why it does not read. Then raise max_slot_wal_keep_size'
@@ -102,7 +107,7 @@ async function examinePosition(client: pg.Client, name: string, details: SlotDet
 
 async function examineCatalogueSlot(client: pg.Client, name: string): Promise<Finding> {
   const { active, lostReason, lagBytes } = await readSlotStatus(client, name)
-  if (lostReason !== null) return warning('catalogue slot', lostReason, LOST)
+  if (lostReason !== null) return warning('catalogue slot', lostReason, await remedyOf(client, name))
   return ok('catalogue slot', `${name} is ${active ? 'read' : 'not read by any process'}, ${describeBytes(lagBytes)} behind`)
 }
 
