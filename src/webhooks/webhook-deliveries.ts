@@ -82,10 +82,10 @@ async function readWebhookQueue(db: Queryable): Promise<QueueLength> {
   const { rows } = await db.query<QueueLength>(
     `select
        coalesce(sum(waiting.queued), 0)::float8 as queued,
-       coalesce(extract(epoch from now() - min(waiting.oldest) filter (where endpoint.failing_since is null)), 0)::float8 as "oldestUntriedSeconds"
+       greatest(extract(epoch from now() - min(waiting.oldest) filter (where endpoint.failing_since is null)), 0)::float8 as "oldestUntriedSeconds"
      from webhook_endpoints as endpoint,
        lateral (
-         select count(*) as queued, min(queued_at) filter (where attempts = 0) as oldest
+         select count(*) as queued, min(due_at) filter (where attempts = 0) as oldest
          from webhook_deliveries
          where endpoint_id = endpoint.id and status = 'queued'
        ) as waiting`,

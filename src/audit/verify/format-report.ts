@@ -19,7 +19,7 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'order counts invalid': 'somebody wrote around the triggers: correct pending_order_counts',
   'products invalid': 'the database refuses such rows now: correct them',
   'stock invalid': 'the database refuses such rows now: count the stock and set it',
-  'change stream lost': 'changes since then are not published; storefront replay refills them',
+  'change stream lost': 'changes since then are not published; a process with the role stream recreates the slot and publishes them',
   'change stream dead-lettered': 'no event was published: repair the row or what the reason names, then run storefront replay',
   'topic corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'topic missing': 'storefront replay publishes them',
