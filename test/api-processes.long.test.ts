@@ -13,7 +13,7 @@ import { listProducts, untilDelivered } from './shopping.ts'
 import { runStorefront, type StoreProcess, serve } from './store-process.ts'
 
 const folder = makeDataFolder({ after })
-const env = { DATA_DIR: folder.path, LAKE_FLUSH_SECONDS: '1', WEB_CONCURRENCY: '2' }
+const env = { DATA_DIR: folder.path, LAKE_FLUSH_SECONDS: '1', WEB_CONCURRENCY: '2', LOG_REQUESTS: 'all' }
 
 interface LogLine {
   pid: number

@@ -69,7 +69,10 @@ export function isQueued({ isKept }: DeliveryKind): Sql {
   return isKept ? sql`status = 'queued'` : sql`true`
 }
 
-/** Counts what waits. The age leaves out receivers whose deliveries fail: they are asked by one at a time. */
+/**
+ * Counts what waits. The age leaves out receivers whose deliveries fail: they are asked by one at a time. A failure
+ * that has been due for minutes says that nobody asks.
+ */
 export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promise<QueueLength> {
   if (kind.readLength !== undefined) return kind.readLength(db)
   const { rows } = await db.query<QueueLength>(
@@ -78,7 +81,7 @@ export async function readQueueLength(db: Queryable, kind: DeliveryKind): Promis
       coalesce(greatest(extract(epoch from now() - min(untried) filter (where not is_failing)), 0), 0)::float8 as "oldestUntriedSeconds"
     from (
       select count(*) as queued, min(due_at) filter (where attempts = 0) as untried,
-        ${kind.receiver.column}::text <> ${NO_RECEIVER} and bool_or(attempts > 0 and last_error is not null) as is_failing
+        ${kind.receiver.column}::text <> ${NO_RECEIVER} and bool_or(attempts > 0 and last_error is not null and due_at > now() - interval '5 minutes') as is_failing
       from ${kind.table}
       where ${isQueued(kind)}
       group by ${kind.receiver.column}

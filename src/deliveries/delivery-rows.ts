@@ -218,7 +218,8 @@ function wordOf(outcome: DeliveryOutcome): string {
 
 function valuesOf(kind: DeliveryKind, { row, outcome }: Ended): object {
   if (outcome.to === 'delivered') return {}
-  const { reason: last_error } = outcome
+  // JSON text has neither a NUL nor half of a character.
+  const last_error = outcome.reason.replaceAll('\0', ' ').toWellFormed()
   if (outcome.to === 'failed') return { last_error }
   return { last_error, seconds: outcome.seconds ?? pauseAfter(kind, row.attempts), is_pause_asked: outcome.seconds !== undefined }
 }
@@ -256,14 +257,14 @@ export async function endPauses(
     where ctid = any(array(
       select ended.ctid from (select * from outage where receiver is not null) as outage
       cross join lateral (${paused(sql`${column} = outage.receiver::${TYPES[type]}`)}) as ended
-      union
+      union all
       select ended.ctid from (select * from outage where receiver is null) as outage
       cross join lateral (${paused(sql`true`)}) as ended
       limit ${BATCH}
     ))
     returning ${column}::text as receiver`,
   )
-  return { receivers: new Set(rows.map(({ receiver }) => receiver)), hasMore: rows.length === BATCH }
+  return { receivers: new Set(rows.map(({ receiver }) => receiver)), hasMore: rows.length >= BATCH / 2 }
 }
 
 /**

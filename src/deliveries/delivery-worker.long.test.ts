@@ -52,6 +52,35 @@ test('a new receiver gets its first delivery while healthy ones with a backlog k
   }
 })
 
+test('a new receiver gets its first delivery while slow ones with a backlog keep all places of theirs busy', async (t) => {
+  const { db, queue } = await setUp(t)
+  const arrived = new Map<string, number>()
+  const slow = ['a one', 'b two', 'c three', 'd four']
+  const worker = queue.work<Parcel>(
+    PARCELS,
+    { places: 64, share: { perReceiver: 10, suspects: 4, slowMs: 100 } },
+    recording(async ({ label }, report) => {
+      // Longer than between two polls.
+      if (slow.includes(label)) await delay(3_000)
+      arrived.set(label, (arrived.get(label) ?? 0) + 1)
+      report('well')
+      return DELIVERED
+    }),
+  )
+  await sendTo(db, worker, slow)
+  await eventually(async () => slow.every((receiver) => arrived.has(receiver)))
+  await sendTo(
+    db,
+    worker,
+    slow.flatMap((receiver) => times(25, receiver)),
+  )
+  // A poll has announced all of them once more.
+  await eventually(async () => slow.every((receiver) => (arrived.get(receiver) ?? 0) > 2), { what: 'each of the slow ones' })
+  await sendTo(db, worker, ['z new'])
+  await eventually(async () => arrived.has('z new'), { what: 'the first delivery beside them' })
+  for (const receiver of slow) assert.ok((arrived.get(receiver) ?? 0) < 20, `${receiver} had a backlog`)
+})
+
 test('a new receiver whose delivery finds no free place costs no statements until there is one', async (t) => {
   const { db, queue } = await setUp(t)
   const gate = Promise.withResolvers<void>()

@@ -82,6 +82,9 @@ export class DeliveryWorker<Row extends object> {
   #takingSoon: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #isBroken = false
+  #isBeating = false
+  /** The patience of the stop has ended. */
+  #isOver = false
 
   constructor({ pool, logger }: { pool: Pool; logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
     this.kind = kind
@@ -134,6 +137,7 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
     await this.#release().catch((error: Error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
+    this.#isOver = true
     this.#endHeartbeat()
     // Another process makes them now, and not at the end of their leases.
     await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error: Error) =>
@@ -153,6 +157,8 @@ export class DeliveryWorker<Row extends object> {
     if (wanted.size > 0) await this.#take(wanted)
     // Last: what is due does not wait for a large backlog of pauses, nor for a failure of this.
     const hasEndedPauses = await this.#endPauses()
+    // What was kept for a receiver whose rows another process has taken is free.
+    if (!this.#loop.isStopped) this.#beginAll()
     if (this.#isBroken) this.#logger.info({ queue: this.kind.name }, 'deliveries are taken again')
     this.#isBroken = false
     return hasEndedPauses || wanted.size > 0
@@ -236,7 +242,12 @@ export class DeliveryWorker<Row extends object> {
       places -= deliveries
       return deliveries
     }
-    for (const receiver of this.#due) if (this.#isSuspect(receiver)) this.#move(receiver, this.#dueSuspects)
+    for (const receiver of this.#due) {
+      if (!this.#isSuspect(receiver)) continue
+      this.#due.delete(receiver)
+      // One that is there keeps its place: a poll announces all of them, again and again.
+      this.#dueSuspects.add(receiver)
+    }
     // Suspects come first: there is a limit to their places, and healthy receivers with a backlog would take any number.
     let { suspectRoom } = this.#receivers
     let free = this.#freePlaces
@@ -317,7 +328,7 @@ export class DeliveryWorker<Row extends object> {
     const record = async (outcome: DeliveryOutcome): Promise<void> => {
       isRecorded = true
       while (!(await this.#record({ row, outcome }))) {
-        if (this.#loop.isStopped) return
+        if (this.#isOver) return
         await delay(LOCKED_MS)
       }
     }
@@ -371,10 +382,14 @@ export class DeliveryWorker<Row extends object> {
 
   /** Extends the leases. What waits and is no longer queued is not begun: its receiver may be gone. */
   async beat(): Promise<void> {
+    if (this.#isBeating) return
+    this.#isBeating = true
     try {
       if (await this.#held.renew()) this.#loop.wake()
     } catch (error) {
       this.#report(error as Error)
+    } finally {
+      this.#isBeating = false
     }
   }
 
