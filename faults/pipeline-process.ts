@@ -41,7 +41,16 @@ async function startStream(): Promise<void> {
   const pool = createPool({ url: DATABASE_URL, size: 2, applicationName: 'faults', onError: () => {} })
   const database = new URL(DATABASE_URL).pathname.slice(1)
   const topic = breakTopic(await openTopic(ORDERS, pool), pool, FAULT)
-  const common = { url: DATABASE_URL, pool, logger }
+  const { listIncarnations } = await import('../src/topic/incarnations.ts')
+  const common = {
+    ...{ url: DATABASE_URL, pool, logger },
+    // The program does the same, each time; the module takes a while to load.
+    async beforePublishing(signal: AbortSignal) {
+      if ((await listIncarnations(pool)).at(-1)?.isCompared !== false) return
+      const { ensureIncarnationOf } = await import('../src/app/ensure-incarnation.ts')
+      await ensureIncarnationOf(readConfig(process.env), { pool, url: DATABASE_URL, logger, signal })
+    },
+  }
   await createOrderStreamHandler({ ...common, slotName: slotNameFor(database), topic: await dying(topic, pool, '_orders') }).start()
   if (CATALOGUE !== 'on') return
   const { createCatalogueStreamHandler } = await import('../src/change-stream/catalogue-stream-handler.ts')

@@ -40,7 +40,11 @@ export async function prepareDatabase(
     const slots = { orders: orderSlotOf(addresses.owner), catalogue: catalogueSlotOf(addresses.owner) }
     for (const what of ['orders', 'catalogue'] as const)
       if ((await ensureSlot(what, slots[what])) === 'lost')
-        logger.warn({ slot: slots[what] }, 'the replication slot is lost: the role stream recreates it and publishes what it missed')
+        // The catalogue is filled like a lost slot at the first start, which may have been interrupted.
+        logger[what === 'orders' ? 'warn' : 'info'](
+          { slot: slots[what] },
+          'the replication slot is lost: the role stream recreates it and publishes what it missed',
+        )
   })
   const role = roleOf(addresses.api)
   await withClient(

@@ -40,7 +40,9 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
   await beforePublishing?.(signal)
   signal.throwIfAborted()
   if (reason !== null) {
-    logger.warn({ slot: slotName, reason }, 'the replication slot has missed changes, which are published from the database')
+    // A new topic lacks events as well, such as at the first start.
+    if (broken === null) logger.info({ slot: slotName, reason }, 'the topic lacks events, which are published from the database')
+    else logger.warn({ slot: slotName, reason }, 'the replication slot has missed changes, which are published from the database')
     await recordRefill(pool, slotName, { id: randomUUID(), reason })
   }
   if (broken !== null) await recreateBrokenSlot(pool, url, slotName, { signal })
