@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { Loop } from '../loop.ts'
@@ -44,8 +45,7 @@ export class DeliveryQueue {
       everyMs: POLL_MS,
       work: () => this.#poll(),
       onFailure(error, { isFirst }) {
-        const { message, stack } = error as Error
-        if (isFirst) logger.error({ err: { message, stack } }, 'due deliveries cannot be found')
+        if (isFirst) logger.error({ err: loggableError(error) }, 'due deliveries cannot be found')
       },
       onRecovered: () => logger.info('due deliveries are found again'),
     })
@@ -53,8 +53,7 @@ export class DeliveryQueue {
       ...{ everyMs: CORRECT_MS, retryMs: CORRECT_AGAIN_MS, retryMaxMs: CORRECT_MS },
       work: () => this.#correct(),
       onFailure(error, { isFirst }) {
-        const { message, stack } = error as Error
-        if (isFirst) logger.error({ err: { message, stack } }, 'the times of waiting deliveries cannot be checked')
+        if (isFirst) logger.error({ err: loggableError(error) }, 'the times of waiting deliveries cannot be checked')
       },
     })
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { every, Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
@@ -9,8 +10,6 @@ import { type Ended, endPauses, recordOutcomes, releaseDeliveries, takeDeliverie
 import { groupCalls } from './group-calls.ts'
 import { type Held, HeldRows } from './held-rows.ts'
 import { type ReceiverShare, Receivers } from './receivers.ts'
-
-export type { ReceiverShare }
 
 /** An attempt in progress. */
 export interface Attempt {
@@ -99,7 +98,7 @@ export class DeliveryWorker<Row extends object> {
     this.#loop = new Loop({
       ...{ everyMs: POLL_MS, retryMs: RETRY_MS },
       work: async () => ((await this.#round()) ? 0 : POLL_MS),
-      onFailure: (error) => this.#report(error as Error),
+      onFailure: (error) => this.#report(error),
     })
     this.#record = groupCalls(async (group: readonly Ended[]) => {
       const left = await recordOutcomes(pool, kind, group)
@@ -135,14 +134,12 @@ export class DeliveryWorker<Row extends object> {
     await this.#loop.stop()
     clearTimeout(this.#takingSoon)
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
-    await this.#release().catch((error: Error) => this.#report(error))
+    await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
     this.#isOver = true
     this.#endHeartbeat()
     // Another process makes them now, and not at the end of their leases.
-    await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error: Error) =>
-      this.#report(error),
-    )
+    await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error) => this.#report(error))
   }
 
   async #release(): Promise<void> {
@@ -336,9 +333,9 @@ export class DeliveryWorker<Row extends object> {
       if (row.attempts > MAX_ATTEMPTS) return await record({ to: 'failed', reason: 'the process ended during each attempt' })
       await this.#deliver(row, { report, record })
     } catch (error) {
-      if (isRecorded) return this.#report(error as Error)
+      if (isRecorded) return this.#report(error)
       this.#logger.error({ err: error, queue: this.kind.name }, 'a delivery threw an error and is retried')
-      await record({ to: 'retry', reason: 'an internal error, which the log has' }).catch((failure: Error) => this.#report(failure))
+      await record({ to: 'retry', reason: 'an internal error, which the log has' }).catch((failure) => this.#report(failure))
     }
   }
 
@@ -387,17 +384,16 @@ export class DeliveryWorker<Row extends object> {
     try {
       if (await this.#held.renew()) this.#loop.wake()
     } catch (error) {
-      this.#report(error as Error)
+      this.#report(error)
     } finally {
       this.#isBeating = false
     }
   }
 
   /** Logs the first error of an outage. */
-  #report({ message, stack }: Error): void {
+  #report(error: unknown): void {
     if (this.#isBroken || this.#loop.isStopped) return
-    // All other fields are PostgreSQL's, whose `detail` can contain the values of a row.
-    this.#logger.error({ err: { message, stack }, queue: this.kind.name }, 'deliveries cannot be taken or stored')
+    this.#logger.error({ err: loggableError(error), queue: this.kind.name }, 'deliveries cannot be taken or stored')
     this.#isBroken = true
   }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { ReceiverShare, WorkOptions } from '../deliveries/delivery-worker.ts'
+import type { WorkOptions } from '../deliveries/delivery-worker.ts'
+import type { ReceiverShare } from '../deliveries/receivers.ts'
 
 /**
  * The receiver of a mail: its recipient's domain, whose server may be slow. Shortened until many domains share a name, because a domain can belong
