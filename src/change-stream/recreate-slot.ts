@@ -34,8 +34,7 @@ export async function recreateBrokenSlot(
 }
 
 async function replaceBroken(db: Queryable, stream: Queryable, slotName: string): Promise<boolean> {
-  // Held until the session ends. Polled because the holder may wait for every transaction of the server.
-  while (!(await tryLock(stream, slotName))) await delay(RETRY_MS)
+  await untilLocked(stream, `storefront slot ${slotName}`, RETRY_MS)
   let isReplaced = false
   for (;;) {
     await untilCreated(stream, slotName)
@@ -56,11 +55,18 @@ async function replaceBroken(db: Queryable, stream: Queryable, slotName: string)
   }
 }
 
-async function tryLock(stream: Queryable, slotName: string): Promise<boolean> {
-  const { rows } = await stream.query<{ is_locked: boolean }>(
-    sql`select pg_try_advisory_lock(hashtextextended(${`storefront slot ${slotName}`}, 0)) as is_locked`,
-  )
-  return rows[0]?.is_locked === true
+/**
+ * Returns when the session has the advisory lock of this name, which it holds until it ends. Polled, because the
+ * holder may wait for every transaction of the server, and so for one that waits in a statement.
+ */
+export async function untilLocked(session: Queryable, name: string, pauseMs: number, signal?: AbortSignal): Promise<void> {
+  for (;;) {
+    const { rows } = await session.query<{ is_locked: boolean }>(
+      sql`select pg_try_advisory_lock(hashtextextended(${name}, 0)) as is_locked`,
+    )
+    if (rows[0]?.is_locked === true) return
+    await delay(pauseMs, undefined, { signal })
+  }
 }
 
 /** Retries `work` for ten seconds while a process uses the slot. */

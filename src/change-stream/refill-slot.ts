@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { connectClient, type Queryable } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
-import { recreateBrokenSlot } from './recreate-slot.ts'
+import { recreateBrokenSlot, untilLocked } from './recreate-slot.ts'
 import { findBrokenReason, findForeignReason, untilCreated } from './replication-slot.ts'
 import { findRefill, finishRefill, recordRefill } from './slot-positions.ts'
 
@@ -52,18 +50,11 @@ export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSi
 /** One process publishes; the others wait until it has, or has died. */
 async function refill({ pool, slotName, url, logger, publishStored }: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   await using lock = await connectClient(url, 'storefront-refill', signal)
-  while (!(await tryLock(lock, slotName))) await delay(WAIT_MS, undefined, { signal })
+  await untilLocked(lock, `storefront refill ${slotName}`, WAIT_MS, signal)
   const found = await findRefill(pool, slotName)
   // Another process has finished it meanwhile.
   if (found === null) return
   if (!(await publishStored(signal))) return signal.throwIfAborted()
   // A refill that was recorded meanwhile may need what this one had passed.
   if (await finishRefill(pool, slotName, found.id)) logger.info({ slot: slotName }, 'the topic has what the replication slot had missed')
-}
-
-async function tryLock(lock: Queryable, slotName: string): Promise<boolean> {
-  const { rows } = await lock.query<{ is_locked: boolean }>(
-    sql`select pg_try_advisory_lock(hashtextextended(${`storefront refill ${slotName}`}, 0)) as is_locked`,
-  )
-  return rows[0]?.is_locked === true
 }
