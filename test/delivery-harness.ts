@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { TestContext } from 'node:test'
+import { mock, type TestContext } from 'node:test'
 import pino from 'pino'
 import { sql } from '../src/db/sql.ts'
 import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from '../src/deliveries/delivery-kind.ts'
@@ -67,9 +67,10 @@ export async function sendTo(db: TestDatabase, worker: DeliveryWorker<Parcel>, r
   worker.wake(new Set(receivers))
 }
 
-/** A number that each transaction which writes has raised, and each call too. */
-export async function readTransaction({ pool }: TestDatabase): Promise<number> {
-  return Number((await pool.query('select pg_current_xact_id()::text as id')).rows[0].id)
+/** Counts the statements of the pool from now on. PostgreSQL's own counters are those of all databases of the server. */
+export function countStatements({ pool }: TestDatabase): () => number {
+  const watched = mock.method(pool, 'query')
+  return () => watched.mock.callCount()
 }
 
 /** A `deliver` that records what `make` returns. */
