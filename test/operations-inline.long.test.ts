@@ -105,13 +105,13 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
     assert.match(await run('mail list --status failed'), new RegExp(order))
   },
   'storefront mail retry EVENT_ID': () => run(`mail retry ${order}.1`),
-  'storefront mail retry': () => run(`mail retry ${other}.1`),
   'storefront mail retry --all-failed': () => run('mail retry --all-failed'),
   'storefront webhook list': async () => {
     await run('webhook add https://receiver.example/hook')
     endpoint = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(await run('webhook list'))?.[0] ?? assert.fail('no endpoint')
   },
   'storefront webhook deliveries ID': () => run(`webhook deliveries ${endpoint}`),
+  'storefront webhook deliveries ID --status queued --limit 1000': () => run(`webhook deliveries ${endpoint} --status queued --limit 1000`),
   'storefront webhook enable ID': async () => {
     await pool.query(`update webhook_endpoints set disabled_at = now(), disabled_reason = 'gone'`)
     await run(`webhook enable ${endpoint}`)

@@ -13,6 +13,12 @@ import { compareCatalogue } from './compare-catalogue.ts'
 
 async function makeShop(t: TestContext) {
   const store = await startStore(t, { roles: ['api', 'stream'] })
+  // What is recorded before may be published by the first fill of the topic, which has no order.
+  const slot = [catalogueSlotOf(store.url)]
+  await eventually(
+    async () => (await store.pool.query('select from pg_replication_slots where active and slot_name = $1', slot)).rowCount === 1,
+    { what: 'the stream reads its slot' },
+  )
   const { token } = await registerOperator(store)
   const topic = createPostgresTopic(CATALOGUE, { pool: store.pool, url: store.url, logger: silent })
   const create = async (sku: string, changes: object = {}): Promise<string> => {
