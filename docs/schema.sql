@@ -969,11 +969,13 @@ begin
       json_to_recordset(batch) as (
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
-        response_template text, attributes json, stock_holder text, max_guest_stock_percent integer
+        response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
+        repeat_seconds integer[]
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
-      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent, items)
+      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
+      repeat_names, repeat_seconds, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
       attributes, status_history, traceparent, created_at, updated_at)
@@ -994,11 +996,21 @@ begin
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
       where idempotency_keys.created_at <= now() - make_interval(hours => key_retention_hours)
     returning key
+  ), repeats as (
+    insert into order_repeats (name, user_id, order_id, seconds)
+    select repeat.name, user_id, id, repeat.seconds
+    from draft
+    cross join lateral unnest(repeat_names, repeat_seconds) as repeat (name, seconds)
+    on conflict (name) do update
+      set user_id = excluded.user_id, order_id = excluded.order_id, seconds = excluded.seconds, created_at = now()
+      where excluded.seconds = 0 or order_repeats.created_at <= now() - make_interval(secs => excluded.seconds)
+    returning name
   )
   select
     (select array_agg(number order by number) from placed),
     (select array_agg(distinct user_id) from placed),
-    (select count(idempotency_key) from draft) - (select count(*) from kept),
+    (select count(idempotency_key) + coalesce(sum(cardinality(repeat_names)), 0) from draft) - (select count(*) from kept)
+      - (select count(*) from repeats),
     (select array_agg(id) from draft where stock_holder is not null),
     (select min(max_guest_stock_percent) from draft)
   into numbers, buyers, keys_in_use, guest_orders, max_percent;
@@ -2783,6 +2795,19 @@ ALTER SEQUENCE public.order_numbers OWNED BY public.orders.number;
 
 
 --
+-- Name: order_repeats; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.order_repeats (
+    name text NOT NULL,
+    user_id uuid NOT NULL,
+    order_id uuid NOT NULL,
+    seconds integer NOT NULL,
+    created_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
 -- Name: passkeys; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -3626,6 +3651,14 @@ ALTER TABLE ONLY public.order_notes
 
 
 --
+-- Name: order_repeats order_repeats_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.order_repeats
+    ADD CONSTRAINT order_repeats_pkey PRIMARY KEY (name);
+
+
+--
 -- Name: orders orders_number_unique; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -4183,6 +4216,20 @@ CREATE INDEX oidc_sign_ins_expires_at_idx ON public.oidc_sign_ins USING btree (e
 --
 
 CREATE INDEX order_notes_order_id_id_idx ON public.order_notes USING btree (order_id, id DESC);
+
+
+--
+-- Name: order_repeats_created_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX order_repeats_created_at_idx ON public.order_repeats USING btree (created_at);
+
+
+--
+-- Name: order_repeats_user_id_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX order_repeats_user_id_idx ON public.order_repeats USING btree (user_id);
 
 
 --

@@ -194,6 +194,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     guestPendingOrderTtlSeconds: read.integerOrOff('GUEST_PENDING_ORDER_TTL', 3_600, 366 * 86_400, '3600 (an hour)'),
     /** The share of a product's stock that pending orders of one network's guests hold at most; null for no limit. */
     maxGuestStockPercent: read.integerOrOff('MAX_GUEST_STOCK_PERCENT', 20, 100),
+    /** Whether an order without an `Idempotency-Key` is refused. */
+    isIdempotencyKeyRequired: read.oneOf('IDEMPOTENCY_KEY', ['optional', 'required'], 'optional') === 'required',
+    /** Within this time the same order of a person is refused, unless it says that it is meant; 0 for never. */
+    duplicateOrderSeconds: read.integer('DUPLICATE_ORDER_SECONDS', 0, 0, 86_400),
     /** Pending orders of one customer; null for no limit. */
     maxPendingOrdersPerUser: read.integerOrOff('MAX_PENDING_ORDERS_PER_USER', MAX_PENDING_ORDERS, 1_000_000),
     /** Days after an order's last change for which its address and note are kept when its account is deleted. */
@@ -219,7 +223,10 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   }
 }
 
-/** Throws ConfigError for one process among several without a database: it would sell the sample catalogue of an embedded store. */
+/**
+ * Throws ConfigError for one process among several without a database: it would sell the sample catalogue of an
+ * embedded store.
+ */
 export function assertEmbeddedIsMeant({ databaseAddresses, isEmbeddedMeant, roles, nats, dataDir }: Config): void {
   if (databaseAddresses !== null || isEmbeddedMeant) return
   const reason =

@@ -1,6 +1,6 @@
 /**
- * The stable codes of the store's refusals. The HTTP status of each code is in `http/problem.ts`, its meaning for clients in
- * `docs/errors.md`.
+ * The stable codes of the store's refusals. The HTTP status of each code is in `http/problem.ts`, its meaning for
+ * clients in `docs/errors.md`.
  */
 export type ErrorCode =
   | 'malformed_request'
@@ -45,6 +45,7 @@ export type ErrorCode =
   | 'total_negative'
   | 'too_many_changes'
   | 'client_reference_taken'
+  | 'probably_placed_already'
   | 'mail_not_failed'
   | 'price_changed'
   | 'purchase_limit'
@@ -71,12 +72,16 @@ export type ErrorCode =
   | 'query_refused'
   | 'query_timeout'
   | 'if_match_required'
+  | 'idempotency_key_required'
   | 'rate_limited'
   | 'unavailable'
   | 'overloaded'
   | 'internal'
 
-/** One fault in the input: `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header name. */
+/**
+ * One fault in the input: `pointer` is an RFC 6901 JSON pointer as a URI fragment, `parameter` a query or header
+ * name.
+ */
 export interface FieldError {
   pointer?: string
   parameter?: string
@@ -109,8 +114,8 @@ export function notFound(what: string): AppError {
 }
 
 /**
- * An error that an operator can repair: a setting, a command, a right, a server that does not run. The message is one line with the problem
- * and the remedy, without secrets; the command line prints it and ends with `exitStatus`.
+ * An error that an operator can repair: a setting, a command, a right, a server that does not run. The message is one
+ * line with the problem and the remedy, without secrets; the command line prints it and ends with `exitStatus`.
  */
 export class OperatorError extends Error {
   override readonly name: string = 'OperatorError'

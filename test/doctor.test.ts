@@ -55,7 +55,7 @@ test('everything is well in a store that is complete, and nothing is changed by 
     (await db.pool.query('select confirmed_flush_lsn, restart_lsn from pg_replication_slots where slot_name = $1', [slot])).rows
   const before = await read()
   const all = { ...env, ...bucket.env, SMTP_URL: mails.url, MAIL_FROM: 'Shop <shop@shop.example>', EMAIL_VERIFICATION: 'required' }
-  const findings = await examine({ ...all, BASE_URL: 'https://shop.example', TRUST_PROXY: '10.0.0.0/8' })
+  const findings = await examine({ ...all, BASE_URL: 'https://shop.example', TRUST_PROXY: '10.0.0.0/8', IDEMPOTENCY_KEY: 'required' })
   assert.deepEqual(
     findings.filter(({ status }) => status !== 'ok').map(({ check, found }) => [check, found.replace(/,.*/, '')]),
     [
@@ -68,6 +68,7 @@ test('everything is well in a store that is complete, and nothing is changed by 
     'versions',
     'settings',
     'proxies',
+    'repeats',
     'process',
     'disk',
     'database',
@@ -289,6 +290,14 @@ test('the public address and the trusted proxies must go together', async () => 
   assertFinding(await examine({ TRUST_PROXY: '1' }), 'proxies', 'warning', /BASE_URL is http:\/\/localhost:3000/, /set BASE_URL/)
   assertFinding(await examine({ BASE_URL: 'http://shop.example' }), 'proxies', 'warning', /plain http/, /TLS/)
   assertFinding(await examine({ ...env, TRUST_PROXY: '10.0.0.0/8' }), 'proxies', 'ok', /trusted: 10\.0\.0\.0\/8$/)
+})
+
+test('a public shop in which two clicks are two orders is shown two settings against it', async () => {
+  const env = { BASE_URL: 'https://shop.example' }
+  assertFinding(await examine(env), 'repeats', 'warning', /two clicks/, /DUPLICATE_ORDER_SECONDS.*IDEMPOTENCY_KEY/)
+  assertFinding(await examine({ ...env, DUPLICATE_ORDER_SECONDS: '600' }), 'repeats', 'ok', /after 600 s/)
+  assertFinding(await examine({ ...env, IDEMPOTENCY_KEY: 'required' }), 'repeats', 'ok', /each order/)
+  assertFinding(await examine({}), 'repeats', 'ok', /a program/)
   assertFinding(await examine({ NATS_URL: 'nats://127.0.0.1:1' }), 'settings', 'problem', /NATS_URL is set/, /EMBEDDED=on/)
 })
 

@@ -207,6 +207,8 @@ test('takes each setting it knows', () => {
     maxQuantityPerProductAndUser: null,
     objectStoreEnvironment: {},
     pendingOrderTtlSeconds: 604_800,
+    isIdempotencyKeyRequired: false,
+    duplicateOrderSeconds: 0,
     guestPendingOrderTtlSeconds: 3_600,
     maxGuestStockPercent: 20,
     maxPendingOrdersPerUser: 10_000,

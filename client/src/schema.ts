@@ -2494,8 +2494,8 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The order that has the reference. */
-            order_id: string;
+            /** @description The earlier order, for its owner: not for another guest's. */
+            order_id?: string;
         };
         Credentials: {
             email: string;
@@ -3185,6 +3185,8 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
+            /** @description Places the order although it is the same as the one before: see `probably_placed_already`. */
+            again?: boolean;
             /** @description The client's own number; unique among the caller's orders. Kept in the data lake: without personal data. */
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
@@ -3653,7 +3655,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -3720,8 +3722,31 @@ export interface components {
             }[];
             total: components["schemas"]["Money"];
         };
+        ProbablyPlacedAlreadyProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In English, for people; may be reworded. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "probably_placed_already";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The earlier order, for its owner: not for another guest's. */
+            order_id?: string;
+        };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
-        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
         ProblemFault: {
             /** @description RFC 6901 JSON pointer as a URI fragment. */
             pointer?: string;
@@ -11498,7 +11523,15 @@ export interface operations {
                     "application/json": components["schemas"]["Order"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `idempotency_key_required`: An idempotency key is required. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             /** @description `forbidden`: This is not allowed. `account_blocked`: The account is blocked. */
             403: {
@@ -11509,7 +11542,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `insufficient_stock`: There is not enough stock. `client_reference_taken`: The client reference is taken. `price_changed`: The total has changed. `too_many_pending_orders`: Too many orders are pending. `purchase_limit`: The purchase limit is exceeded. `request_in_progress`: The same request is in progress. */
+            /** @description `insufficient_stock`: There is not enough stock. `client_reference_taken`: The client reference is taken. `probably_placed_already`: The same order was just placed. `price_changed`: The total has changed. `too_many_pending_orders`: Too many orders are pending. `purchase_limit`: The purchase limit is exceeded. `request_in_progress`: The same request is in progress. */
             409: {
                 headers: {
                     [name: string]: unknown;

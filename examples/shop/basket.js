@@ -2,7 +2,10 @@ const KEY = 'shop.basket'
 const CHECKOUT_KEY = 'shop.checkout'
 const MAX_QUANTITY = 10_000
 
-/** The lines of the basket: products as they were when they were added. It is in this browser until the order is placed. */
+/**
+ * The lines of the basket: products as they were when they were added. It is in this browser until the order is
+ * placed.
+ */
 export const readBasket = () => {
   const lines = read(KEY)
   return Array.isArray(lines) ? lines : []
@@ -23,17 +26,19 @@ export function setQuantity({ id, name, price }, quantity) {
 export const emptyBasket = () => save([])
 
 /**
- * The idempotency key of the checkout of this basket. It survives a reload of the page, so that an order whose answer was lost is not placed
- * twice; another basket or address is another order.
+ * The idempotency key of the checkout, made when the basket is opened, until the order is placed: a double click, a
+ * reload and a second tab place one order. The store refuses the key with other contents once an order has it.
  */
-export function checkoutKey(order) {
-  const text = JSON.stringify(order)
+export function checkoutKey() {
   const known = read(CHECKOUT_KEY)
-  if (known?.text === text) return known.key
+  if (typeof known === 'string') return known
   const key = crypto.randomUUID()
-  localStorage.setItem(CHECKOUT_KEY, JSON.stringify({ text, key }))
+  localStorage.setItem(CHECKOUT_KEY, JSON.stringify(key))
   return key
 }
+
+/** The customer has seen that an order has the key, and wants another one. */
+export const forgetCheckoutKey = () => localStorage.removeItem(CHECKOUT_KEY)
 
 /** A stored value, null without one or when it is not what this page has stored. */
 function read(key) {
@@ -47,6 +52,6 @@ function read(key) {
 
 function save(lines) {
   localStorage.setItem(KEY, JSON.stringify(lines))
-  if (lines.length === 0) localStorage.removeItem(CHECKOUT_KEY)
+  if (lines.length === 0) forgetCheckoutKey()
   dispatchEvent(new Event('basket'))
 }

@@ -1,5 +1,5 @@
 import { formatMoney, isProblem, ProblemError } from '@storefront/client'
-import { checkoutKey, emptyBasket, readBasket, setQuantity } from './basket.js'
+import { checkoutKey, emptyBasket, forgetCheckoutKey, readBasket, setQuantity } from './basket.js'
 import { byId, element, whileDisabled } from './dom.js'
 
 /** The basket and the order of it. `signIn` resolves when the customer is signed in, or has given up. */
@@ -7,6 +7,9 @@ export function showBasket(shop, { signIn, report }) {
   const dialog = byId('basket')
   const form = byId('order-form')
   const error = form.querySelector('.error')
+  // The customer has seen that there is an order with the same lines.
+  let isMeant = false
+  checkoutKey()
 
   const draw = () => {
     const lines = readBasket()
@@ -30,14 +33,17 @@ export function showBasket(shop, { signIn, report }) {
         // What the customer was shown: the store refuses the order when a price has changed.
         expected_total: total,
         shipping_address: Object.fromEntries(new FormData(form)),
+        again: isMeant,
       }
       try {
-        const { number } = await shop.placeOrder(order, { idempotencyKey: checkoutKey(order) })
+        const { number } = await shop.placeOrder(order, { idempotencyKey: checkoutKey() })
         emptyBasket()
         dialog.close()
         report(`Thank you: order ${number} is placed.`)
       } catch (problem) {
         if (isProblem(problem, 'price_changed')) showNewPrices(problem.problem.items)
+        isMeant = isProblem(problem, 'probably_placed_already')
+        if (isProblem(problem, 'idempotency_key_reused')) forgetCheckoutKey()
         error.textContent = explain(problem)
       }
     }).then(draw)
@@ -84,7 +90,12 @@ function explain(problem) {
   if (isProblem(problem, 'purchase_limit') || isProblem(problem, 'too_many_pending_orders') || isProblem(problem, 'invalid_body')) {
     return problem.problem.detail
   }
+  if (isProblem(problem, 'probably_placed_already')) return 'You have just placed this order. Press Order again to place it once more.'
+  if (isProblem(problem, 'idempotency_key_reused')) {
+    return 'An order from this basket was placed before you changed it: see your orders. Press Order again to place this one as well.'
+  }
   if (problem instanceof ProblemError && problem.status === 401) return 'Your session has ended. Close the basket, sign in and order again.'
-  // The order may have been placed. The key makes sure that the next attempt answers with it instead of placing another.
+  // The order may have been placed. The key makes sure that the next attempt answers with it instead of placing
+  // another.
   return 'The store cannot be reached. Press Order again: it is placed once.'
 }

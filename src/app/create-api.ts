@@ -274,6 +274,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         admission,
         nameOf,
         isVerificationRequired,
+        isIdempotencyKeyRequired: config.isIdempotencyKeyRequired,
+        duplicateOrderSeconds: config.duplicateOrderSeconds,
         batcher: traceOrders(batcher, tracing),
         findDeliveries: findDeliveriesOf,
       }

@@ -2,8 +2,9 @@ import type { Queryable } from './pool.ts'
 import { readRevokes } from './sql-functions.ts'
 
 /**
- * The rights of the API's role, which the subscribers and the commands use too, on each table and sequence. It has no right on any other.
- * A right that a release no longer uses stays for one more: processes of the previous release may still be running.
+ * The rights of the API's role, which the subscribers and the commands use too, on each table and sequence. It has no
+ * right on any other. A right that a release no longer uses stays for one more: processes of the previous release may
+ * still be running.
  */
 export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   migrations: ['select'],
@@ -50,6 +51,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   pending_order_counts: ['select', 'insert', 'update'],
   guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
+  order_repeats: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
   lake_arrivals: ['select', 'insert'],
   topic_messages: ['select', 'insert'],
@@ -144,8 +146,9 @@ const STATEMENTS = `
   select string_agg(statement, '; ') as statements from needed`
 
 /**
- * Grants `role` the rights above and the functions with the owner's rights, and revokes every other right on these tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may be `role` itself.
- * Several processes may call it at once. Returns whether anything changed.
+ * Grants `role` the rights above and the functions with the owner's rights, and revokes every other right on these
+ * tables, and everybody's on those functions: a restore without privileges makes them new. `owner` owns them, and may
+ * be `role` itself. Several processes may call it at once. Returns whether anything changed.
  */
 export async function grantRights(owner: Queryable, role: string): Promise<boolean> {
   const rights = Object.values(API_RIGHTS).map((granted) => granted.toSorted().join(', '))

@@ -54,7 +54,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
     )
     const request = {
       ...{ userId: customer.userId, basket, shippingAddress: customer.address, traceparent: newTraceparent() },
-      ...{ currency: null, expectedTotal: null, clientReference: null, note: null, idempotencyKey: null },
+      ...{ currency: null, expectedTotal: null, clientReference: null, note: null, idempotencyKey: null, repeats: [] },
       attributes: { channel: pick(CHANNELS) },
     }
     try {

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../errors.ts'
 import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
 const Id = Type.String({ format: 'uuid' })
+const EarlierOrderId = Type.Optional(Type.String({ description: "The earlier order, for its owner: not for another guest's." }))
 const Count = Type.Integer({ minimum: 0 })
 const Shortages = Type.Array(
   Type.Object({
@@ -17,8 +18,8 @@ const Shortages = Type.Array(
 const OrderVersion = Type.Integer({ description: "The order's version." })
 
 /**
- * The members that a problem has besides those of every one, by its code. docs/errors.md has the same table. A problem with another member
- * is a bug: `assertProblem` of the tests checks each one against the schema of its code.
+ * The members that a problem has besides those of every one, by its code. docs/errors.md has the same table. A
+ * problem with another member is a bug: `assertProblem` of the tests checks each one against the schema of its code.
  */
 export const PROBLEM_MEMBERS = {
   forbidden: { required_scope: Type.Optional(Type.String({ description: 'The scope that the role or API key lacks.' })) },
@@ -83,7 +84,8 @@ export const PROBLEM_MEMBERS = {
   adjustment_reference_taken: {
     adjustment: Type.Object({}, { additionalProperties: true, description: 'The adjustment that has the reference.' }),
   },
-  client_reference_taken: { order_id: Type.String({ description: 'The order that has the reference.' }) },
+  client_reference_taken: { order_id: EarlierOrderId },
+  probably_placed_already: { order_id: EarlierOrderId },
   request_in_progress: { run_id: Type.Optional(Type.String({ description: 'Only of `POST /admin/audits`: the run.' })) },
   currency_not_available: {
     currencies: Type.Optional(Type.Array(Type.String(), { description: 'Only of a page: those in which the product is sold.' })),
@@ -113,4 +115,5 @@ export const MEMBER_EXAMPLES: Partial<Record<ErrorCode, object>> = {
     adjustment: { version: 2, kind: 'discount', label: 'Voucher', amount: { amount: -500, currency: 'EUR' } },
   },
   client_reference_taken: { order_id: '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d46' },
+  probably_placed_already: { order_id: '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d46' },
 }

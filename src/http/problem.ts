@@ -55,6 +55,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   quantity_exceeded: { status: 409, title: 'The order has fewer units' },
   change_reference_taken: { status: 409, title: 'The reference belongs to another change of the order' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
+  probably_placed_already: { status: 409, title: 'The same order was just placed' },
   mail_not_failed: { status: 409, title: 'The mail has not failed' },
   price_changed: { status: 409, title: 'The total has changed' },
   too_many_pending_orders: { status: 409, title: 'Too many orders are pending' },
@@ -80,6 +81,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
   query_refused: { status: 422, title: 'The query cannot be answered' },
   query_timeout: { status: 422, title: 'The query took too long' },
+  idempotency_key_required: { status: 400, title: 'An idempotency key is required' },
   if_match_required: { status: 428, title: 'If-Match is required' },
   rate_limited: { status: 429, title: 'Too many tries' },
   unavailable: { status: 503, title: 'The store cannot answer now' },
@@ -215,7 +217,10 @@ export interface ProblemContext {
   onOverloaded?: ((loadClass: LoadClass) => void) | undefined
 }
 
-/** Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is sampled. */
+/**
+ * Sends any error as a problem. An unknown one is logged here, once, and reveals nothing; the log of 503 answers is
+ * sampled.
+ */
 export function sendError(
   error: unknown,
   request: FastifyRequest,
@@ -262,15 +267,19 @@ const MUCH_BYTES = 16_384
 const MAX_DISCARDED_BYTES = 1_048_576
 const MAX_DISCARDING_MS = 2_000
 
-/** Whether the client is still sending a body that is not read, and that the server does not read to its end by itself after the answer. */
+/**
+ * Whether the client is still sending a body that is not read, and that the server does not read to its end by itself
+ * after the answer.
+ */
 function isUnread({ complete, destroyed, headers }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
   if (complete || destroyed) return false
   return !shouldKeepAlive || headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > MUCH_BYTES
 }
 
 /**
- * Reads the rest of a body before the answer, within bounds: closing a connection with unread bytes resets it, and a proxy that is still sending
- * answers 502 instead of what we said. Past the bounds the connection ends with the answer.
+ * Reads the rest of a body before the answer, within bounds: closing a connection with unread bytes resets it, and a
+ * proxy that is still sending answers 502 instead of what we said. Past the bounds the connection ends with the
+ * answer.
  */
 function discardBody(raw: IncomingMessage, reply: FastifyReply, answer: () => void): void {
   let bytes = 0
@@ -322,7 +331,10 @@ export function isIcebergCall(url: string, basePath: string): boolean {
   return url.startsWith(`${basePath}/iceberg/`)
 }
 
-/** Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the message. */
+/**
+ * Names of exceptions by status, as Iceberg's own servers send them. A client decides by the status and shows the
+ * message.
+ */
 const TYPES: Readonly<Record<number, string>> = {
   400: 'BadRequestException',
   401: 'NotAuthorizedException',

@@ -23,8 +23,9 @@ export interface Erasure {
 }
 
 /**
- * Erases the personal columns and operators' notes of up to 200 due orders of a deleted account, and every response stored for
- * retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay, so the change stream publishes no event.
+ * Erases the personal columns and operators' notes of up to 200 due orders of a deleted account, and every response
+ * stored for retries. `eraseDueAddresses` erases the rest later. Returns the number of orders. Their versions stay,
+ * so the change stream publishes no event.
  */
 export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseCopies, retainDays }: Erasure, now: Date): Promise<number> {
   await deleteKeysOf(tx, [userId])
@@ -56,12 +57,19 @@ export async function eraseAddressesOf(tx: Transaction, userId: string, { eraseC
   return rows.length
 }
 
-/** Deletes the responses stored for retries, which have addresses. `eraseDueAddresses` erases those of the orders within a minute. */
+/**
+ * Deletes the responses stored for retries, which have addresses. `eraseDueAddresses` erases those of the orders
+ * within a minute.
+ */
 export async function deleteKeysOf(tx: Transaction, userIds: readonly string[]): Promise<void> {
   await tx.query(sql`delete from idempotency_keys where user_id = any(${userIds}::uuid[])`)
+  await tx.query(sql`delete from order_repeats where user_id = any(${userIds}::uuid[])`)
 }
 
-/** An order that was in flight while its account was deleted may be stored later: the account is checked for another day. */
+/**
+ * An order that was in flight while its account was deleted may be stored later: the account is checked for another
+ * day.
+ */
 async function recordRest(tx: Transaction, userId: string, now: Date): Promise<void> {
   const { rows } = await tx.query<{ oldest: Date | null }>(
     sql`select min(updated_at) as oldest from orders where user_id = ${userId} and ${HAS_PERSONAL_DATA}`,

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Attributes } from '../attributes.ts'
 import type { Pool } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
 import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
@@ -21,7 +22,8 @@ import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import type { OrderBatcher } from './placing/order-batcher.ts'
 import { QuoteSchema, quoteOrder } from './placing/quote-order.ts'
-import { isBlockedAddress, isUnproven } from './placing/unusual-owners.ts'
+import { repeatsOf } from './placing/repeats.ts'
+import { findGuestAddress, isUnproven } from './placing/unusual-owners.ts'
 import { assertDeliverable } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
@@ -52,6 +54,9 @@ const NewOrder = Type.Object(
         description: 'What the customer was shown. If the total differs, the order is refused with `price_changed`.',
       }),
     ),
+    again: Type.Optional(
+      Type.Boolean({ description: 'Places the order although it is the same as the one before: see `probably_placed_already`.' }),
+    ),
     ...INPUT_PROPERTIES,
   },
   { title: 'NewOrder', ...strict, examples: [EXAMPLE_NEW_ORDER] },
@@ -70,6 +75,10 @@ export interface OrderRoutesOptions {
   nameOf: (who: string) => string
   /** Whether an account is created only after its address is proven. */
   isVerificationRequired: boolean
+  /** Whether an order without an idempotency key is refused. */
+  isIdempotencyKeyRequired: boolean
+  /** Within this time the same order of a person is refused; 0 for never. */
+  duplicateOrderSeconds: number
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
@@ -119,28 +128,40 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
         'price_changed',
         'client_reference_taken',
         'request_in_progress',
+        'probably_placed_already',
         'idempotency_key_reused',
+        'idempotency_key_required',
       ],
     },
     async (request, reply) => {
       const { userId, role } = callerOf(request)
-      const { items, currency = null, expected_total = null, attributes = {}, ...given } = request.body
+      const { items, currency = null, expected_total = null, attributes = {}, again = false, ...given } = request.body
       assertDeliverable(given.shipping_address ?? null, '#/shipping_address')
       const quotaKey = admission.quotaKey(request)
+      const members = toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes })
+      const body = { items, currency, expected_total, ...members }
+      const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'], userId, body)
+      if (idempotencyKey === null && options.isIdempotencyKeyRequired) {
+        throw new AppError('idempotency_key_required', 'Send an Idempotency-Key with each order, the same with each retry of it.')
+      }
       // One query at most for an order, in a place.
-      const ask = (query: typeof isUnproven) => admission.admit('token', request, () => query(pool, userId))
+      const ask = <T>(query: (pool: Pool, userId: string) => Promise<T>) => admission.admit('token', request, () => query(pool, userId))
       const isBounded = role === 'guest' || (areAccountsBounded && role === 'customer' && (await ask(isUnproven)))
+      const guest = role === 'guest' ? await ask(findGuestAddress) : null
+      const basket = mergeLines(items)
+      const repeatable = { userId, guestEmail: guest?.email ?? null, items: basket.lines, idempotencyKey, ...members }
       const placed = await batcher.place(
         {
           userId,
-          basket: mergeLines(items),
+          basket,
           currency,
           expectedTotal: expected_total,
-          ...toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes }),
-          idempotencyKey: readIdempotencyKey(request.headers['idempotency-key'], userId, request.body),
+          ...members,
+          idempotencyKey,
+          repeats: repeatsOf({ ...repeatable, duplicateSeconds: options.duplicateOrderSeconds, isMeant: again }, options.nameOf),
           traceparent: traceparentOf(request),
           stockHolder: isBounded ? options.nameOf(quotaKey.at(-1) ?? userId) : null,
-          isOfBlockedAddress: role === 'guest' && (await ask(isBlockedAddress)),
+          isOfBlockedAddress: guest?.isBlocked === true,
         },
         quotaKey,
       )

@@ -4,7 +4,10 @@ import { type Finding, ok, problem, splitRemedy, warning } from './finding.ts'
 
 const MIN_NODE = 26
 
-/** Settings that are valid and do not go together, and the versions of store and Node.js. `misspelt`: names that resemble a setting. */
+/**
+ * Settings that are valid and do not go together, and the versions of store and Node.js. `misspelt`: names that
+ * resemble a setting.
+ */
 export function examineSettings(config: Config, misspelt: readonly string[], versions: { store: string; node: string }): Finding[] {
   const unsuitable = findUnsuitableSettings(config).map((message) =>
     splitRemedy(message, 'see the table of settings in docs/operations.md'),
@@ -20,21 +23,31 @@ export function examineSettings(config: Config, misspelt: readonly string[], ver
       ? ok('versions', found)
       : problem('versions', found, `run it on Node.js ${MIN_NODE} or later, such as the one that npm ci installs`),
     ...(warnings.length > 0 ? warnings : [ok('settings', 'they go together')]),
-    ...(config.roles.includes('api') ? [examineProxies(config)] : []),
+    ...(config.roles.includes('api') ? [examineProxies(config), examineRepeats(config)] : []),
   ]
+}
+
+const isLocal = (baseUrl: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(baseUrl).hostname)
+
+/** People press a button twice. */
+function examineRepeats({ baseUrl, isIdempotencyKeyRequired, duplicateOrderSeconds }: Config): Finding {
+  if (isIdempotencyKeyRequired) return ok('repeats', 'each order has an idempotency key')
+  if (duplicateOrderSeconds > 0) return ok('repeats', `the same order can be placed again after ${duplicateOrderSeconds} s`)
+  if (isLocal(baseUrl)) return ok('repeats', 'the same order can be placed twice, as a program does that tries the store')
+  const remedy = 'set DUPLICATE_ORDER_SECONDS, such as 600, or IDEMPOTENCY_KEY=required'
+  return warning('repeats', 'two clicks on a button that sends no Idempotency-Key are two orders', remedy)
 }
 
 /** The API itself speaks plain HTTP, so an address with https means a proxy in front of it. */
 function examineProxies({ baseUrl, isBaseUrlGiven, trustProxy }: Config): Finding {
-  const { protocol, hostname } = new URL(baseUrl)
-  const isLocal = ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+  const { protocol } = new URL(baseUrl)
   if (protocol === 'https:' && trustProxy === false) {
     const remedy = 'set TRUST_PROXY to the addresses of the proxies, or to their number'
     return warning('proxies', 'BASE_URL is https, and no proxy is trusted: all clients share one rate limit', remedy)
   }
-  if (trustProxy !== false && (!isBaseUrlGiven || isLocal))
+  if (trustProxy !== false && (!isBaseUrlGiven || isLocal(baseUrl)))
     return warning('proxies', `TRUST_PROXY is set, and BASE_URL is ${baseUrl}`, 'set BASE_URL to the address that clients use')
-  if (protocol === 'http:' && !isLocal)
+  if (protocol === 'http:' && !isLocal(baseUrl))
     return warning(
       'proxies',
       'BASE_URL is plain http: passwords and tokens can be read on the way',

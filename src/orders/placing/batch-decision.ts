@@ -6,6 +6,7 @@ import { locationOf, newOrder, type Order, renderResponse, responseTemplateOf } 
 import type { ExistingState } from './existing-state.ts'
 import { assertSameRequest, type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
 import { lockKeyOfReference, type OrderRequest } from './order-request.ts'
+import type { EarlierOrder, Repeat } from './repeats.ts'
 
 /** The answer of `POST /orders`: the order as JSON, ready to send and the same, byte for byte, for a retry. */
 export interface PlacedOrder {
@@ -15,8 +16,8 @@ export interface PlacedOrder {
 }
 
 /**
- * The outcome of a request. Nothing was done for one that is `in_progress`, because another transaction works on its key or reference, or
- * `blocked`, because a row that it needs is locked for long.
+ * The outcome of a request. Nothing was done for one that is `in_progress`, because another transaction works on its
+ * key or reference, or `blocked`, because a row that it needs is locked for long.
  */
 export type Outcome =
   | { kind: 'placed'; order: PlacedOrder }
@@ -28,6 +29,8 @@ export type Outcome =
 export interface Draft {
   key: IdempotencyKey | null
   order: Order
+  /** The names that it takes. */
+  repeats: readonly Repeat[]
   stockHolder: string | null
   itemsJson: string
   responseTemplate: string
@@ -40,12 +43,17 @@ export interface DecisionOptions {
   now: Date
 }
 
-/** Accepts or refuses requests in the order given, each by the state and by those accepted before it. No I/O; only the ids are random. */
+/**
+ * Accepts or refuses requests in the order given, each by the state and by those accepted before it. No I/O; only the
+ * ids are random.
+ */
 export class BatchDecision {
   readonly #options: DecisionOptions
   readonly #state: ExistingState
   readonly #references: Map<string, string>
   readonly #draftsByKey = new Map<string, Draft>()
+  /** By the name of a repeat. */
+  readonly #draftsByName = new Map<string, Draft>()
   readonly #drafts: Draft[] = []
   readonly #decisions: readonly Decision[]
 
@@ -93,22 +101,25 @@ export class BatchDecision {
     }
   }
 
-  #findReplay({ idempotencyKey: key }: OrderRequest): Decision | null {
+  #findReplay({ idempotencyKey: key, repeats }: OrderRequest): Decision | null {
     if (key === null) return null
     const lockKey = lockKeyOfIdempotencyKey(key)
-    const stored = this.#state.responses.get(lockKey)
-    if (stored !== undefined) {
-      assertSameRequest(stored, key)
-      if (stored.json === null) {
-        throw new AppError('idempotency_key_reused', 'The order of this Idempotency-Key was deleted. Send another key to place a new one.')
-      }
-      return { kind: 'placed', order: { orderId: stored.orderId, json: stored.json, isReplay: true } }
-    }
     // Two requests with one key can be in one batch.
-    const draft = this.#draftsByKey.get(lockKey)
-    if (draft === undefined) return null
-    assertSameRequest(draft.key ?? key, key)
-    return { kind: 'accepted', draft, isReplay: true }
+    const own = this.#state.responses.get(lockKey) ?? this.#draftsByKey.get(lockKey)
+    if (own !== undefined) {
+      assertSameRequest('fingerprint' in own ? own : (own.key ?? key), key)
+      return replayOf(own)
+    }
+    const ofAddress = repeats.find(({ reason }) => reason === 'key')
+    const earlier = ofAddress && this.#findEarlier(ofAddress)
+    return earlier === undefined ? null : replayOf(earlier)
+  }
+
+  /** The order that has the name of a repeat: stored, or of this batch. */
+  #findEarlier({ name, seconds }: Repeat): EarlierOrder | Draft | undefined {
+    if (seconds === 0) return undefined
+    const stored = this.#state.repeats.get(name)
+    return this.#draftsByName.get(name) ?? (stored !== undefined && stored.ageSeconds < seconds ? stored : undefined)
   }
 
   #accept(request: OrderRequest): Draft {
@@ -117,6 +128,7 @@ export class BatchDecision {
     const reference = clientReference === null ? null : lockKeyOfReference(userId, clientReference)
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#referenceTaken(earlier)
+    for (const repeat of request.repeats) this.#assertNoRepeat(repeat, userId)
     const { items, total } = priceBasket(basket, currency, { products: prices.products, stock })
     assertTotal(request.expectedTotal, items, total)
     pending?.assertOneMore(userId)
@@ -133,16 +145,45 @@ export class BatchDecision {
     guestHolds?.add(stockHolder, basket.lines)
     const order = newOrder({ ...request, id: randomUUIDv7(), items, total, now: this.#options.now })
     if (reference !== null) this.#references.set(reference, order.id)
-    const draft = { key: idempotencyKey, order, stockHolder, itemsJson: JSON.stringify(items), responseTemplate: responseTemplateOf(order) }
+    const draft: Draft = {
+      ...{ key: idempotencyKey, order, stockHolder },
+      // One that is meant may have the name of another of this batch, which has taken it.
+      repeats: request.repeats.filter(({ name }) => !this.#draftsByName.has(name)),
+      itemsJson: JSON.stringify(items),
+      responseTemplate: responseTemplateOf(order),
+    }
     this.#drafts.push(draft)
+    for (const { name } of draft.repeats) this.#draftsByName.set(name, draft)
     if (idempotencyKey !== null) this.#draftsByKey.set(lockKeyOfIdempotencyKey(idempotencyKey), draft)
     return draft
   }
 
-  #referenceTaken(orderId: string): AppError {
-    return new AppError('client_reference_taken', 'You have placed an order with this client_reference already.', {
-      members: { order_id: orderId },
-      headers: { location: locationOf(this.#options.baseUrl, orderId) },
-    })
+  #assertNoRepeat(repeat: Repeat, userId: string): void {
+    const earlier = this.#findEarlier(repeat)
+    if (earlier === undefined) return
+    const [owner, id] = 'order' in earlier ? [earlier.order.userId, earlier.order.id] : [earlier.userId, earlier.orderId]
+    // Another guest of the address may be anybody.
+    const orderId = owner === userId ? id : null
+    if (repeat.reason === 'reference') throw this.#referenceTaken(orderId)
+    const message = 'You have just placed the same order. To place it again, send the request with "again": true.'
+    throw new AppError('probably_placed_already', message, this.#pointTo(orderId))
   }
+
+  #referenceTaken(orderId: string | null): AppError {
+    return new AppError('client_reference_taken', 'You have placed an order with this client_reference already.', this.#pointTo(orderId))
+  }
+
+  #pointTo(orderId: string | null) {
+    return orderId === null ? {} : { members: { order_id: orderId }, headers: { location: locationOf(this.#options.baseUrl, orderId) } }
+  }
+}
+
+/** The answer of an order again. Throws `idempotency_key_reused` for one that was deleted by hand. */
+function replayOf(earlier: Draft | Pick<EarlierOrder, 'orderId' | 'json'>): Decision {
+  if ('order' in earlier) return { kind: 'accepted', draft: earlier, isReplay: true }
+  const { orderId, json } = earlier
+  if (json === null) {
+    throw new AppError('idempotency_key_reused', 'The order of this Idempotency-Key was deleted. Send another key to place a new one.')
+  }
+  return { kind: 'placed', order: { orderId, json, isReplay: true } }
 }

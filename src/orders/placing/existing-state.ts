@@ -8,8 +8,12 @@ import { findGuestHolds, findPendingOrders, findPurchases, type GuestHolds, type
 import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
 import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
+import { type EarlierOrder, findEarlierOrders } from './repeats.ts'
 
-/** The state that a batch is checked against. Another process may change it before the batch is stored, which `storeOrders` detects. */
+/**
+ * The state that a batch is checked against. Another process may change it before the batch is stored, which
+ * `storeOrders` detects.
+ */
 export interface ExistingState {
   /** Whether another transaction works on the key or the reference of a request. */
   isInProgress: (request: OrderRequest) => boolean
@@ -19,6 +23,8 @@ export interface ExistingState {
   responses: ReadonlyMap<string, StoredResponse>
   /** Ids of orders, by `lockKeyOfReference`. */
   references: ReadonlyMap<string, string>
+  /** Earlier orders, by the names of repeats. */
+  repeats: ReadonlyMap<string, EarlierOrder>
   /** Purchases so far; null without a limit. */
   purchases: Purchases | null
   /** Pending orders; null without a limit. */
@@ -35,7 +41,10 @@ export interface StateSource extends OrderLimits {
   lockedRows: LockedRows
 }
 
-/** The usual state: every request is new, and there is enough of what the catalogue shows as in stock. Reads only unknown prices. */
+/**
+ * The usual state: every request is new, and there is enough of what the catalogue shows as in stock. Reads only
+ * unknown prices.
+ */
 export async function assumeState({ pool, prices }: StateSource, requests: readonly OrderRequest[]): Promise<ExistingState> {
   const known = await prices.read(pool, productIdsOf(requests))
   return {
@@ -43,6 +52,7 @@ export async function assumeState({ pool, prices }: StateSource, requests: reado
     isBlocked: () => false,
     responses: new Map(),
     references: new Map(),
+    repeats: new Map(),
     purchases: null,
     pending: null,
     guestHolds: null,
@@ -51,7 +61,10 @@ export async function assumeState({ pool, prices }: StateSource, requests: reado
   }
 }
 
-/** Reads the state of requests. Waits for stock that another transaction changes, at most `lockTimeoutMs`: then SQLSTATE 55P03. */
+/**
+ * Reads the state of requests. Waits for stock that another transaction changes, at most `lockTimeoutMs`: then
+ * SQLSTATE 55P03.
+ */
 export function readState(source: StateSource, requests: readonly OrderRequest[], lockTimeoutMs: number): Promise<ExistingState> {
   const { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent = null, prices, lockedRows } = source
   return inTransaction(
@@ -70,6 +83,10 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
           requests.flatMap(({ idempotencyKey }) => idempotencyKey ?? []),
         ),
         references: await findOrdersByReference(tx, requests),
+        repeats: await findEarlierOrders(
+          tx,
+          requests.flatMap(({ repeats }) => repeats.map(({ name }) => name)),
+        ),
         pending: maxPendingOrdersPerUser === null ? null : await findPendingOrders(tx, customersOf(requests), maxPendingOrdersPerUser),
       }
       const productIds = productIdsOf(requests.filter((request) => needsStock(request, found)))

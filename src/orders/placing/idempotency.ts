@@ -1,11 +1,14 @@
 import { hash } from 'node:crypto'
 import { uuidArray } from '../../db/list-parameters.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
+import { type Sql, sql } from '../../db/sql.ts'
 import { AppError } from '../../errors.ts'
 import { renderResponse } from '../order.ts'
 
-/** draft-ietf-httpapi-idempotency-key-header: the key of a request, and a hash of its body that distinguishes a retry from another request. */
+/**
+ * draft-ietf-httpapi-idempotency-key-header: the key of a request, and a hash of what it says that distinguishes a
+ * retry from another request.
+ */
 export interface IdempotencyKey {
   userId: string
   key: string
@@ -26,7 +29,19 @@ const DELETED_AT_ONCE = 5_000
 // Visible characters and spaces: RFC 8941 strings, bare or quoted.
 const KEY = /^[\x20-\x7e]+$/
 
-/** The key of an `Idempotency-Key` header, null without one. A quoted key and the same key bare are one. Throws `invalid_header`. */
+/** RFC 8785: one text for each value, whatever the order of its members. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  )
+}
+
+/**
+ * The key of an `Idempotency-Key` header, null without one. A quoted key and the same key bare are one. `body` is the
+ * validated one, with its defaults: how it was written does not count. Throws `invalid_header`.
+ */
 export function readIdempotencyKey(header: string | string[] | undefined, userId: string, body: unknown): IdempotencyKey | null {
   if (header === undefined) return null
   const text = [header].flat().join(', ').trim()
@@ -36,7 +51,7 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
       errors: [{ parameter: 'Idempotency-Key', detail: 'is not a valid key' }],
     })
   }
-  return { userId, key, fingerprint: hash('sha256', JSON.stringify(body), 'buffer') }
+  return { userId, key, fingerprint: hash('sha256', canonicalJson(body), 'buffer') }
 }
 
 /** Identifies a key of a customer. */
@@ -78,16 +93,20 @@ export function assertSameRequest(first: Pick<StoredResponse, 'fingerprint'>, ke
   throw new AppError('idempotency_key_reused', 'This Idempotency-Key was sent before with another body.')
 }
 
-/** Deletes expired keys, some at a time, so that no lock lasts. Returns their number. */
+/** Deletes expired keys and names of orders, some at a time, so that no lock lasts. Returns their number. */
 export async function deleteExpiredKeys(pool: Pool): Promise<number> {
+  return (await deleteExpired(pool, sql`idempotency_keys`)) + (await deleteExpired(pool, sql`order_repeats`))
+}
+
+async function deleteExpired(pool: Pool, table: Sql): Promise<number> {
   let deleted = 0
   for (;;) {
     const { rowCount } = await pool.query(
-      `delete from idempotency_keys
-      where (user_id, key) in (
-        select user_id, key from idempotency_keys where created_at <= now() - make_interval(hours => $1) limit $2 for update skip locked
-      )`,
-      [KEY_RETENTION_HOURS, DELETED_AT_ONCE],
+      sql`delete from ${table}
+      where ctid = any (array(
+        select ctid from ${table} where created_at <= now() - make_interval(hours => ${KEY_RETENTION_HOURS})
+        limit ${DELETED_AT_ONCE} for update skip locked
+      ))`,
     )
     deleted += rowCount ?? 0
     if ((rowCount ?? 0) < DELETED_AT_ONCE) return deleted

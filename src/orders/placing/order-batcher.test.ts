@@ -20,6 +20,7 @@ function request(): OrderRequest {
     note: null,
     attributes: null,
     idempotencyKey: null,
+    repeats: [],
     traceparent: '',
   }
 }

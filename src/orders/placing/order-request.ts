@@ -3,6 +3,7 @@ import type { Basket } from '../basket.ts'
 import type { GivenMembers } from '../order-columns.ts'
 import { type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
 import type { Rows } from './locked-rows.ts'
+import { lockKeyOfRepeat, type Repeat } from './repeats.ts'
 
 /** What a customer wants to order. */
 export interface OrderRequest extends GivenMembers {
@@ -13,6 +14,8 @@ export interface OrderRequest extends GivenMembers {
   /** The total that the client expects; null accepts any. */
   expectedTotal: Money | null
   idempotencyKey: IdempotencyKey | null
+  /** What would make it a repeat of an earlier order, besides its key and its reference. */
+  repeats: readonly Repeat[]
   traceparent: string
   /** Guests only. Checked last, so a block cannot be probed without placing real orders. */
   isOfBlockedAddress?: boolean
@@ -36,15 +39,16 @@ export function lockKeyOfReference(userId: string, clientReference: string): str
 }
 
 /**
- * Keys of the locks that a request needs. Each is held by at most one transaction, so they name only what makes two requests the same. What orders
- * count together is read after their rows are locked, of products and customers.
+ * Keys of the locks that a request needs. Each is held by at most one transaction, so they name only what makes two
+ * requests the same. What orders count together is read after their rows are locked, of products and customers.
  */
 export function lockKeysOf({
   userId,
   idempotencyKey,
   clientReference,
-}: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference'>): string[] {
-  const keys: string[] = []
+  repeats,
+}: Pick<OrderRequest, 'userId' | 'idempotencyKey' | 'clientReference' | 'repeats'>): string[] {
+  const keys = repeats.map(lockKeyOfRepeat)
   if (idempotencyKey !== null) keys.push(lockKeyOfIdempotencyKey(idempotencyKey))
   if (clientReference !== null) keys.push(lockKeyOfReference(userId, clientReference))
   return keys

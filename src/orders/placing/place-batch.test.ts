@@ -16,7 +16,10 @@ import { OptimisticBackoff, type PlacingContext, placeOrders } from './place-ord
 
 const { pool, url } = await createTestDatabase({ after })
 
-/** What one process of the store has for placing, the statements that it sent, and the number of its batches that met a changed state. */
+/**
+ * What one process of the store has for placing, the statements that it sent, and the number of its batches that met
+ * a changed state.
+ */
 function openShop(t: TestContext) {
   const placing = createPool({ url, size: 2, applicationName: 'placing', onError: () => {} })
   t.after(() => placing.end())
@@ -56,6 +59,7 @@ function request(
     shippingAddress: null,
     note: null,
     attributes: null,
+    repeats: [],
     idempotencyKey: key === undefined ? null : { userId, key, fingerprint: createHash('sha256').update(product.id).digest() },
     traceparent: '',
   }

@@ -15,12 +15,13 @@ export interface StoreOptions extends OrderLimits {
 }
 
 /**
- * Stores orders with their idempotency keys and takes their stock, all or none, in one round trip with its commit. Returns the orders' numbers,
- * ascending in the order given, or null when the state is not the one that the orders were decided on. SQLSTATE 55P03 after `lockTimeoutMs`.
+ * Stores orders with their idempotency keys and takes their stock, all or none, in one round trip with its commit.
+ * Returns the orders' numbers, ascending in the order given, or null when the state is not the one that the orders
+ * were decided on. SQLSTATE 55P03 after `lockTimeoutMs`.
  */
 export async function storeOrders(options: StoreOptions, drafts: readonly Draft[]): Promise<string[] | null> {
   if (drafts.length === 0) return []
-  const lockKeys = drafts.flatMap(({ key, order }) => lockKeysOf({ ...order, idempotencyKey: key }))
+  const lockKeys = drafts.flatMap(({ key, order, repeats }) => lockKeysOf({ ...order, idempotencyKey: key, repeats }))
   const taken = new Map<string, number>()
   for (const { order } of drafts) {
     for (const { product_id, quantity } of order.items) taken.set(product_id, (taken.get(product_id) ?? 0) + quantity)
@@ -42,7 +43,10 @@ export async function storeOrders(options: StoreOptions, drafts: readonly Draft[
 }
 
 /** The columns of a draft in `place_orders`, without its lines. */
-function toRecord({ key, order, stockHolder, responseTemplate }: Draft, maxGuestStockPercent: number | null): Record<string, unknown> {
+function toRecord(
+  { key, order, repeats, stockHolder, responseTemplate }: Draft,
+  maxGuestStockPercent: number | null,
+): Record<string, unknown> {
   return {
     id: order.id,
     user_id: order.userId,
@@ -52,6 +56,9 @@ function toRecord({ key, order, stockHolder, responseTemplate }: Draft, maxGuest
     // A column without a member is null there.
     ...showGiven(order),
     ...(stockHolder === null ? {} : { stock_holder: stockHolder, max_guest_stock_percent: maxGuestStockPercent }),
+    ...(repeats.length === 0
+      ? {}
+      : { repeat_names: plainArray(repeats.map(({ name }) => name)), repeat_seconds: plainArray(repeats.map(({ seconds }) => seconds)) }),
     status_history: order.statusHistory,
     traceparent: order.traceparent,
     placed_at: order.createdAt,

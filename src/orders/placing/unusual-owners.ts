@@ -31,7 +31,10 @@ export class UnusualOwners {
   }
 }
 
-/** Whether a customer has not proven its address, and was not moved in from another shop either: such an account costs as little as a guest. */
+/**
+ * Whether a customer has not proven its address, and was not moved in from another shop either: such an account costs
+ * as little as a guest.
+ */
 export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
   const { rowCount } = await pool.query(
     sql`select
@@ -43,15 +46,20 @@ export async function isUnproven(pool: Pool, userId: string): Promise<boolean> {
 }
 
 /**
- * Whether a guest has the address of a customer that the shop has blocked. The customer must have proven the address:
- * otherwise anybody could register the address of another person, and have it blocked.
+ * The address of a guest, and whether it is that of a customer that the shop has blocked; null when the guest is
+ * gone. The customer must have proven the address: otherwise anybody could register the address of another person,
+ * and have it blocked.
  */
-export async function isBlockedAddress(pool: Pool, guestId: string): Promise<boolean> {
-  const { rowCount } = await pool.query(
-    sql`select
+export async function findGuestAddress(pool: Pool, guestId: string): Promise<{ email: string; isBlocked: boolean } | null> {
+  const { rows } = await pool.query<{ email: string; isBlocked: boolean }>(
+    sql`select email, exists (
+      select
+      from users as customer
+      where customer.email = guest.email and customer.role <> 'guest' and customer.blocked_at is not null
+        and customer.email_verified_at is not null
+    ) as "isBlocked"
     from users as guest
-    join users as customer on customer.email = guest.email and customer.role <> 'guest'
-    where guest.id = ${guestId} and customer.blocked_at is not null and customer.email_verified_at is not null`,
+    where id = ${guestId}`,
   )
-  return rowCount !== 0
+  return rows[0] ?? null
 }

@@ -66,11 +66,13 @@ begin
       json_to_recordset(batch) as (
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
-        response_template text, attributes json, stock_holder text, max_guest_stock_percent integer
+        response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
+        repeat_seconds integer[]
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
-      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent, items)
+      traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
+      repeat_names, repeat_seconds, items)
   ), placed as (
     insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
       attributes, status_history, traceparent, created_at, updated_at)
@@ -91,11 +93,21 @@ begin
       set fingerprint = excluded.fingerprint, order_id = excluded.order_id, response = excluded.response, created_at = now()
       where idempotency_keys.created_at <= now() - make_interval(hours => key_retention_hours)
     returning key
+  ), repeats as (
+    insert into order_repeats (name, user_id, order_id, seconds)
+    select repeat.name, user_id, id, repeat.seconds
+    from draft
+    cross join lateral unnest(repeat_names, repeat_seconds) as repeat (name, seconds)
+    on conflict (name) do update
+      set user_id = excluded.user_id, order_id = excluded.order_id, seconds = excluded.seconds, created_at = now()
+      where excluded.seconds = 0 or order_repeats.created_at <= now() - make_interval(secs => excluded.seconds)
+    returning name
   )
   select
     (select array_agg(number order by number) from placed),
     (select array_agg(distinct user_id) from placed),
-    (select count(idempotency_key) from draft) - (select count(*) from kept),
+    (select count(idempotency_key) + coalesce(sum(cardinality(repeat_names)), 0) from draft) - (select count(*) from kept)
+      - (select count(*) from repeats),
     (select array_agg(id) from draft where stock_holder is not null),
     (select min(max_guest_stock_percent) from draft)
   into numbers, buyers, keys_in_use, guest_orders, max_percent;
