@@ -8,10 +8,14 @@ export interface SmtpMailerOptions extends Sender {
   url: string
   /** PEM file of the authority that signed the server's certificate; null or missing for the authorities of Node.js. */
   caFile?: string | null
+  /** Five minutes by default. */
+  attemptMs?: number
 }
 
 // A mail occupies a connection for some round trips to the server: their number bounds the mails a second. Exim's default is 20 in total.
 const CONNECTIONS = 16
+/** Bounds a whole attempt, with its wait for a connection: a byte now and then keeps within each step's bound. */
+const ATTEMPT_MS = 300_000
 /** The timeout of each step of a probe. A process that stops does not wait for it. */
 const PROBE_STEP_MS = 5_000
 
@@ -21,7 +25,7 @@ export interface SmtpMailer extends Mailer {
 }
 
 /** Sends mails by SMTP (RFC 5321), over connections that stay open for the next mail. */
-export function createSmtpMailer({ url, caFile = null, ...sender }: SmtpMailerOptions): SmtpMailer {
+export function createSmtpMailer({ url, caFile = null, attemptMs = ATTEMPT_MS, ...sender }: SmtpMailerOptions): SmtpMailer {
   hostOf(sender.from)
   // The same for mails and probes.
   const server = { url, ...(caFile === null ? {} : { tls: { ca: readAuthority(caFile) } }) }
@@ -42,8 +46,9 @@ export function createSmtpMailer({ url, caFile = null, ...sender }: SmtpMailerOp
     connections: Number(new URL(url).searchParams.get('maxConnections')) || CONNECTIONS,
     async send(mail) {
       try {
-        await transport.sendMail(toMessage(mail, sender))
+        await transport.sendMail({ ...toMessage(mail, sender), signal: AbortSignal.timeout(attemptMs) })
       } catch (error) {
+        if ((error as NodemailerError).code === 'EABORT') throw new Error(`the mail server took longer than ${attemptMs / 1_000} s`)
         throw isAboutThisMail(error as NodemailerError)
           ? new MailRefused(describeError(error), { cause: error })
           : nameAuthority(error as Error)

@@ -73,6 +73,17 @@ test('a connection cut after DATA before 250 leaves it open whether the mail was
   assert.deepEqual(server.messageIds, Array(2).fill(`<${MAIL.eventId}@store.example>`))
 })
 
+test('an attempt ends in a bounded time although the server keeps within that of each step, and leaves its connection to no other', async (t) => {
+  const { server } = await setUp(t)
+  const mailer = createSmtpMailer({ url: `${server.url}?maxConnections=1`, from: 'The Store <no-reply@store.example>', attemptMs: 500 })
+  t.after(() => mailer.close())
+  // Two of these lines begin an answer, and another one never ends it.
+  server.answerOnce('MAIL', '250-wait\r\n250-wait')
+  await assert.rejects(mailer.send(MAIL), /the mail server took longer than 0.5 s/)
+  await mailer.send(MAIL)
+  assert.equal(server.messageIds.length, 1)
+})
+
 for (const [query, connections] of [
   ['', 16],
   ['?maxConnections=3', 3],
