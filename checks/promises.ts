@@ -7,7 +7,7 @@ export const NEVER_REJECT: Readonly<Record<string, string>> = {
   'src/cli/record-audit.ts: recording.#beat': 'a report that fails is caught and made again',
   'src/db/embedded/server-supervisor.ts: this.#loop.start': 'a loop gives the error of each round to onFailure',
   'src/deliveries/group-calls.ts: work': 'each group is answered in a try; an item that fails alone rejects its own call',
-  'src/deliveries/delivery-worker.ts: this.beat': 'a heartbeat that fails is caught and reported',
+  'src/deliveries/delivery-worker.ts: this.#heartbeat.start': 'a loop gives the error of each round to onFailure',
   'src/deliveries/delivery-worker.ts: this.#loop.start': 'a loop gives the error of each round to onFailure',
   'src/loop.ts: loop.start': 'what it calls must not throw',
   'src/loop.ts: loop.stop': 'what it calls must not throw',

@@ -63,8 +63,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     await prepare(options, database, pools.pipeline)
     if (config.roles.includes('api') && config.isRateLimited && !config.isNetworkLimited)
       logger.info('only this machine can reach the store, so limits by network do not apply; RATE_LIMITS=on sets them')
-    const { pipeline: pool, requests: requestPool, placing: placingPool } = pools
-    const parts = await createParts({ config, logger, now, addresses: database.addresses, pool, requestPool })
+    const { pipeline: pool, leases: leasePool, requests: requestPool, placing: placingPool } = pools
+    const parts = await createParts({ config, logger, now, addresses: database.addresses, pool, leasePool, requestPool })
     const { metrics, tracing, secretWatch } = parts
     metrics.watchPools({ pipeline: pool, ...(config.roles.includes('api') ? { general: requestPool, placing: placingPool } : {}) })
     watchStore(metrics, config, pool, database.addresses.api)
@@ -91,7 +91,15 @@ export async function createApp(options: AppOptions): Promise<App> {
     const operations = config.operations === null ? null : await createOperations(parts, config.operations, checkAll)
 
     const all = inOrder(
-      [...(operations?.services ?? []), ...parts.services, ...subscribers.services, ...(streams?.services ?? []), ...(api?.services ?? [])],
+      [
+        ...(operations?.services ?? []),
+        ...parts.services,
+        ...subscribers.services,
+        ...(streams?.services ?? []),
+        // All workers stop together, before what queues for them.
+        parts.deliveries,
+        ...(api?.services ?? []),
+      ],
       async () => {
         await tracing?.stop()
         await pools.close()
@@ -121,6 +129,8 @@ export async function createApp(options: AppOptions): Promise<App> {
 interface Pools {
   /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pipeline: Pool
+  /** Serves heartbeats of deliveries. */
+  leases: Pool
   requests: Pool
   /** Orders never wait for a connection behind other requests, such as cancellations that wait for a locked row. */
   placing: Pool
@@ -145,16 +155,17 @@ function openPools(config: Config, database: OpenDatabase, logger: Logger): Pool
   const open = (applicationName: string, size: number) =>
     createPool({ url: database.addresses.api, applicationName, onError, witness, size })
   const pipeline = open('storefront-pipeline', sizes.pipeline)
+  const leases = open('storefront-leases', 1)
   const requests = open('storefront', sizes.general)
   const placing = open('storefront-orders', sizes.placing)
   return {
-    ...{ pipeline, requests, placing },
+    ...{ pipeline, leases, requests, placing },
     onNumbered(number) {
       witness.orderNumber = Math.max(witness.orderNumber, number)
     },
     async close() {
       isClosing = true
-      await Promise.all([pipeline.end(), requests.end(), placing.end()])
+      await Promise.all([pipeline, leases, requests, placing].map((pool) => pool.end()))
       await database.close()
     },
   }

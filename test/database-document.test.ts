@@ -5,6 +5,7 @@ import { connectionsOf, poolSizes } from '../src/app/pool-sizes.ts'
 import { ROLES, readConfig } from '../src/config.ts'
 import { API_RIGHTS } from '../src/db/rights.ts'
 import { eventually } from './eventually.ts'
+import { startHangingServer } from './hanging-server.ts'
 import { type Account, startStore, TEST_SECRET } from './store.ts'
 
 const DOCUMENT = readFileSync(new URL('../docs/database.md', import.meta.url), 'utf8')
@@ -33,7 +34,9 @@ test('docs/database.md lists every kind of connection of a process, and the maxi
   most.set('storefront-orders', sizes.placing)
   assert.equal(most.get('storefront-pipeline'), sizes.pipeline)
 
-  const store = await startStore(t, { roles: ROLES, databasePoolSize })
+  // A mail that takes long has a lease that is extended.
+  const smtpUrl = `smtp://127.0.0.1:${await startHangingServer(t)}`
+  const store = await startStore(t, { roles: ROLES, databasePoolSize, smtpUrl, leavesWork: true })
   const accounts = await Promise.all(Array.from({ length: 30 }, () => store.register()))
   const { id: product_id } = await store.addProduct({ stock: null })
   const place = ({ token }: Account) => store.call('POST', '/orders', { token, body: { items: [{ product_id, quantity: 1 }] } })

@@ -4481,7 +4481,7 @@ export interface components {
             state: "enabled" | "failing" | "disabled";
             /** @description When it began to fail or was disabled. */
             since: string | null;
-            /** @description Why it was disabled. */
+            /** @description Why it was disabled, or why it took nothing last. */
             reason: string | null;
             /** @description Deliveries that wait. */
             queued: number;

@@ -22,6 +22,8 @@ export interface PartsOptions {
   addresses: DatabaseAddresses
   /** Serves the pipeline, housekeeping and the readiness check, which never wait behind requests. */
   pool: Pool
+  /** Serves the heartbeats of deliveries. */
+  leasePool: Pool
   /** Serves requests. */
   requestPool: Pool
 }
@@ -30,7 +32,7 @@ export interface PartsOptions {
 export type StoreParts = Awaited<ReturnType<typeof createParts>>
 
 /** `services`: those parts that are started before the roles. */
-export async function createParts({ config, logger, now, addresses, pool, requestPool }: PartsOptions) {
+export async function createParts({ config, logger, now, addresses, pool, leasePool, requestPool }: PartsOptions) {
   const { roles } = config
   const url = addresses.api
   const hasApi = roles.includes('api')
@@ -50,10 +52,10 @@ export async function createParts({ config, logger, now, addresses, pool, reques
   const topicOptions = { pool, url, sessions, logger, isReadOnly: !hasPipeline }
   const topic = await createTopic(config, { ...topicOptions, onStored: deliveryLog.published })
   const catalogueTopic = await createPartition(CATALOGUE, config, topicOptions)
-  const deliveries = new DeliveryQueue({ pool, logger })
+  const deliveries = new DeliveryQueue({ pool, leasePool, logger })
   // An API alone opens a topic at the first look: for the figures, or for an operator.
   const topics = [topic, catalogueTopic].map((each) => (hasPipeline ? each : { start: async () => {}, stop: () => each.stop() }))
-  const services: Service[] = [deliveryLog, copies, deliveries, ...topics]
+  const services: Service[] = [deliveryLog, copies, ...topics]
   return {
     ...{
       config,

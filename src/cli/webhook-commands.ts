@@ -38,7 +38,7 @@ export async function list({ pool, terminal }: Context, json: boolean): Promise<
     endpoint.event_types?.join(',') ?? 'all',
     endpoint.disabled_at === null ? (endpoint.failing_since === null ? 'enabled' : 'failing') : 'disabled',
     (endpoint.disabled_at ?? endpoint.failing_since)?.toISOString() ?? null,
-    endpoint.disabled_reason,
+    endpoint.reason,
     endpoint.queued,
     endpoint.failed,
   ])

@@ -28,7 +28,7 @@ const WebhookSchema = Type.Object(
     event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type of order event.' }),
     state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
     since: NullableTime('When it began to fail or was disabled.'),
-    reason: NullableText('Why it was disabled.'),
+    reason: NullableText('Why it was disabled, or why it took nothing last.'),
     queued: Type.Integer({ description: 'Deliveries that wait.' }),
     failed: Type.Integer({ description: 'Deliveries that have failed.' }),
   },
@@ -144,7 +144,7 @@ async function getEndpoint(pool: Pool, id: string): Promise<ListedEndpoint> {
   return endpoint
 }
 
-function presentEndpoint({ id, url, event_types, failing_since, disabled_at, disabled_reason, queued, failed }: ListedEndpoint) {
+function presentEndpoint({ id, url, event_types, failing_since, disabled_at, reason, queued, failed }: ListedEndpoint) {
   const since = disabled_at ?? failing_since
   return {
     id,
@@ -152,7 +152,7 @@ function presentEndpoint({ id, url, event_types, failing_since, disabled_at, dis
     event_types,
     state: disabled_at !== null ? ('disabled' as const) : failing_since !== null ? ('failing' as const) : ('enabled' as const),
     since: since?.toISOString() ?? null,
-    reason: disabled_reason,
+    reason,
     queued,
     failed,
   }

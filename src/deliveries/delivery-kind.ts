@@ -55,6 +55,13 @@ export type DeliveryOutcome =
    */
   | { to: 'retry'; reason: string; seconds?: number; isAttempt?: boolean }
 
+const SECRET_PAUSE_SECONDS = 30
+
+/** The outcome where this process cannot decrypt: nothing was sent, and the fault is not the receiver's. */
+export function waitForSecret(reason: string): DeliveryOutcome {
+  return { to: 'retry', reason, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
+}
+
 /** How much waits in a queue. */
 export interface QueueLength {
   queued: number

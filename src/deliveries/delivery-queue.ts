@@ -1,11 +1,12 @@
+import os from 'node:os'
 import type { Logger } from 'pino'
 import { loggableError } from '../db/loggable-error.ts'
-import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { Loop } from '../loop.ts'
 import type { DeliveryKind } from './delivery-kind.ts'
 import { correctTimes, isWholeWalk, STEP_SECONDS, type WalkedReceiver, walkReceivers } from './delivery-rows.ts'
 import { type Deliver, DeliveryWorker, type WorkOptions } from './delivery-worker.ts'
+import type { DeliveryPools } from './held-rows.ts'
 
 /** A due delivery waits at most this long for a worker of a process that did not queue it. */
 const POLL_MS = 2_000
@@ -13,8 +14,7 @@ const POLL_MS = 2_000
 const CORRECT_MS = 60_000
 const CORRECT_AGAIN_MS = 2_000
 
-export interface DeliveryQueueOptions {
-  pool: Pool
+export interface DeliveryQueueOptions extends DeliveryPools {
   logger: Logger
   /** The longest pause of every kind; 0 retries at once, for tests. */
   longestPauseSeconds?: number
@@ -32,7 +32,7 @@ export class DeliveryQueue {
   readonly #loop: Loop
   /** On its own: what is due is found meanwhile. */
   readonly #corrections: Loop
-  /** Seconds by which the clock is ahead of performance.now(). */
+  /** Seconds by which the clock is ahead of the time since the boot, which continues while a machine is suspended. */
   #aheadSeconds = Number.NaN
   /** The step of the clock that was seen; 0 when there was none since the last correction. */
   #stepSeconds = 0
@@ -99,7 +99,7 @@ export class DeliveryQueue {
   }
 
   #compareClock(seconds: number): void {
-    const aheadSeconds = seconds - performance.now() / 1_000
+    const aheadSeconds = seconds - os.uptime()
     const bySeconds = Math.round(this.#aheadSeconds - aheadSeconds)
     this.#aheadSeconds = aheadSeconds
     if (!(Math.abs(bySeconds) > STEP_SECONDS)) return

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import os from 'node:os'
 import { test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
 import {
   DELIVERED,
   logger,
@@ -15,6 +18,7 @@ import {
   waitForStates,
 } from '../../test/delivery-harness.ts'
 import { eventually, Stopwatch } from '../../test/eventually.ts'
+import { createPool, type Pool } from '../db/pool.ts'
 import { NO_RECEIVER } from './delivery-kind.ts'
 import { DeliveryQueue } from './delivery-queue.ts'
 
@@ -231,4 +235,67 @@ test('lives through the loss of its connections', async (t) => {
   await db.pool.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()`, [db.name])
   await send(db, ['a'])
   await waitForStates(db, { a: 'delivered' })
+})
+
+test('a lease is extended while other work has every connection of the pool', async (t) => {
+  const { db } = await setUp(t)
+  const onError = () => {}
+  const [pool, leasePool] = [1, 1].map((size) => createPool({ url: db.url, size, applicationName: 'test', onError })) as [Pool, Pool]
+  const queue = new DeliveryQueue({ pool, leasePool, logger })
+  const gate = Promise.withResolvers<void>()
+  onCleanup(t, async () => {
+    gate.resolve()
+    await queue.stop()
+    await Promise.all([pool.end(), leasePool.end()])
+  })
+  await queue.start()
+  await send(db, ['long'])
+  const begun = Promise.withResolvers<void>()
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => {
+      begun.resolve()
+      await gate.promise
+      return DELIVERED
+    }),
+  )
+  await begun.promise
+  const other = await pool.connect()
+  const readLease = async () => (await db.pool.query('select leased_until from parcels')).rows[0].leased_until.getTime()
+  const first = await readLease()
+  await eventually(async () => (await readLease()) > first, { what: 'a heartbeat' })
+  other.release()
+  gate.resolve()
+  await waitForStates(db, { long: 'delivered' })
+})
+
+test('a suspended machine is no step of the clock, and a step is', async (t) => {
+  const { db } = await setUp(t)
+  const lines: string[] = []
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const queue = new DeliveryQueue({ pool: db.pool, logger: log })
+  onCleanup(t, () => queue.stop())
+  await queue.start()
+  queue.work<Parcel>(
+    PARCELS,
+    WORK,
+    recording(async () => DELIVERED),
+  )
+  const query = t.mock.method(db.pool, 'query')
+  const polls = async (more: number) => {
+    const before = query.mock.callCount()
+    await eventually(async () => query.mock.callCount() >= before + more, { what: 'polls' })
+  }
+  await polls(3)
+  // The process's clock stood still for an hour, and the database's did not.
+  const hourEarlier = performance.now.bind(performance)
+  const stoodStill = t.mock.method(performance, 'now', () => hourEarlier() - 3_600_000)
+  await polls(3)
+  stoodStill.mock.restore()
+  assert.equal(lines.length, 0)
+  const uptime = os.uptime.bind(os)
+  t.mock.method(os, 'uptime', () => uptime() + 3_600)
+  await eventually(async () => lines.some((line) => line.includes('clock was set')), { what: 'the warning' })
+  assert.equal(JSON.parse(lines[0] ?? '').bySeconds, 3_600)
 })

@@ -3,12 +3,12 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { loggableError } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
-import { every, Loop } from '../loop.ts'
+import { Loop } from '../loop.ts'
 import { withinMs } from '../within-ms.ts'
 import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from './delivery-kind.ts'
 import { type Ended, endPauses, recordOutcomes, releaseDeliveries, takeDeliveries, uncountAttempts } from './delivery-rows.ts'
 import { groupCalls } from './group-calls.ts'
-import { type Held, HeldRows } from './held-rows.ts'
+import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
 import { type ReceiverShare, Receivers } from './receivers.ts'
 
 /** An attempt in progress. */
@@ -66,6 +66,8 @@ export class DeliveryWorker<Row extends object> {
   readonly #deliver: Deliver<Row>
   readonly #receivers: Receivers
   readonly #loop: Loop
+  /** Extends the leases. What waits and is no longer queued is not begun: its receiver may be gone. */
+  readonly #heartbeat: Loop
   /** Returns whether the outcome is stored. */
   readonly #record: (ended: Ended) => Promise<boolean>
   /** Receivers that may have due deliveries: healthy ones, and the others, which share places. */
@@ -77,21 +79,19 @@ export class DeliveryWorker<Row extends object> {
   readonly #back = new Map<string | null, number>()
   /** Free places that healthy receivers leave to others, which wait for one. */
   #kept = 0
-  #endHeartbeat = () => {}
   #takingSoon: NodeJS.Timeout | undefined
   #stopped: Promise<void> | undefined
   #isBroken = false
-  #isBeating = false
   /** The patience of the stop has ended. */
   #isOver = false
 
-  constructor({ pool, logger }: { pool: Pool; logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
+  constructor({ logger, ...pools }: DeliveryPools & { logger: Logger }, kind: DeliveryKind, options: WorkOptions, deliver: Deliver<Row>) {
     this.kind = kind
-    this.#pool = pool
+    this.#pool = pools.pool
     this.#logger = logger
     this.#options = options
     this.#deliver = deliver
-    this.#held = new HeldRows(pool, kind)
+    this.#held = new HeldRows(pools, kind)
     const longestSeconds = Math.min(kind.longestPauseSeconds, LONGEST_RECEIVER_PAUSE_SECONDS)
     const pauses = { firstMs: Math.min(kind.firstPauseSeconds, longestSeconds) * 1_000, longestMs: longestSeconds * 1_000 }
     this.#receivers = new Receivers(options.share ?? NO_SHARE, pauses)
@@ -100,15 +100,22 @@ export class DeliveryWorker<Row extends object> {
       work: async () => ((await this.#round()) ? 0 : POLL_MS),
       onFailure: (error) => this.#report(error),
     })
+    this.#heartbeat = new Loop({
+      ...{ firstMs: HEARTBEAT_MS, everyMs: HEARTBEAT_MS, retryMs: RETRY_MS },
+      work: async () => {
+        if (await this.#held.renew()) this.#loop.wake()
+      },
+      onFailure: (error) => this.#report(error),
+    })
     this.#record = groupCalls(async (group: readonly Ended[]) => {
-      const left = await recordOutcomes(pool, kind, group)
+      const left = await recordOutcomes(this.#pool, kind, group)
       return group.map((ended) => !left.has(ended))
     }, options.places)
   }
 
   start(): void {
     void this.#loop.start()
-    this.#endHeartbeat = every(HEARTBEAT_MS, () => void this.beat())
+    void this.#heartbeat.start()
   }
 
   /** Takes deliveries to these receivers now. */
@@ -137,7 +144,8 @@ export class DeliveryWorker<Row extends object> {
     await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
     this.#isOver = true
-    this.#endHeartbeat()
+    // Its statement would have the rows locked, which then keep their leases.
+    await this.#heartbeat.stop()
     // Another process makes them now, and not at the end of their leases.
     await releaseDeliveries(this.#pool, this.kind, [...this.#held.running], { isAttempt: true }).catch((error) => this.#report(error))
   }
@@ -377,17 +385,9 @@ export class DeliveryWorker<Row extends object> {
     return receivers.size > 0
   }
 
-  /** Extends the leases. What waits and is no longer queued is not begun: its receiver may be gone. */
-  async beat(): Promise<void> {
-    if (this.#isBeating) return
-    this.#isBeating = true
-    try {
-      if (await this.#held.renew()) this.#loop.wake()
-    } catch (error) {
-      this.#report(error)
-    } finally {
-      this.#isBeating = false
-    }
+  /** What has been taken and is no longer queued is not begun. */
+  beat(): void {
+    this.#heartbeat.wake()
   }
 
   /** Logs the first error of an outage. */

@@ -7,9 +7,16 @@ const RENEWED_AFTER_MS = 2_000
 
 export type Held<Row> = Taken<Row> & HeldRow & { leasedAt: number }
 
+export interface DeliveryPools {
+  pool: Pool
+  /** Serves only the heartbeats, which wait behind nothing else; `pool` by default. */
+  leasePool?: Pool
+}
+
 /** What a worker has taken. */
 export class HeldRows<Row extends object> {
   readonly #pool: Pool
+  readonly #leasePool: Pool
   readonly #kind: DeliveryKind
   readonly running = new Set<Held<Row>>()
   /** By receiver, what waits for a place. */
@@ -17,8 +24,9 @@ export class HeldRows<Row extends object> {
   /** What waited and goes back to the table. */
   readonly returned = new Set<Held<Row>>()
 
-  constructor(pool: Pool, kind: DeliveryKind) {
+  constructor({ pool, leasePool = pool }: DeliveryPools, kind: DeliveryKind) {
     this.#pool = pool
+    this.#leasePool = leasePool
     this.#kind = kind
   }
 
@@ -76,7 +84,7 @@ export class HeldRows<Row extends object> {
     const now = performance.now()
     const waiting = this.#allWaiting()
     const old = [...this.running].filter(({ leasedAt }) => leasedAt < now - RENEWED_AFTER_MS)
-    const renewed = await renewLeases(this.#pool, this.#kind, [...old, ...waiting])
+    const renewed = await renewLeases(this.#leasePool, this.#kind, [...old, ...waiting])
     for (const row of renewed) row.leasedAt = Math.max(row.leasedAt, now)
     for (const row of waiting) {
       if (!renewed.has(row) && this.waiting.get(row.receiver)?.includes(row)) this.return(row.receiver, [row])

@@ -3,7 +3,7 @@ import type { Logger } from 'pino'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
-import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from '../deliveries/delivery-kind.ts'
+import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken, waitForSecret } from '../deliveries/delivery-kind.ts'
 import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Language } from '../language.ts'
@@ -126,7 +126,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
     const text = encryption.decrypt(encrypted)
     if (text === null) {
       logger.warn({ mail: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
-      return { to: 'retry', reason: 'not decrypted' }
+      return waitForSecret('not decrypted')
     }
     const { kind, to = '', language = null, ...values }: AccountMailContent = JSON.parse(text)
     if (kind === 'none') return { to: 'delivered' }

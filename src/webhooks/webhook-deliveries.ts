@@ -16,7 +16,7 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
   key: ['endpoint_id', 'event_id'],
   receiver: { column: sql`endpoint_id`, type: 'uuid' },
   columns: ['first_tried_at'],
-  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, endpoint.url, event.body,
+  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, endpoint.url, endpoint.disabled_at is not null as is_disabled, event.body,
       extract(epoch from now() - taken.first_tried_at)::float8 as tried_for_seconds, endpoint.sealed_secret, endpoint.previous_sealed_secret, endpoint.previous_secret_until
     from taken
     join webhook_endpoints as endpoint on endpoint.id = taken.endpoint_id
@@ -38,6 +38,7 @@ export interface WebhookToPost {
   /** By the clock of the database, which wrote the time of the first attempt. */
   tried_for_seconds: number
   url: string
+  is_disabled: boolean
   body: string
   /** The secrets that sign, encrypted; the previous one until a time. */
   sealed_secret: string

@@ -3,7 +3,7 @@ import { type AuditContext, difference, recordActivity } from '../activity/recor
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import { CATALOGUE_EVENT_TYPES } from '../catalogue/catalogue-event.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
@@ -122,8 +122,17 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** Removes an endpoint and its deliveries. Returns whether it existed. */
+/** Deliveries of an endpoint, which may have millions, that one statement changes. */
+const BATCH = 1_000
+
+/** Removes an endpoint and its deliveries, these first. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
+  await inBatches(
+    pool,
+    sql`delete from webhook_deliveries where endpoint_id = ${id} and event_id = any(array(
+    select event_id from webhook_deliveries where endpoint_id = ${id} limit ${BATCH}
+  ))`,
+  )
   return inTransaction(pool, async (tx) => {
     const { rows } = await tx.query<Pick<ListedEndpoint, 'url' | 'event_types'>>(
       sql`delete from webhook_endpoints where id = ${id} returning url, event_types`,
@@ -154,13 +163,22 @@ export interface ListedEndpoint {
   event_types: string[] | null
   failing_since: Date | null
   disabled_at: Date | null
-  disabled_reason: string | null
+  /** Why it was disabled, or why it took nothing last. */
+  reason: string | null
   queued: number
   failed: number
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
-const LISTED = sql`select id, url, event_types, failing_since, disabled_at, disabled_reason,
+// The delivery that failed last waits longest.
+const LISTED = sql`select id, url, event_types, failing_since, disabled_at,
+    coalesce(disabled_reason, (
+      select last_error
+      from webhook_deliveries
+      where endpoint_id = endpoint.id and status = 'queued' and last_error is not null and endpoint.failing_since is not null
+      order by due_at desc
+      limit 1
+    )) as reason,
     (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as queued,
     (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'failed') as failed
   from webhook_endpoints as endpoint`
@@ -229,23 +247,32 @@ export async function recordEndpointFailing(pool: Pool, id: string, now: Date): 
   return rows[0]?.failing_since ?? null
 }
 
-/** Disables an endpoint and fails its queued deliveries. Returns whether it was enabled. */
+/** Disables an endpoint and fails its queued deliveries. Returns whether it was enabled. What an interruption leaves queued, a worker fails. */
 export async function disableEndpoint(pool: Pool, id: string, reason: string, now: Date): Promise<boolean> {
-  return inTransaction(pool, async (tx) => {
-    const { rowCount } = await tx.query(
-      `update webhook_endpoints
-       set disabled_at = $3, disabled_reason = $2
-       where id = $1 and disabled_at is null`,
-      [id, reason, now],
-    )
-    // A separate statement, which sees deliveries that were queued while the first one waited for the lock.
-    await tx.query(
-      sql`update webhook_deliveries
-       set status = 'failed', last_error = coalesce(last_error, ${DISABLED}), lease = null, leased_until = null
-       where endpoint_id = ${id} and status = 'queued'`,
-    )
-    return rowCount === 1
-  })
+  // Waits for transactions that queue for it: later ones queue nothing.
+  const { rowCount } = await pool.query(
+    sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason} where id = ${id} and disabled_at is null`,
+  )
+  await inBatches(
+    pool,
+    // Another process may enable it meanwhile.
+    sql`update webhook_deliveries
+    set status = 'failed', last_error = coalesce(last_error, ${DISABLED}), lease = null, leased_until = null
+    where ctid = any(array(
+      select delivery.ctid
+      from webhook_deliveries as delivery
+      join webhook_endpoints as endpoint on endpoint.id = delivery.endpoint_id
+      where delivery.endpoint_id = ${id} and delivery.status = 'queued' and endpoint.disabled_at is not null
+      limit ${BATCH}
+      for update of delivery
+    ))`,
+  )
+  return rowCount === 1
+}
+
+/** Repeats a statement that changes at most `BATCH` rows until few are left. */
+async function inBatches(pool: Pool, statement: Sql): Promise<void> {
+  while ((await pool.query(statement)).rowCount === BATCH);
 }
 
 /** Whether an endpoint has chosen an event of the catalogue. */

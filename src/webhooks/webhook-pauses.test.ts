@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
+import { pauseAsked, readRetryAfter } from './webhook-pauses.ts'
 
 const NOW = new Date('2026-03-01T12:00:00.500Z')
 
@@ -16,14 +16,14 @@ test('reads seconds and HTTP dates, and nothing else', () => {
 
 test('waits as long as the receiver asks, within bounds, and a little longer by chance', () => {
   assert.equal(
-    pauseAfter(1, 600, () => 0),
+    pauseAsked(1, 600, () => 0),
     600,
   )
   assert.equal(
-    pauseAfter(1, 600, () => 1),
+    pauseAsked(1, 600, () => 1),
     750,
   )
-  const steady = (attempt: number, wanted: number) => pauseAfter(attempt, wanted, () => 0)
+  const steady = (attempt: number, wanted: number) => pauseAsked(attempt, wanted, () => 0)
   assert.deepEqual([steady(1, 0), steady(4, 1), steady(40, 1)], [5, 40, 14_400], 'not less than without asking')
   assert.deepEqual([steady(1, 1e9), steady(1, Number('9'.repeat(400)))], [14_400, 14_400])
 })

@@ -14,7 +14,7 @@ export function readRetryAfter(value: string, now: Date): number | null {
  * within the queue's own pause and the longest one. Up to a quarter is added at random, so that refused deliveries do
  * not all return at once.
  */
-export function pauseAfter(attempt: number, wanted: number, random: () => number = Math.random): number {
+export function pauseAsked(attempt: number, wanted: number, random: () => number = Math.random): number {
   const usual = FIRST_PAUSE_SECONDS * 2 ** Math.min(attempt - 1, 20)
   const pause = Math.min(Math.max(wanted, usual), LONGEST_PAUSE_SECONDS)
   return Math.ceil(pause * (1 + random() / 4))

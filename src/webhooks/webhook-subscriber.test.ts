@@ -92,7 +92,7 @@ test('410 disables an endpoint at once; what it then misses can be redelivered w
     const listed = await endpoint(id)
     return listed.disabled_at !== null && listed
   })
-  assert.equal(disabled.disabled_reason, 'it answered 410 Gone')
+  assert.equal(disabled.reason, 'it answered 410 Gone')
   await publish(second, third)
   assert.deepEqual((await deliveries(id)).map(({ status, attempts }) => [status, attempts]).toSorted(), [
     ['failed', 0],
@@ -125,11 +125,11 @@ test('an endpoint that took nothing for three days is disabled, and its webhooks
   assert.equal((await endpoint(id)).disabled_at, null)
   clock.passedMs = 3.1 * DAY_MS
   await waitFor(id, event, 'failed')
-  const { disabled_reason } = await eventually(async () => {
+  const { reason } = await eventually(async () => {
     const listed = await endpoint(id)
     return listed.disabled_at !== null && listed
   })
-  assert.equal(disabled_reason, 'nothing was taken for three days: answered 503')
+  assert.equal(reason, 'nothing was taken for three days: answered 503')
 })
 
 test('a process whose clock differs from that of the database gives up no webhook', async (t) => {
@@ -192,6 +192,58 @@ test('events and the end of an endpoint at the same time do not fail each other'
   const publishing = Array.from({ length: 20 }, () => publish(makeNewEvent(), makeNewEvent()))
   await Promise.all([...publishing, removeEndpoint(db.pool, id)])
   assert.deepEqual(await deliveries(id), [])
+})
+
+test('an endpoint with any number of deliveries is disabled and removed by statements of a thousand', async (t) => {
+  const { db, add, endpoint } = await startWebhooks(t)
+  const { id } = await add('http://127.0.0.1:1/')
+  await db.pool.query(`create function refuse_many() returns trigger language plpgsql as $$ begin
+      if (select count(*) from changed) > 1000 then raise exception 'too many at once'; end if;
+      return null;
+    end $$;
+    create trigger update_few after update on webhook_deliveries referencing new table as changed for each statement execute function refuse_many();
+    create trigger delete_few after delete on webhook_deliveries referencing old table as changed for each statement execute function refuse_many()`)
+  await db.pool.query(
+    `with event as (
+      insert into webhook_events (event_id, type, body) select 'e.' || number, 'test', '{}' from generate_series(1, 2500) as number returning event_id
+    )
+    insert into webhook_deliveries (endpoint_id, event_id, status, queued_at, due_at)
+    select $1, event_id, 'queued', now(), now() + interval '1 hour' from event`,
+    [id],
+  )
+  assert.ok(await disableEndpoint(db.pool, id, 'by this test', new Date()))
+  const { queued, failed, reason } = await endpoint(id)
+  assert.deepEqual([queued, failed, reason], [0, 2_500, 'by this test'])
+  assert.ok(await removeEndpoint(db.pool, id))
+  assert.equal((await db.pool.query('select from webhook_deliveries')).rowCount, 0)
+  assert.equal(await removeEndpoint(db.pool, id), false)
+})
+
+test('what an interruption leaves queued for a disabled endpoint fails without a post', async (t) => {
+  const { db, add, publish, waitFor } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  const [first, second] = [makeNewEvent(), makeNewEvent()]
+  await publish(first)
+  await waitFor(id, first, 'delivered')
+  await db.pool.query(`update webhook_endpoints set disabled_at = now(), disabled_reason = 'by this test'`)
+  await publish(second)
+  await db.pool.query(`update webhook_deliveries set status = 'queued' where event_id = $1`, [second.id])
+  assert.equal((await waitFor(id, second, 'failed')).last_error, 'the endpoint was disabled')
+  assert.equal(receiver.requests.length, 1)
+})
+
+test('a failing endpoint is listed with the reason of its newest failure', async (t) => {
+  const { add, publish, endpoint } = await startWebhooks(t)
+  const receiver = await startWebhookReceiver(t)
+  const { id } = await add(receiver.url)
+  assert.equal((await endpoint(id)).reason, null)
+  receiver.answer(503)
+  await publish(makeNewEvent())
+  await eventually(async () => (await endpoint(id)).reason === 'answered 503', { what: 'the reason' })
+  receiver.answer(200)
+  await eventually(async () => (await endpoint(id)).failing_since === null)
+  assert.equal((await endpoint(id)).reason, null)
 })
 
 test('deletes what is old and waits for nobody', async (t) => {

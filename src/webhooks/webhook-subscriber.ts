@@ -3,7 +3,7 @@ import type { Encryption } from '../auth/store-secret.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
 import type { Pool } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import type { DeliveryOutcome, Taken } from '../deliveries/delivery-kind.ts'
+import { type Taken, waitForSecret } from '../deliveries/delivery-kind.ts'
 import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import type { Attempt, DeliveryWorker, WorkOptions } from '../deliveries/delivery-worker.ts'
 import type { Tracing } from '../operations/tracing.ts'
@@ -15,13 +15,14 @@ import { pairWanted } from './wanted-events.ts'
 import { insertDeliveries, WEBHOOK_DELIVERIES, type WebhookToPost } from './webhook-deliveries.ts'
 import {
   clearEndpointFailing,
+  DISABLED,
   disableEndpoint,
   hasCatalogueEndpoints,
   hasEndpoints,
   lockRecipients,
   recordEndpointFailing,
 } from './webhook-endpoints.ts'
-import { pauseAfter, readRetryAfter } from './webhook-pauses.ts'
+import { pauseAsked, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 
@@ -32,7 +33,6 @@ const GONE = 410
 // The statuses whose `Retry-After` counts: too many requests, and unavailable.
 const BUSY = [429, 503]
 const REASON_MAX_LENGTH = 300
-const SECRET_PAUSE_SECONDS = 30
 const UNDECRYPTABLE = "the endpoint's secret cannot be decrypted with this STOREFRONT_SECRET: nothing was sent to the receiver"
 
 export interface WebhookSubscriberOptions {
@@ -61,9 +61,14 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const undecryptable = new Set<string>()
 
   async function deliver(webhook: Taken<WebhookToPost>, { report, record }: Attempt): Promise<void> {
+    if (webhook.is_disabled) return record({ to: 'failed', reason: DISABLED })
     const secrets = secretsOf(webhook).map(encryption.decrypt)
     // The secret from before a rotation may have been encrypted with another STOREFRONT_SECRET than the present one.
-    if (secrets[0] === null) return record(waitForSecret(webhook))
+    if (secrets[0] === null) {
+      if (!undecryptable.has(webhook.endpoint_id)) logger.warn({ endpoint: webhook.endpoint_id }, UNDECRYPTABLE)
+      undecryptable.add(webhook.endpoint_id)
+      return record(waitForSecret(UNDECRYPTABLE))
+    }
     undecryptable.delete(webhook.endpoint_id)
     const known = secrets.filter((secret) => secret !== null)
     const traceparent = traceparentOfBody(webhook)
@@ -109,19 +114,12 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     }
   }
 
-  /** The fault is this process's or the operator's: it counts neither as an attempt nor against the receiver. */
-  function waitForSecret({ endpoint_id: endpoint }: WebhookToPost): DeliveryOutcome {
-    if (!undecryptable.has(endpoint)) logger.warn({ endpoint }, UNDECRYPTABLE)
-    undecryptable.add(endpoint)
-    return { to: 'retry', reason: UNDECRYPTABLE, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
-  }
-
   async function fail(webhook: Taken<WebhookToPost>, { reason, isGone, pauseSeconds }: Refusal, record: Attempt['record']): Promise<void> {
     const { endpoint_id: endpoint, event_id: event, attempts: attempt, tried_for_seconds } = webhook
     const at = now()
     const failingSince = await recordEndpointFailing(pool, endpoint, at)
     const isFinal = isGone || tried_for_seconds >= PATIENCE_SECONDS
-    const pause = pauseSeconds === null ? {} : { seconds: pauseAfter(attempt, pauseSeconds) }
+    const pause = pauseSeconds === null ? {} : { seconds: pauseAsked(attempt, pauseSeconds) }
     await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
     onTried?.(isFinal ? 'failed' : 'retried')
     logger.info({ endpoint, event, ...traceField(traceparentOfBody(webhook)), attempt, reason }, 'a webhook was not taken')
@@ -133,7 +131,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   async function disable(endpoint: string, reason: string): Promise<void> {
     if (await disableEndpoint(pool, endpoint, reason, now())) logger.warn({ endpoint, reason }, 'a webhook endpoint was disabled')
     // What this process has taken is not posted.
-    await worker?.beat()
+    worker?.beat()
   }
 
   const handle: MessageHandler = async (messages, _signal, fence) => {

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import pino from 'pino'
+import { onCleanup } from '../../test/cleanup.ts'
+import { createTestDatabase } from '../../test/database.ts'
+import { eventually } from '../../test/eventually.ts'
+import { createEncryption } from '../auth/store-secret.ts'
+import { inTransaction } from '../db/transaction.ts'
+import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
+import { createAccountMailWorker, queueAccountMail } from './account-mail.ts'
+
+test('an account mail that cannot be decrypted waits without using up attempts', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const logger = pino({ level: 'silent' })
+  const [store, process] = ['the secret of the store, long enough', 'another secret, which is long enough'].map((secret) =>
+    createEncryption(secret, 'account mail'),
+  ) as [ReturnType<typeof createEncryption>, ReturnType<typeof createEncryption>]
+  const expiresAt = new Date(Date.now() + 3_600_000)
+  await inTransaction(pool, (tx) => queueAccountMail(tx, store, { kind: 'confirm_email', to: 'ada@example.com', token: 'x', expiresAt }))
+  const deliveries = new DeliveryQueue({ pool, logger })
+  const mailer = { connections: 16, send: () => assert.fail('it was sent'), close: async () => {} }
+  const render = () => assert.fail('it was read')
+  const worker = createAccountMailWorker({ deliveries, mailer, encryption: process, render, logger, now: () => new Date() })
+  onCleanup(t, () => deliveries.stop())
+  await deliveries.start()
+  await worker.start()
+  const mail = await eventually(
+    async () => {
+      const { rows } = await pool.query('select attempts, last_error, due_at > now() + interval $$20 seconds$$ as waits from account_mails')
+      return rows[0].last_error !== null && rows[0]
+    },
+    { what: 'the reason' },
+  )
+  assert.deepEqual(mail, { attempts: 0, last_error: 'not decrypted', waits: true })
+})
