@@ -8,6 +8,7 @@ import type { Fault } from './fault.ts'
 import { FULL_DISK_FAULT } from './full-disk.ts'
 import { HANDLER_FAULTS } from './handler.ts'
 import { LAKE_FAULTS } from './lake.ts'
+import { PAUSED_OWNER_FAULT } from './leases.ts'
 import { LOAD_FAULTS } from './load.ts'
 import { LOCK_FAULTS } from './locks.ts'
 import { LOST_SLOT_FAULTS } from './lost-slots.ts'
@@ -31,6 +32,7 @@ export const FAULTS: Fault[] = [
   ...MAIL_FAULTS,
   WEBHOOK_FAULT,
   ...HANGING_RECEIVER_FAULTS,
+  PAUSED_OWNER_FAULT,
   ...CLOCK_FAULTS,
   ...LOAD_FAULTS,
   ...LOCK_FAULTS,

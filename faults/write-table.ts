@@ -34,11 +34,17 @@ export function writeTable(results: readonly FaultResult[], skipped: readonly st
   const text = readFileSync(FILE, 'utf8')
   const [before = '', rest = ''] = text.split(BEGIN)
   const [old = '', after = ''] = rest.split(END)
-  const lines = old.split('\n')
+  // A line that continues the one before is indented.
+  const lines = old.replaceAll('\n  ', ' ').split('\n')
   const table = toTable(lines, results)
   const runs = toRuns(lines, results, run)
   const notes = skipped.map((line) => `- skipped: ${line}`)
-  writeFileSync(FILE, [before, BEGIN, '\n', [...table, '', ...runs, ...notes].join('\n'), '\n', END, after].join(''))
+  writeFileSync(FILE, [before, BEGIN, '\n', [...table, '', ...[...runs, ...notes].map(wrap)].join('\n'), '\n', END, after].join(''))
+}
+
+/** Lines of at most 120 columns. */
+function wrap(item: string): string {
+  return (item.match(/.{1,118}(?: |$)/g) ?? [item]).map((line) => line.trimEnd()).join('\n  ')
 }
 
 function toTable(old: readonly string[], results: readonly FaultResult[]): string[] {
