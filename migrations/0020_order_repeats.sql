@@ -7,7 +7,7 @@ create table order_repeats (
   user_id uuid not null,
   -- No foreign key, as in idempotency_keys.
   order_id uuid not null,
-  -- How long the name keeps a second order from being placed, as the newest order had it.
+  -- The time that the newest order asked with. `place_orders` reads it as `excluded.seconds` only.
   seconds integer not null,
   created_at timestamptz(3) not null default now()
 );

@@ -26,6 +26,7 @@ import {
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
 import { isCurrency } from './currency.ts'
+import { CUSTOMER_CANCELS } from './orders/order-status.ts'
 import { SUBSCRIBER_ROLES, type SubscriberRole } from './subscribers.ts'
 
 export type Role = 'api' | 'stream' | SubscriberRole
@@ -196,6 +197,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     maxGuestStockPercent: read.integerOrOff('MAX_GUEST_STOCK_PERCENT', 20, 100),
     /** Whether an order without an `Idempotency-Key` is refused. */
     isIdempotencyKeyRequired: read.oneOf('IDEMPOTENCY_KEY', ['optional', 'required'], 'optional') === 'required',
+    /** The last status in which customers cancel their own orders. */
+    customerCancel: read.oneOf('CUSTOMER_CANCEL', CUSTOMER_CANCELS, 'pending'),
     /** Within this time the same order of a person is refused, unless it says that it is meant; 0 for never. */
     duplicateOrderSeconds: read.integer('DUPLICATE_ORDER_SECONDS', 0, 0, 86_400),
     /** Pending orders of one customer; null for no limit. */

@@ -11,7 +11,7 @@ import { serve } from './store-process.ts'
 const store = await startAuditedStore({ after }, { maxPendingOrdersPerUser: null })
 const env = {
   ...{ DATABASE_URL: store.addresses.api, STOREFRONT_SECRET: TEST_SECRET, DATA_DIR: store.config.dataDir },
-  ...{ BASE_URL: 'http://localhost:3000', ROLES: 'api', OPS_PORT: 'off' },
+  ...{ BASE_URL: 'http://localhost:3000', ROLES: 'api', OPS_PORT: 'off', CUSTOMER_CANCEL: 'confirmed' },
 }
 const processes = await Promise.all([serve({ after }, { env }), serve({ after }, { env })])
 const stopPipeline = await store.startPipeline()

@@ -94,6 +94,7 @@ export function createRestorableStore(t: Cleanup, others: Record<string, string>
     PORT: '0',
     OPS_PORT: '0',
     RATE_LIMITS: 'off',
+    CUSTOMER_CANCEL: 'confirmed',
     LAKE_FLUSH_SECONDS: '1',
     MAIL_MAX_PER_HOUR: '0',
     ...others,

@@ -1402,8 +1402,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancels one of the caller's orders while it is pending or confirmed
-         * @description The stock is returned in the same transaction. With `If-Match` only at that version of the order.
+         * Cancels one of the caller's orders, while the shop lets its customers
+         * @description While the order is pending, unless the shop has another rule; later the shop cancels it. The stock is returned in the same transaction. With `If-Match` only at that version of the order.
          */
         post: operations["cancelOrder"];
         delete?: never;
@@ -2494,7 +2494,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The earlier order, for its owner: not for another guest's. */
+            /** @description The earlier order; absent when another guest has placed it. */
             order_id?: string;
         };
         Credentials: {
@@ -3185,9 +3185,9 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description Places the order although it is the same as the one before: see `probably_placed_already`. */
+            /** @description Places the order although it is the same as an earlier one: see `probably_placed_already`. */
             again?: boolean;
-            /** @description The client's own number; unique among the caller's orders. Kept in the data lake: without personal data. */
+            /** @description The client's own number; unique among the caller's orders, and for a day among the same orders of guests with one address. Kept in the data lake: without personal data. */
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             note?: string;
@@ -3742,7 +3742,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The earlier order, for its owner: not for another guest's. */
+            /** @description The earlier order; absent when another guest has placed it. */
             order_id?: string;
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */

@@ -14,12 +14,16 @@ export function showBasket(shop, { signIn, report }) {
   const draw = () => {
     const lines = readBasket()
     byId('basket-lines').replaceChildren(
-      ...(lines.length === 0 ? [element('li', {}, 'The basket is empty.')] : lines.map((line) => row(line, draw))),
+      ...(lines.length === 0 ? [element('li', {}, 'The basket is empty.')] : lines.map((line) => row(line, change))),
     )
     byId('basket-total').textContent = totals(lines)
       .map((total) => formatMoney(total))
       .join(' + ')
     byId('place-order').disabled = lines.length === 0
+  }
+  const change = () => {
+    isMeant = false
+    draw()
   }
   form.onsubmit = (event) => {
     event.preventDefault()
@@ -33,7 +37,7 @@ export function showBasket(shop, { signIn, report }) {
         // What the customer was shown: the store refuses the order when a price has changed.
         expected_total: total,
         shipping_address: Object.fromEntries(new FormData(form)),
-        again: isMeant,
+        ...(isMeant && { again: true }),
       }
       try {
         const { number } = await shop.placeOrder(order, { idempotencyKey: checkoutKey() })

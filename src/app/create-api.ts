@@ -52,6 +52,7 @@ import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
+import { cancellableUpTo } from '../orders/order-status.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
@@ -225,7 +226,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
   }
   const { authenticate, sessionGuard } = auth
   const { admission } = catalogue
-  const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now }
+  const shared = { lockedRows: new LockedRows(placingPool), baseUrl, now, cancellableStatuses: cancellableUpTo(config.customerCancel) }
   const limits = { maxQuantityPerProductAndUser, maxPendingOrdersPerUser, maxGuestStockPercent }
   const onStore = tracing === null ? undefined : (requests: readonly TracedPart[]) => tracing.startBatch('storeOrders', requests)
   const batcher = createOrderBatcher({ ...shared, ...limits, pool: placingPool, logger, observer: metrics, onNumbered, onStore })

@@ -10,7 +10,7 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   categories_slug_unique: { code: 'slug_taken', message: 'Another category has the slug.' },
   orders_client_reference_unique: {
     code: 'client_reference_taken',
-    message: 'You have placed an order with this client_reference already.',
+    message: 'There is an order with this client_reference already.',
   },
   passkeys_credential_id_unique: { code: 'passkey_taken', message: 'This passkey is registered already, for this account or another one.' },
   product_categories_category_id_fkey: { code: 'category_not_empty', message: 'The category has products. Give them another one first.' },

@@ -44,7 +44,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
   const products = await listProductIds(pool)
   const lockedRows = new LockedRows(pool)
   const limits = { maxQuantityPerProductAndUser: null, maxPendingOrdersPerUser: null }
-  const batcher = createOrderBatcher({ pool, lockedRows, baseUrl, now, logger, ...limits })
+  const batcher = createOrderBatcher({ pool, lockedRows, baseUrl, now, logger, cancellableStatuses: ['pending'], ...limits })
   const { customers, operatorId } = accounts
 
   const place = async () => {

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../errors.ts'
 import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
 const Id = Type.String({ format: 'uuid' })
-const EarlierOrderId = Type.Optional(Type.String({ description: "The earlier order, for its owner: not for another guest's." }))
+const EarlierOrderId = Type.Optional(Type.String({ description: 'The earlier order; absent when another guest has placed it.' }))
 const Count = Type.Integer({ minimum: 0 })
 const Shortages = Type.Array(
   Type.Object({

@@ -6,7 +6,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { startStore } from '../../test/store.ts'
 import { deleteExpiredKeys } from './placing/idempotency.ts'
 
-const store = await startStore({ after })
+const store = await startStore({ after }, { customerCancel: 'confirmed' })
 const [ada, bob, [operator]] = [await store.register(), await store.register(), await addBuyers(store, 1, 'admin')]
 const token = operator?.token ?? ''
 

@@ -4,10 +4,11 @@ import { after, test } from 'node:test'
 import { setStatus } from '../../test/broken-rows.ts'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
-import { type Account, type Answer, startStore } from '../../test/store.ts'
+import { registerOperator } from '../../test/register-operator.ts'
+import { type Account, type Answer, startSecondProcess, startStore } from '../../test/store.ts'
 import { inTransaction } from '../db/transaction.ts'
 
-const store = await startStore({ after })
+const store = await startStore({ after }, { customerCancel: 'confirmed' })
 const [ada, bob] = [await store.register(), await store.register()]
 
 const cancel = (id: string, by: Account = ada) => store.call('POST', `/orders/${id}/cancel`, { token: by.token })
@@ -78,6 +79,38 @@ test('cancels a confirmed order, and refuses to later on, naming the moves that 
   const confirmed = await place([{ product_id: lamp.id, quantity: 1 }])
   await setStatus(store.pool, [confirmed.id], 'confirmed')
   assert.equal((await cancel(confirmed.id)).status, 200)
+})
+
+test('customers cancel as the shop allows it, and are shown it; operators cancel until an order is shipped', async (t) => {
+  const { token } = await registerOperator(store)
+  for (const [customerCancel, expected] of [
+    ['pending', { pending: 200, confirmed: 409 }],
+    ['confirmed', { pending: 200, confirmed: 200 }],
+    ['never', { pending: 409, confirmed: 409 }],
+  ] as const) {
+    const { call } = await startSecondProcess(t, store, { customerCancel })
+    for (const status of ['pending', 'confirmed'] as const) {
+      const lamp = await store.addProduct({ stock: 4 })
+      const body = { items: [{ product_id: lamp.id, quantity: 3 }] }
+      const placed = (await call('POST', '/orders', { token: ada.token, body })).json
+      if (status !== 'pending') await setStatus(store.pool, [placed.id], status)
+      const one = await call('GET', `/orders/${placed.id}`, { token: ada.token })
+      const all = await call('GET', '/orders?limit=1', { token: ada.token })
+      for (const order of [one.json, all.json.data[0], ...(status === 'pending' ? [placed] : [])]) {
+        assert.equal(order.allowed_transitions.includes('cancelled'), expected[status] === 200, `${customerCancel} ${status}`)
+      }
+      const answer = await call('POST', `/orders/${placed.id}/cancel`, { token: ada.token })
+      assert.equal(answer.status, expected[status], `${customerCancel} ${status}`)
+      if (answer.status === 200) continue
+      const { detail, current_status, allowed_transitions } = assertProblem(answer, 409, 'illegal_transition')
+      assert.deepEqual(
+        [detail, current_status, allowed_transitions],
+        [`Only the shop can cancel a ${status} order. Ask the shop.`, status, []],
+      )
+      const moved = await call('POST', `/admin/orders/${placed.id}/transitions`, { token, body: { to: 'cancelled' } })
+      assert.equal(moved.status, 200, moved.text)
+    }
+  }
 })
 
 test('cancels for clients that name a content type though they send no body', async () => {

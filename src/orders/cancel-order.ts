@@ -3,12 +3,14 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { moveOrder, type TransitionContext } from './move-orders.ts'
 import type { Order } from './order.ts'
+import type { OrderStatus } from './order-status.ts'
 
 export interface Cancellation {
   userId: string
   orderId: string
   /** The versions the customer may have seen; null for any. */
   versions: ReadonlySet<string> | null
+  cancellable: readonly OrderStatus[]
   traceparent: string
 }
 

@@ -9,7 +9,7 @@ import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
 import { isMoneyHeld } from './order-charges.ts'
 import { transitionsOf } from './order-state.ts'
-import type { OrderStatus } from './order-status.ts'
+import { allowedTransitions, type OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
 import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
@@ -24,6 +24,8 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   ownerId?: string
   /** Restricts the move to an order in this status: for moves that were decided earlier. */
   from?: OrderStatus
+  /** Restricts a cancellation to these statuses: those in which the shop lets its customers cancel. */
+  cancellable?: readonly OrderStatus[]
   /** Restricts the move to an order whose payment is neither authorized nor paid when it is locked. */
   unlessMoneyIsHeld?: boolean
   /** Restricts the move to these order versions, from `If-Match`; null for any. */
@@ -126,6 +128,7 @@ export function decideMove(move: Move, order: Order | undefined, now: Date): Dec
     if (move.from !== undefined && order.status !== move.from) throw new AppError('illegal_transition', `The order is ${order.status} now.`)
     if (move.unlessMoneyIsHeld === true && isMoneyHeld(stateOf(order).payment))
       throw new AppError('illegal_transition', 'The order is paid now.')
+    if (move.cancellable !== undefined) assertCancellable(order, move.cancellable)
     const { restockedLines, isBySize, ...planned } = plan(order, move)
     const moved = withStatus(order, { ...move, ...planned }, now)
     if (isBySize) assertHistoryFits(moved)
@@ -164,6 +167,14 @@ function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
   const cause = current === null ? 'without a reference' : `with the reference ${current}`
   throw new AppError('illegal_transition', `The order became ${to} ${cause}.`, {
     members: { current_status: status, current_reference: current, allowed_transitions: transitionsOf(status, stateOf(order).lines) },
+  })
+}
+
+/** Throws `illegal_transition` for an order that operators could cancel, and its customer cannot. */
+function assertCancellable({ status }: Order, statuses: readonly OrderStatus[]): void {
+  if (statuses.includes(status) || !allowedTransitions(status).includes('cancelled')) return
+  throw new AppError('illegal_transition', `Only the shop can cancel a ${status} order. Ask the shop.`, {
+    members: { current_status: status, allowed_transitions: [] },
   })
 }
 

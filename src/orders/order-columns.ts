@@ -30,7 +30,8 @@ const GIVEN_COLUMNS = {
     input: Type.String({
       minLength: 1,
       maxLength: 100,
-      description: "The client's own number; unique among the caller's orders. Kept in the data lake: without personal data.",
+      description:
+        "The client's own number; unique among the caller's orders, and for a day among the same orders of guests with one address. Kept in the data lake: without personal data.",
     }),
     shown: Type.Union([Type.String(), Type.Null()]),
     example: 'cart-1843',

@@ -67,6 +67,13 @@ export function pathTo(status: OrderStatus): OrderStatus[] {
   return before === undefined ? [status] : [...pathTo(before), status]
 }
 
+/** The last status in which customers cancel their own orders, or `never`. */
+export const CUSTOMER_CANCELS: readonly (OrderStatus | 'never')[] = [...statusesWhere(({ next }) => next.includes('cancelled')), 'never']
+
+export function cancellableUpTo(last: OrderStatus | 'never'): OrderStatus[] {
+  return last === 'never' ? [] : pathTo(last)
+}
+
 /** The version of an order after the change at `index` of its history, which names it where that is not its place: see decision 0140. */
 export function versionOf({ version }: { version?: number | undefined }, index: number): number {
   return version ?? index + 1

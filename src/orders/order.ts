@@ -106,14 +106,14 @@ export function locationOf(baseUrl: string, orderId: string): string {
   return `${baseUrl}/orders/${orderId}`
 }
 
-/** An order as the API shows it to its owner. */
-export function presentOrder(order: Order): OrderView {
+/** An order as the API shows it. `cancellable`: the statuses in which its reader can cancel it. */
+export function presentOrder(order: Order, cancellable: readonly OrderStatus[] = ORDER_STATUSES): OrderView {
   const { lines, parcels, adjustments, payment, total } = stateOf(order)
   return {
     id: order.id,
     number: order.number,
     status: order.status,
-    allowed_transitions: [...transitionsOf(order.status, lines)],
+    allowed_transitions: transitionsOf(order.status, lines).filter((to) => to !== 'cancelled' || cancellable.includes(order.status)),
     items: itemsWith(order.items, lines),
     total,
     ...showGiven(order),
@@ -161,8 +161,8 @@ export function newOrder(
  * The JSON of a new order without its number, which the database draws, and without its items, which are stored with the order and can be
  * large. `renderResponse` adds both.
  */
-export function responseTemplateOf(order: Order): string {
-  return JSON.stringify(presentOrder({ ...order, number: '', items: [] }))
+export function responseTemplateOf(order: Order, cancellable: readonly OrderStatus[]): string {
+  return JSON.stringify(presentOrder({ ...order, number: '', items: [] }, cancellable))
 }
 
 export function renderResponse(template: string, number: string, itemsJson: string): string {

@@ -7,7 +7,7 @@ import { startSecondProcess, startStore } from '../../test/store.ts'
 import { expireOrders } from './expire-orders.ts'
 import { allowedTransitions } from './order-status.ts'
 
-const store = await startStore({ after })
+const store = await startStore({ after }, { customerCancel: 'confirmed' })
 const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
 const token = operator?.token ?? ''
 const TRACKING = { carrier: 'DHL', number: 'JJD 0001', url: 'https://track.example/1' }

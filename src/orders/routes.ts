@@ -17,6 +17,7 @@ import { listOrders, OrderQuery } from './list-orders.ts'
 import { locationOf, OrderSchema, presentOrder } from './order.ts'
 import { INPUT_PROPERTIES, toGiven } from './order-columns.ts'
 import { NumberPosition, OrderLimit, pageText } from './order-page.ts'
+import type { OrderStatus } from './order-status.ts'
 import { getOrder } from './orders.ts'
 import { readIdempotencyKey } from './placing/idempotency.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
@@ -55,7 +56,7 @@ const NewOrder = Type.Object(
       }),
     ),
     again: Type.Optional(
-      Type.Boolean({ description: 'Places the order although it is the same as the one before: see `probably_placed_already`.' }),
+      Type.Boolean({ description: 'Places the order although it is the same as an earlier one: see `probably_placed_already`.' }),
     ),
     ...INPUT_PROPERTIES,
   },
@@ -77,6 +78,8 @@ export interface OrderRoutesOptions {
   isVerificationRequired: boolean
   /** Whether an order without an idempotency key is refused. */
   isIdempotencyKeyRequired: boolean
+  /** The statuses in which customers cancel their orders. */
+  cancellableStatuses: readonly OrderStatus[]
   /** Within this time the same order of a person is refused; 0 for never. */
   duplicateOrderSeconds: number
   baseUrl: string
@@ -139,7 +142,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       assertDeliverable(given.shipping_address ?? null, '#/shipping_address')
       const quotaKey = admission.quotaKey(request)
       const members = toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes })
-      const body = { items, currency, expected_total, ...members }
+      const body = { items, currency, expected_total, ...given, ...(isEmpty(attributes) ? {} : { attributes }) }
       const idempotencyKey = readIdempotencyKey(request.headers['idempotency-key'], userId, body)
       if (idempotencyKey === null && options.isIdempotencyKeyRequired) {
         throw new AppError('idempotency_key_required', 'Send an Idempotency-Key with each order, the same with each retry of it.')
@@ -201,8 +204,9 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       access: 'caller',
       cost: 'change',
       operationId: 'cancelOrder',
-      summary: "Cancels one of the caller's orders while it is pending or confirmed",
-      description: 'The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
+      summary: "Cancels one of the caller's orders, while the shop lets its customers",
+      description:
+        'While the order is pending, unless the shop has another rule; later the shop cancels it. The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
       params: OrderParams,
       headers: IfMatch,
       answers: { 200: [OrderSchema, 'The cancelled order.'] },
@@ -213,7 +217,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       const versions = readIfMatch(request.headers['if-match'])
       const order = await cancelOrder(
         { pool, lockedRows },
-        { userId, orderId: request.params.id, versions, traceparent: traceparentOf(request) },
+        { userId, orderId: request.params.id, versions, cancellable: options.cancellableStatuses, traceparent: traceparentOf(request) },
         now(),
       )
       return presentOrder(order)
@@ -225,7 +229,7 @@ function isEmpty(attributes: Attributes): boolean {
   return Object.keys(attributes).length === 0
 }
 
-function readingRoutes(server: HttpServer, { pool, findDeliveries }: OrderRoutesOptions): void {
+function readingRoutes(server: HttpServer, { pool, findDeliveries, cancellableStatuses }: OrderRoutesOptions): void {
   defineList(
     server,
     'GET /orders',
@@ -241,7 +245,7 @@ function readingRoutes(server: HttpServer, { pool, findDeliveries }: OrderRoutes
       answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
       position: NumberPosition,
     },
-    async (request, paging) => pageText(await listOrders(pool, callerOf(request).userId, request.query, paging)),
+    async (request, paging) => pageText(await listOrders(pool, callerOf(request).userId, request.query, paging, cancellableStatuses)),
   )
 
   defineRoute(
@@ -260,7 +264,7 @@ function readingRoutes(server: HttpServer, { pool, findDeliveries }: OrderRoutes
     async (request) => {
       const { userId } = callerOf(request)
       const order = await getOrder(pool, userId, request.params.id)
-      return presentOrderDetail(order, await findDeliveries(order))
+      return presentOrderDetail(order, await findDeliveries(order), cancellableStatuses)
     },
   )
 }

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { EXAMPLE_ORDER_DETAIL } from './examples.ts'
 import { type Order, OrderSchema, OrderStatusSchema, presentOrder } from './order.ts'
 import { OrderChangeSchema } from './order-changes.ts'
-import { versionOf } from './order-status.ts'
+import { type OrderStatus, versionOf } from './order-status.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
@@ -55,13 +55,18 @@ export interface Delivery {
 /** The deliveries of an order, by version. */
 export type FindDeliveries = (order: { id: string; version: number }) => Promise<ReadonlyMap<number, Delivery>>
 
-export function presentOrderDetail(order: Order, deliveries: ReadonlyMap<number, Delivery>): OrderDetail {
+/** `cancellable` as for `presentOrder`. */
+export function presentOrderDetail(
+  order: Order,
+  deliveries: ReadonlyMap<number, Delivery>,
+  cancellable?: readonly OrderStatus[],
+): OrderDetail {
   const timeline = order.statusHistory.map(({ actor: _actor, reason: _reason, version: named, ...change }, index) => {
     const version = versionOf({ version: named }, index)
     const { publishedAt = null, mail = null, lakeAt = null } = deliveries.get(version) ?? {}
     return { version, ...change, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
   })
-  return { ...presentOrder(order), timeline }
+  return { ...presentOrder(order, cancellable), timeline }
 }
 
 function presentMail({ status, queuedAt, sentAt, failedAt, attempts }: NonNullable<Delivery['mail']>) {

@@ -3,6 +3,7 @@ import type { StockPrecision } from '../../catalogue/stock.ts'
 import { AppError } from '../../errors.ts'
 import { assertAvailable, assertTotal, priceBasket } from '../basket.ts'
 import { locationOf, newOrder, type Order, renderResponse, responseTemplateOf } from '../order.ts'
+import type { OrderStatus } from '../order-status.ts'
 import type { ExistingState } from './existing-state.ts'
 import { assertSameRequest, type IdempotencyKey, lockKeyOfIdempotencyKey } from './idempotency.ts'
 import { lockKeyOfReference, type OrderRequest } from './order-request.ts'
@@ -41,6 +42,8 @@ type Decision = Outcome | { kind: 'accepted'; draft: Draft; isReplay: boolean }
 export interface DecisionOptions {
   baseUrl: string
   now: Date
+  /** The statuses in which customers cancel their orders. */
+  cancellableStatuses: readonly OrderStatus[]
 }
 
 /**
@@ -52,7 +55,7 @@ export class BatchDecision {
   readonly #state: ExistingState
   readonly #references: Map<string, string>
   readonly #draftsByKey = new Map<string, Draft>()
-  /** By the name of a repeat. */
+  /** Drafts by repeat name. */
   readonly #draftsByName = new Map<string, Draft>()
   readonly #drafts: Draft[] = []
   readonly #decisions: readonly Decision[]
@@ -128,7 +131,7 @@ export class BatchDecision {
     const reference = clientReference === null ? null : lockKeyOfReference(userId, clientReference)
     const earlier = reference === null ? undefined : this.#references.get(reference)
     if (earlier !== undefined) throw this.#referenceTaken(earlier)
-    for (const repeat of request.repeats) this.#assertNoRepeat(repeat, userId)
+    this.#assertNoRepeat(request, (owner) => owner === userId)
     const { items, total } = priceBasket(basket, currency, { products: prices.products, stock })
     assertTotal(request.expectedTotal, items, total)
     pending?.assertOneMore(userId)
@@ -139,6 +142,8 @@ export class BatchDecision {
     // The exact stock is checked last: learning it costs an order that is placed.
     assertAvailable(basket, [], ofGuests('exact'))
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
+    // Another guest of the address may be anybody: learning that there is such an order costs an order that is placed.
+    this.#assertNoRepeat(request, () => true)
     pending?.add(userId)
     stock.take(basket.lines)
     purchases?.add(userId, basket.lines)
@@ -147,10 +152,10 @@ export class BatchDecision {
     if (reference !== null) this.#references.set(reference, order.id)
     const draft: Draft = {
       ...{ key: idempotencyKey, order, stockHolder },
-      // One that is meant may have the name of another of this batch, which has taken it.
+      // A deliberate repeat can share its name with an earlier draft, which keeps it.
       repeats: request.repeats.filter(({ name }) => !this.#draftsByName.has(name)),
       itemsJson: JSON.stringify(items),
-      responseTemplate: responseTemplateOf(order),
+      responseTemplate: responseTemplateOf(order, this.#options.cancellableStatuses),
     }
     this.#drafts.push(draft)
     for (const { name } of draft.repeats) this.#draftsByName.set(name, draft)
@@ -158,19 +163,23 @@ export class BatchDecision {
     return draft
   }
 
-  #assertNoRepeat(repeat: Repeat, userId: string): void {
-    const earlier = this.#findEarlier(repeat)
-    if (earlier === undefined) return
-    const [owner, id] = 'order' in earlier ? [earlier.order.userId, earlier.order.id] : [earlier.userId, earlier.orderId]
-    // Another guest of the address may be anybody.
-    const orderId = owner === userId ? id : null
-    if (repeat.reason === 'reference') throw this.#referenceTaken(orderId)
-    const message = 'You have just placed the same order. To place it again, send the request with "again": true.'
-    throw new AppError('probably_placed_already', message, this.#pointTo(orderId))
+  /** Throws when the order is a repeat of one whose owner counts. */
+  #assertNoRepeat({ repeats, userId }: OrderRequest, counts: (owner: string) => boolean): void {
+    for (const repeat of repeats) {
+      const earlier = this.#findEarlier(repeat)
+      if (earlier === undefined) continue
+      const [owner, id] = 'order' in earlier ? [earlier.order.userId, earlier.order.id] : [earlier.userId, earlier.orderId]
+      if (!counts(owner)) continue
+      const orderId = owner === userId ? id : null
+      if (repeat.reason === 'reference') throw this.#referenceTaken(orderId)
+      const message =
+        'The same lines were ordered to this address a short time ago. Send the request with "again": true to order them again.'
+      throw new AppError('probably_placed_already', message, this.#pointTo(orderId))
+    }
   }
 
   #referenceTaken(orderId: string | null): AppError {
-    return new AppError('client_reference_taken', 'You have placed an order with this client_reference already.', this.#pointTo(orderId))
+    return new AppError('client_reference_taken', 'There is an order with this client_reference already.', this.#pointTo(orderId))
   }
 
   #pointTo(orderId: string | null) {
@@ -178,7 +187,7 @@ export class BatchDecision {
   }
 }
 
-/** The answer of an order again. Throws `idempotency_key_reused` for one that was deleted by hand. */
+/** Replays an order's answer. Throws `idempotency_key_reused` for an order that was deleted by hand. */
 function replayOf(earlier: Draft | Pick<EarlierOrder, 'orderId' | 'json'>): Decision {
   if ('order' in earlier) return { kind: 'accepted', draft: earlier, isReplay: true }
   const { orderId, json } = earlier

@@ -176,9 +176,13 @@ export function weightOf({ request }: WaitingOrder, least: number): number {
 const RETRY_AFTER_SECONDS = '1'
 
 function requestInProgress(): AppError {
-  return new AppError('request_in_progress', 'A request with this Idempotency-Key or client_reference is still being worked on.', {
-    headers: { 'retry-after': RETRY_AFTER_SECONDS },
-  })
+  return new AppError(
+    'request_in_progress',
+    'The same order, or one with this Idempotency-Key or client_reference, is still being placed.',
+    {
+      headers: { 'retry-after': RETRY_AFTER_SECONDS },
+    },
+  )
 }
 
 export function tooBusy(): AppError {

@@ -8,14 +8,14 @@ import { findGuestHolds, findPendingOrders, findPurchases, type GuestHolds, type
 import { findStoredResponses, lockKeyOfIdempotencyKey, type StoredResponse } from './idempotency.ts'
 import type { LockedRows } from './locked-rows.ts'
 import { customersOf, lockKeyOfReference, lockKeysOf, type OrderLimits, type OrderRequest, productIdsOf, rowsOf } from './order-request.ts'
-import { type EarlierOrder, findEarlierOrders } from './repeats.ts'
+import { type EarlierOrder, findEarlierOrders, type Repeat } from './repeats.ts'
 
 /**
  * The state that a batch is checked against. Another process may change it before the batch is stored, which
  * `storeOrders` detects.
  */
 export interface ExistingState {
-  /** Whether another transaction works on the key or the reference of a request. */
+  /** Whether another transaction works on the key, the reference or a repeat of a request. */
   isInProgress: (request: OrderRequest) => boolean
   /** Whether a request needs a row that is locked for long. */
   isBlocked: (request: OrderRequest) => boolean
@@ -85,7 +85,7 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
         references: await findOrdersByReference(tx, requests),
         repeats: await findEarlierOrders(
           tx,
-          requests.flatMap(({ repeats }) => repeats.map(({ name }) => name)),
+          requests.flatMap(({ repeats }) => repeats),
         ),
         pending: maxPendingOrdersPerUser === null ? null : await findPendingOrders(tx, customersOf(requests), maxPendingOrdersPerUser),
       }
@@ -103,10 +103,11 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
 
 function needsStock(
   request: OrderRequest,
-  { isInProgress, isBlocked, responses }: Omit<ExistingState, 'prices' | 'stock' | 'purchases' | 'guestHolds'>,
+  { isInProgress, isBlocked, responses, repeats }: Omit<ExistingState, 'prices' | 'stock' | 'purchases' | 'guestHolds'>,
 ): boolean {
   const { idempotencyKey } = request
-  const isRetry = idempotencyKey !== null && responses.has(lockKeyOfIdempotencyKey(idempotencyKey))
+  const isOfKey = ({ reason, name }: Repeat) => reason === 'key' && repeats.has(name)
+  const isRetry = idempotencyKey !== null && (responses.has(lockKeyOfIdempotencyKey(idempotencyKey)) || request.repeats.some(isOfKey))
   return !isRetry && !isInProgress(request) && !isBlocked(request)
 }
 

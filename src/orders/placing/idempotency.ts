@@ -38,11 +38,14 @@ export function canonicalJson(value: unknown): string {
   )
 }
 
+/** A member of a later release, which an earlier request lacks, does not make another request of it. */
+const withoutNulls = (body: object) => Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+
 /**
  * The key of an `Idempotency-Key` header, null without one. A quoted key and the same key bare are one. `body` is the
  * validated one, with its defaults: how it was written does not count. Throws `invalid_header`.
  */
-export function readIdempotencyKey(header: string | string[] | undefined, userId: string, body: unknown): IdempotencyKey | null {
+export function readIdempotencyKey(header: string | string[] | undefined, userId: string, body: object): IdempotencyKey | null {
   if (header === undefined) return null
   const text = [header].flat().join(', ').trim()
   const key = /^"(.*)"$/.exec(text)?.[1]?.replace(/\\(["\\])/g, '$1') ?? text
@@ -51,7 +54,7 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
       errors: [{ parameter: 'Idempotency-Key', detail: 'is not a valid key' }],
     })
   }
-  return { userId, key, fingerprint: hash('sha256', canonicalJson(body), 'buffer') }
+  return { userId, key, fingerprint: hash('sha256', canonicalJson(withoutNulls(body)), 'buffer') }
 }
 
 /** Identifies a key of a customer. */

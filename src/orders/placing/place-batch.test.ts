@@ -35,6 +35,7 @@ function openShop(t: TestContext) {
     pool: placing,
     now: () => new Date(),
     baseUrl: '',
+    cancellableStatuses: ['pending'],
     maxQuantityPerProductAndUser: null,
     maxPendingOrdersPerUser: null,
     prices: new PriceList(),

@@ -1,13 +1,12 @@
 import { isTimeout } from '../../db/failures.ts'
 import { AppError } from '../../errors.ts'
-import { BatchDecision, type Outcome } from './batch-decision.ts'
+import { BatchDecision, type DecisionOptions, type Outcome } from './batch-decision.ts'
 import { assumeState, readState, type StateSource } from './existing-state.ts'
 import { type OrderRequest, rowsOf } from './order-request.ts'
 import { storeOrders } from './store-orders.ts'
 
-export interface PlacingContext extends StateSource {
+export interface PlacingContext extends StateSource, Omit<DecisionOptions, 'now'> {
   now: () => Date
-  baseUrl: string
   backoff: OptimisticBackoff
   /** Called with the greatest order number of a batch that was committed. */
   onNumbered?: ((number: number) => void) | undefined

@@ -3,7 +3,10 @@ import { after, test } from 'node:test'
 import { createGuest } from '../../../test/guests.ts'
 import { assertProblem } from '../../../test/problem.ts'
 import { type Answer, startSecondProcess, startStore } from '../../../test/store.ts'
+import { readIdempotencyKey } from './idempotency.ts'
 
+/** SHA-256 of `{"items":[{"product_id":"p","quantity":1}],"note":"n"}`. */
+const FINGERPRINT = 'ad7a3a30aa142be662c919f749a40c99977bee174d47463cf91ddbdd3f846f74'
 const store = await startStore(
   { after },
   { duplicateOrderSeconds: 60, maxPendingOrdersPerUser: null, guestPendingOrderTtlSeconds: null, maxGuestStockPercent: null },
@@ -18,13 +21,17 @@ interface Ordering {
   at?: Pick<typeof store, 'call'>
 }
 
-/** Orders one unit of a product, to one address unless `body` has another. */
-const order = (product: { id: string }, { token, key, body = {}, at = store }: Ordering): Promise<Answer> =>
-  at.call('POST', '/orders', {
-    token,
-    body: { items: [{ product_id: product.id, quantity: 1 }], shipping_address: HOME, ...body },
-    headers: key === undefined ? {} : { 'idempotency-key': key },
-  })
+/** Orders one unit of a product, to one address unless `body` has another. Repeats the request while the same order is being placed. */
+async function order(product: { id: string }, { token, key, body = {}, at = store }: Ordering): Promise<Answer> {
+  for (;;) {
+    const answer = await at.call('POST', '/orders', {
+      token,
+      body: { items: [{ product_id: product.id, quantity: 1 }], shipping_address: HOME, ...body },
+      headers: key === undefined ? {} : { 'idempotency-key': key },
+    })
+    if (answer.json.code !== 'request_in_progress') return answer
+  }
+}
 const twoGuests = async (email: string) => [await createGuest(store, email), await createGuest(store, email)] as const
 
 test('the same order of an account is refused with its id, whatever its key, until it is meant or a minute old', async () => {
@@ -93,11 +100,32 @@ test('guests of one address share their references for a day, and the one who ha
     assertProblem(await order(lamp, { token: first.token, body: of(2) }), 409, 'client_reference_taken').order_id,
     placed.json.id,
   )
-  const taken = await order(lamp, { token: second.token, body: of(3) })
+  assert.equal((await order(lamp, { token: second.token, body: of(3) })).status, 201, 'a stranger cannot block a reference')
+  const third = await createGuest(store, first.email)
+  const taken = await order(lamp, { token: third.token, body: of(1) })
   assert.equal(assertProblem(taken, 409, 'client_reference_taken').order_id, undefined)
   assert.equal(taken.headers.location, undefined)
   await store.pool.query(`update order_repeats set created_at = now() - interval '25 hours' where user_id = $1`, [first.id])
-  assert.equal((await order(lamp, { token: second.token, body: of(3) })).status, 201)
+  assert.equal((await order(lamp, { token: third.token, body: of(1) })).status, 201)
+})
+
+test('whether a guest of an address has ordered something is learned only by ordering it', async () => {
+  const lamp = await store.addProduct({ stock: 100, amount: 500 })
+  const [first, second] = await twoGuests('oracle@example.com')
+  const body = { client_reference: 'cart-2' }
+  assert.equal((await order(lamp, { token: first.token, body })).status, 201)
+  const probe = { expected_total: { amount: 1, currency: 'EUR' } }
+  assertProblem(await order(lamp, { token: second.token, body: { ...body, ...probe } }), 409, 'price_changed')
+  assert.equal(assertProblem(await order(lamp, { token: first.token, body: probe }), 409, 'probably_placed_already').status, 409)
+})
+
+test('a fingerprint stays the same in later versions', () => {
+  const body = { items: [{ product_id: 'p', quantity: 1 }], currency: null, expected_total: null, note: 'n', client_reference: undefined }
+  const later = { ...body, a_later_member: null }
+  for (const each of [body, later]) {
+    const { fingerprint } = readIdempotencyKey('k', 'u', each) ?? assert.fail('no key')
+    assert.equal(fingerprint.toString('hex'), FINGERPRINT)
+  }
 })
 
 test('no name shows whose it is, and they go with the account and after a day', async (t) => {

@@ -43,29 +43,30 @@ interface Repeatable extends Pick<GivenMembers, 'clientReference' | 'shippingAdd
 /** The names of an order. `nameOf` is a keyed hash that all processes share. */
 export function repeatsOf(order: Repeatable, nameOf: (what: string) => string): Repeat[] {
   const { userId, guestEmail, items, idempotencyKey: key, clientReference, shippingAddress, duplicateSeconds, isMeant } = order
+  const content = [items.map(({ product_id, quantity }) => `${product_id} ${quantity}`).sort(), shippingAddress]
   const repeats: Repeat[] = []
   const add = (reason: Repeat['reason'], seconds: number, ...what: unknown[]) =>
     repeats.push({ reason, seconds, name: nameOf(canonicalJson(['order', reason, ...what])) })
   if (guestEmail !== null) {
-    // With the body: another one with the same key tells a stranger nothing.
+    // The names contain what is ordered: a stranger's order with the same key or reference neither meets nor blocks it.
     if (key !== null) add('key', KEY_SECONDS, guestEmail, key.key, key.fingerprint.toString('hex'))
-    if (clientReference !== null) add('reference', KEY_SECONDS, guestEmail, clientReference)
+    if (clientReference !== null) add('reference', KEY_SECONDS, guestEmail, clientReference, ...content)
   }
   if (duplicateSeconds > 0) {
-    const lines = items.map(({ product_id, quantity }) => `${product_id} ${quantity}`).sort()
-    add('content', isMeant ? 0 : duplicateSeconds, guestEmail ?? userId, lines, shippingAddress)
+    add('content', isMeant ? 0 : duplicateSeconds, guestEmail ?? userId, ...content)
   }
   return repeats
 }
 
-/** The lock of a name. */
+/** The advisory lock key of a name. */
 export function lockKeyOfRepeat({ name }: Repeat): string {
   return `repeat ${name}`
 }
 
-/** The orders that have these names. */
-export async function findEarlierOrders(tx: Transaction, names: readonly string[]): Promise<Map<string, EarlierOrder>> {
-  if (names.length === 0) return new Map()
+/** The earlier orders of these repeats, by name; with their answers for those of a key. */
+export async function findEarlierOrders(tx: Transaction, repeats: readonly Repeat[]): Promise<Map<string, EarlierOrder>> {
+  if (repeats.length === 0) return new Map()
+  const namesOf = (wanted: readonly Repeat[]) => wanted.map(({ name }) => name)
   const { rows } = await tx.query<{
     name: string
     user_id: string
@@ -79,8 +80,9 @@ export async function findEarlierOrders(tx: Transaction, names: readonly string[
         response, number, items::text as items
       from order_repeats
       left join idempotency_keys as keys on keys.user_id = order_repeats.user_id and keys.order_id = order_repeats.order_id
-      left join orders on orders.id = order_repeats.order_id
-      where name = any (${names}::text[])`,
+        and name = any (${namesOf(repeats.filter(({ reason }) => reason === 'key'))}::text[])
+      left join orders on orders.id = keys.order_id
+      where name = any (${namesOf(repeats)}::text[])`,
   )
   return new Map(
     rows.map(({ name, user_id, order_id, age, response, number, items }) => [
