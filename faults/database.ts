@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { orderSlotOf } from '../src/app/prepare-database.ts'
-import { findStandbyReason } from '../src/change-stream/replication-slot.ts'
+import { catalogueSlotOf, orderSlotOf } from '../src/app/prepare-database.ts'
+import { findLostReason, findStandbyReason } from '../src/change-stream/replication-slot.ts'
 import { type DataFolder, dataFolder } from '../src/db/embedded/data-folder.ts'
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { connectToAny, createPool, type Queryable } from '../src/db/pool.ts'
@@ -94,8 +94,10 @@ export const DATABASE_FAULTS: Fault[] = [
       await first.kill()
       await round.shop.trade(Math.ceil(orders / 2))
       await loseSlot(round)
-      await round.start('stream')
+      // The slot of the catalogue has lost its WAL, too.
+      await round.start('stream', { CATALOGUE: 'on' })
       await round.shop.trade(3)
+      await untilMended(round)
     },
   },
 ]
@@ -113,6 +115,17 @@ async function loseSlot(round: Round): Promise<void> {
       return rows[0]?.wal_status === 'lost'
     },
     { what: 'the slot loses its WAL' },
+  )
+}
+
+/** Waits until the role `stream` has recreated and refilled the slots of both partitions. */
+export async function untilMended({ pool, url }: Round): Promise<void> {
+  await eventually(
+    async () => {
+      const reasons = await Promise.all([orderSlotOf(url), catalogueSlotOf(url)].map((slotName) => findLostReason(pool, slotName)))
+      return reasons.every((reason) => reason === null)
+    },
+    { what: 'both slots', timeoutMs: 60_000 },
   )
 }
 

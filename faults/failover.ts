@@ -1,10 +1,13 @@
 import { eventually } from '../test/eventually.ts'
 import { ApiShop } from './api-shop.ts'
-import { makeStandby, openWithCluster, UNSYNCED } from './database.ts'
+import { makeStandby, openWithCluster, UNSYNCED, untilMended } from './database.ts'
 import type { Fault } from './fault.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
 const open: Fault['open'] = (cleanup, random) => openWithCluster(cleanup, random, UNSYNCED)
+
+/** The streams of both partitions run: the slot of the catalogue is lost with that of orders. */
+const BOTH = { CATALOGUE: 'on' }
 
 /** PostgreSQL writes 32 numbers of a sequence ahead into its log: a standby that lags by fewer would give none twice anyway. */
 const NUMBERS_AHEAD = 32
@@ -16,7 +19,7 @@ const NUMBERS_AHEAD = 32
 async function promoteLagging(round: Round, orders: number): Promise<void> {
   const { shop } = round
   const standby = await makeStandby(round, { isSlotSynced: false, isSynchronous: false })
-  const pipeline = await round.start('stream,email,lake')
+  const pipeline = await round.start('stream,email,lake', BOTH)
   const api = await ApiShop.open(round)
   await api.place(Math.ceil(orders / 4))
   await eventually(() => standby.hasAll(), { what: 'the standby has everything', timeoutMs: DRAIN_TIMEOUT_MS })
@@ -42,8 +45,9 @@ async function promoteLagging(round: Round, orders: number): Promise<void> {
     if (listed.get(id) !== api.numbers.get(id)) throw new Error(`the order ${api.numbers.get(id)} was lost and is not listed`)
   // What an asynchronous standby lacks is lost; the customers were told numbers that nobody gets again.
   for (const id of shop.acknowledged.keys()) if (!stored.has(id)) shop.acknowledged.delete(id)
-  if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+  if (pipeline.child.exitCode !== null) await round.start('stream,email,lake', BOTH)
   await api.place(5)
+  await untilMended(round)
 }
 
 /** Promotion of a physical standby with a ready copy of the slot, or without one. */
@@ -56,7 +60,7 @@ export const FAILOVER_FAULTS: Fault[] = [
     open,
     async run(round, orders) {
       const standby = await makeStandby(round, { isSlotSynced: true, isSynchronous: true })
-      const pipeline = await round.start('stream,email,lake')
+      const pipeline = await round.start('stream,email,lake', BOTH)
       await round.shop.trade(orders)
       // The copy becomes permanent when the primary's slot has moved past the standby's position, which takes order changes.
       await eventually(
@@ -69,7 +73,8 @@ export const FAILOVER_FAULTS: Fault[] = [
       )
       await standby.promote()
       await round.shop.trade(5)
-      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake', BOTH)
+      await untilMended(round)
     },
   },
   {
@@ -80,12 +85,13 @@ export const FAILOVER_FAULTS: Fault[] = [
     open,
     async run(round, orders) {
       const standby = await makeStandby(round, { isSlotSynced: false, isSynchronous: true })
-      const pipeline = await round.start('stream,email,lake')
+      const pipeline = await round.start('stream,email,lake', BOTH)
       await round.shop.trade(orders)
       await standby.promote()
       await round.shop.trade(5)
-      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake')
+      if (pipeline.child.exitCode !== null) await round.start('stream,email,lake', BOTH)
       await round.shop.trade(3)
+      await untilMended(round)
     },
   },
   {

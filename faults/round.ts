@@ -12,6 +12,7 @@ import { catalogueSlotOf, orderSlotOf, prepareDatabase } from '../src/app/prepar
 import { createApp } from '../src/app.ts'
 import { type ReplayReport, replay } from '../src/audit/replay/replay.ts'
 import { type ReconcileReport, reconcile } from '../src/audit/restore/reconcile.ts'
+import { orderPartition } from '../src/audit/verify/compared-partition.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { readConfig } from '../src/config.ts'
 import { oneRole } from '../src/db/addresses.ts'
@@ -187,7 +188,7 @@ export class Round {
 
   async replay(): Promise<ReplayReport> {
     const { pool, url } = this
-    return replay({ pool, streamUrl: url, topic: await this.#topic, slotName: orderSlotOf(url) })
+    return replay(orderPartition(await this.#topic), { pool, streamUrl: url, slotName: orderSlotOf(url) })
   }
 
   /** Does what `storefront replay` does after a restore, and returns what it lists. */
@@ -199,7 +200,7 @@ export class Round {
     const catalogueTopic = await createPartition(CATALOGUE, config, { pool, url, logger: silent })
     const lake = await openLake(config)
     try {
-      await replay({ pool, streamUrl: url, topic, slotName: orderSlotOf(url) })
+      await replay(orderPartition(topic), { pool, streamUrl: url, slotName: orderSlotOf(url) })
       const report = await reconcile({ pool, url, topic, catalogueTopic, lake, now: () => new Date() })
       if (report === null || report.lostEvents === 0) throw new Error('the restore was not recognised')
       return report

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/audit/replay/replay.ts'
+import { orderPartition } from '../src/audit/verify/compared-partition.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import type { Pool } from '../src/db/pool.ts'
@@ -66,7 +67,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
     },
     trade: (count) => trade(store, customer, product.id, count),
     verify: check,
-    replay: (filter = {}) => replay({ pool: store.pool, streamUrl: store.addresses.stream, topic, slotName, filter }),
+    replay: (filter = {}) => replay(orderPartition(topic), { pool: store.pool, streamUrl: store.addresses.stream, slotName, filter }),
     async untilDelivered() {
       await untilCaughtUp(store.pool, lakeStore)
       await eventually(

@@ -76,7 +76,7 @@ export async function moveOrder(db: Queryable, id: string, status: string): Prom
 export const idsOf = (commits: readonly Commit[]): string[][] => commits.map(({ changes }) => changes.map(({ record }) => record.id))
 
 /** Drops the slot when nobody reads it. */
-export async function dropSlot({ pool, slotName }: StreamDatabase): Promise<void> {
+export async function dropSlot({ pool, slotName }: Pick<StreamDatabase, 'pool' | 'slotName'>): Promise<void> {
   const drop = () => pool.query('select pg_drop_replication_slot($1)', [slotName])
   await eventually(
     () =>

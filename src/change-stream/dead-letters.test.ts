@@ -12,6 +12,7 @@ import { eventually } from '../../test/eventually.ts'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
 import { insertOrders, makeStreamDatabase, silent } from '../../test/stream-harness.ts'
 import { replay } from '../audit/replay/replay.ts'
+import { orderPartition } from '../audit/verify/compared-partition.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { verify } from '../audit/verify/verify.ts'
 import { LocalLakeStore } from '../lake/local-store.ts'
@@ -66,7 +67,7 @@ async function start(t: TestContext) {
     db,
     lines,
     verify: () => verify({ ...options, lake: new LocalLakeStore(lakeDirectory), now: () => new Date() }),
-    replay: () => replay(options),
+    replay: () => replay(orderPartition(topic), options),
   }
 }
 

@@ -28,9 +28,11 @@ export async function recordDeadLetters(db: Queryable, table: DeadLetterTable, l
   )
 }
 
-/** All of orders that were ever recorded, including those whose event was published later. */
-export async function listDeadLetters(db: Queryable): Promise<{ event_id: string; reason: string }[]> {
-  const { rows } = await db.query<{ event_id: string; reason: string }>('select event_id, reason from dead_letters order by event_id')
+/** All that were ever recorded, including those of orders whose event was published later. */
+export async function listDeadLetters(db: Queryable, table: DeadLetterTable): Promise<{ event_id: string; reason: string }[]> {
+  const { rows } = await db.query<{ event_id: string; reason: string }>(
+    sql`select event_id, reason from ${identifier(table)} order by event_id`,
+  )
   return rows
 }
 

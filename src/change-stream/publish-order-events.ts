@@ -2,7 +2,7 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findDefect } from '../orders/event-defects.ts'
 import { hasWholeHistory, type OrderEvent, type OrderRecord, orderEventId, toOrderEvents } from '../orders/events.ts'
-import { STREAMED_COLUMNS, selectList } from '../orders/order-column-sql.ts'
+import { getOrderRecords, STREAMED_COLUMNS, selectList } from '../orders/order-column-sql.ts'
 import { ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
@@ -12,12 +12,16 @@ const BATCH_BYTES = 1_000_000
 const COLUMNS = selectList()
 const BEFORE_ALL = '00000000-0000-0000-0000-000000000000'
 
-const ORDER_EVENTS: Omit<StoredEvents<OrderRecord, OrderEvent>, 'readAfter'> = {
+const AFTER_ALL = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+export const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
   deadLetters: ORDER_DEAD_LETTERS,
   subject: 'an order',
   findDefect: (record) => findDefect(record) ?? (hasWholeHistory(record) ? null : 'its status history does not have every version'),
   eventIdOf: orderEventId,
   toEvents: toOrderEvents,
+  readAfter: (db, last) => readAfter(db, last, AFTER_ALL),
+  readOf: getOrderRecords,
 }
 
 /**

@@ -18,24 +18,33 @@ const BATCH_SIZE = 1_000
  */
 const BATCH_BYTES = 1_000_000
 
-const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = {
+export const PRODUCT_EVENTS: StoredEvents<ProductEventRecord, CatalogueEvent> = {
   deadLetters: CATALOGUE_DEAD_LETTERS,
   subject: 'a product',
   readAfter,
   findDefect: findRecordDefect,
   eventIdOf: catalogueEventId,
   toEvents: (record) => [toCatalogueEvent(record)],
+  readOf,
 }
 
 /**
  * Publishes every event that `product_events` has, in the order of each product. No old event is removed meanwhile: one that was read before
  * would come back to the topic. `url` is the database's, for the lock. Returns as `publishStoredEvents` does.
  */
-export async function publishProductEvents({ url, ...options }: PublishOptions<CatalogueEvent> & { url: string }): Promise<boolean> {
-  await using lock = await connectClient(url, 'storefront-catalogue-publish', options.signal)
+export function publishProductEvents({ url, ...options }: PublishOptions<CatalogueEvent> & { url: string }): Promise<boolean> {
+  return keepProductEvents(url, (assertKept) => publishStoredEvents(PRODUCT_EVENTS, options, assertKept), options.signal)
+}
+
+/** Runs `work` while no old event is removed. `assertKept` throws when the lock was lost with its connection. */
+export async function keepProductEvents<T>(
+  url: string,
+  work: (assertKept: () => Promise<unknown>) => Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
+  await using lock = await connectClient(url, 'storefront-catalogue-publish', signal)
   await lock.query(sql`select pg_advisory_lock_shared(hashtextextended(${OLD_EVENTS_LOCK}, 0))`)
-  // Throws when the lock was lost with its connection.
-  return await publishStoredEvents(PRODUCT_EVENTS, options, () => lock.query('select'))
+  return await work(() => lock.query('select'))
 }
 
 const BEFORE_ALL = { product_id: '00000000-0000-0000-0000-000000000000', stream: 'product', version: '0' }
@@ -58,6 +67,15 @@ async function readAfter(db: Queryable, last: ProductEventRecord | null): Promis
     where bytes_before < ${BATCH_BYTES}
     -- The column, not the text of the same name, which would put 10 before 9.
     order by product_id, stream, event.version`,
+  )
+  return rows
+}
+
+async function readOf(db: Queryable, productIds: readonly string[]): Promise<ProductEventRecord[]> {
+  const { rows } = await db.query<ProductEventRecord>(
+    sql`select product_id, stream, version::text as version, type, occurred_at, traceparent, data
+    from product_events
+    where product_id = any(${productIds}::uuid[])`,
   )
   return rows
 }

@@ -17,6 +17,8 @@ export interface StoredEvents<Row, E extends TopicEvent> {
   subject: string
   /** The next rows in the order of their keys, none at the end; the first ones after null. Bounded by their sizes. */
   readAfter(db: Queryable, last: Row | null): Promise<Row[]>
+  /** All rows of these orders or products. */
+  readOf(db: Queryable, subjects: readonly string[]): Promise<Row[]>
   /** Why no event can be made of a row, null when one can. */
   findDefect(row: Row): string | null
   /** The id of the newest event of a row. */
@@ -71,8 +73,19 @@ async function publishRows<Row, E extends TopicEvent>(
   if (defects.length > 0) await recordDeadLetters(db, deadLetters, defects)
   for (const { eventId, reason } of defects) logger.error({ event: eventId, reason }, `no event can be made of this change of ${subject}`)
   const valid = rows.filter((row) => findDefect(row) === null)
-  const messages = valid.flatMap(toEvents).map((event) => ({ position: NO_POSITION, event }))
-  const published = new Set(messages.map(({ event }) => event.id))
+  const events = valid.flatMap(toEvents)
+  await publishMade(deadLetters, events, { db, topic })
+  return events.length
+}
+
+/** Publishes events that were made from rows. Those that the broker refuses become dead letters. */
+export async function publishMade<E extends TopicEvent>(
+  deadLetters: DeadLetterTable,
+  events: readonly E[],
+  { db, topic }: Pick<PublishOptions<E>, 'db' | 'topic'>,
+): Promise<void> {
+  const messages = events.map((event) => ({ position: NO_POSITION, event }))
+  const published = new Set(events.map(({ id }) => id))
   await publishAcceptable(topic, messages, async (refused, reason) => {
     const letters = refused.map(({ event }) => ({ eventId: event.id, reason, position: NO_POSITION }))
     for (const { eventId } of letters) published.delete(eventId)
@@ -81,5 +94,4 @@ async function publishRows<Row, E extends TopicEvent>(
   // Rows that were repaired lose their dead letters: a broker does not list what it has, so a remaining one would count as unpublished.
   if (deadLetters === CATALOGUE_DEAD_LETTERS)
     await db.query(sql`delete from catalogue_dead_letters where event_id = any(${[...published]}::text[])`)
-  return messages.length
 }

@@ -8,7 +8,8 @@ import { connectManager, connectNatsTopic } from '../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../test/nats-server.ts'
 import { insertOrders, makeStreamDatabase, moveOrder, silent } from '../../test/stream-harness.ts'
 import { replay } from '../audit/replay/replay.ts'
-import { listDeadLetters } from './dead-letters.ts'
+import { orderPartition } from '../audit/verify/compared-partition.ts'
+import { listDeadLetters, ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { createOrderStreamHandler } from './order-stream-handler.ts'
 
 test('an order that is too large for the broker stops no other, and replay publishes it once the broker takes it', {
@@ -22,7 +23,12 @@ test('an order that is too large for the broker stops no other, and replay publi
   await stream.start()
   const published = async () => (await topic.read(0, 100)).map(({ event }) => (event as { id: string }).id)
   const replayAll = async () => {
-    const report = await replay({ pool: db.pool, streamUrl: db.addresses.stream, topic, slotName: db.slotName, patienceMs: 0 })
+    const report = await replay(orderPartition(topic), {
+      pool: db.pool,
+      streamUrl: db.addresses.stream,
+      slotName: db.slotName,
+      patienceMs: 0,
+    })
     return { published: report.published, dropped: report.dropped.toSorted() }
   }
 
@@ -39,7 +45,7 @@ test('an order that is too large for the broker stops no other, and replay publi
   await eventually(async () => (await published()).includes(`${last}.1`), { what: 'the event of the last order' })
   assert.equal(stream.state, 'active')
   const refused = [`${large}.1`, `${large}.2`]
-  const letters = await listDeadLetters(db.pool)
+  const letters = await listDeadLetters(db.pool, ORDER_DEAD_LETTERS)
   assert.deepEqual(
     letters.map(({ event_id }) => event_id),
     refused,

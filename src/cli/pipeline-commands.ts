@@ -8,6 +8,7 @@ import { type ReplayReport, replay } from '../audit/replay/replay.ts'
 import { type CatalogueReplayReport, replayCatalogue } from '../audit/replay/replay-catalogue.ts'
 import { rewindSubscriber } from '../audit/replay/rewind-subscriber.ts'
 import { reconcile } from '../audit/restore/reconcile.ts'
+import { orderPartition } from '../audit/verify/compared-partition.ts'
 import { formatReport } from '../audit/verify/format-report.ts'
 import { verify } from '../audit/verify/verify.ts'
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
@@ -122,14 +123,14 @@ async function replayWith(
       terminal.out(`${subscriber} reads again what comes after ${to}; it was at ${from}`)
       return 0
     }
-    const options = { pool, streamUrl, topic, slotName: orderSlotOf(streamUrl), filter: { since, orderId } }
-    const report = await withSteps('Comparing orders and topic', (onStep) => replay({ ...options, onStep }))
+    const options = { pool, streamUrl, slotName: orderSlotOf(streamUrl), filter: { since, orderId } }
+    const report = await withSteps('Comparing orders and topic', (onStep) => replay(orderPartition(topic), { ...options, onStep }))
     setResult(summarizeReplay(report))
     for (const line of describeReplay(report)) terminal.out(line)
     const isWhole = since === undefined && orderId === undefined
     const catalogue = isWhole
       ? await withSteps('Comparing the catalogue and its events', (onStep) =>
-          replayCatalogue({ url, pool, topic: catalogueTopic, logger: context.logger, onStep }),
+          replayCatalogue({ pool, streamUrl, topic: catalogueTopic, slotName: catalogueSlotOf(streamUrl), onStep }),
         )
       : null
     if (catalogue !== null) for (const line of describeCatalogueReplay(catalogue)) terminal.out(line)

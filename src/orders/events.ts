@@ -1,6 +1,14 @@
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
-import { type LaterColumn, ORDER_COLUMNS, type PersonalColumn, type ShownGiven, showGiven, toGiven } from './order-columns.ts'
+import {
+  type LaterColumn,
+  ORDER_COLUMNS,
+  type OrderColumn,
+  type PersonalColumn,
+  type ShownGiven,
+  showGiven,
+  toGiven,
+} from './order-columns.ts'
 import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
 import { ORDER_STATUSES, type OrderEventName, type OrderStatus, ruleOf, versionOf } from './order-status.ts'
 
@@ -70,12 +78,33 @@ export interface OrderEventData {
   previous_status: OrderStatus | null
 }
 
+/** Members of an event's order that are erased later. */
+export const PERSONAL_MEMBERS = Object.entries<OrderColumn>(ORDER_COLUMNS).flatMap(([name, { isPersonal }]) => (isPersonal ? [name] : []))
+
 /** The order of an event without what is erased from it later. */
 export type ImpersonalOrder = Omit<OrderEventData['order'], PersonalColumn>
 
 /** The id of the event of a row. Pure. */
 export function orderEventId({ id, version }: Pick<OrderRecord, 'id' | 'version'>): string {
   return `${id}.${version}`
+}
+
+/** The most versions that are assumed of an order whose history does not list them. */
+const MAX_ASSUMED = 10_000
+
+/** The ids of the events of every version, also of a row that no event can be made of. Pure. */
+export function orderEventIds(record: OrderRecord): string[] {
+  const { id, version, status_history: history } = record
+  const versions =
+    Array.isArray(history) && hasWholeHistory(record)
+      ? history.map(versionOf)
+      : [
+          ...Array(Math.min(version - 1, MAX_ASSUMED))
+            .keys()
+            .map((index) => index + 1),
+          version,
+        ]
+  return versions.map((each) => orderEventId({ id, version: each }))
 }
 
 /** The event of an order change: `record` is the row after it, `previous` the row before it, null for a new order. Pure. */

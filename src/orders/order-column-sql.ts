@@ -1,4 +1,6 @@
+import type { Queryable } from '../db/pool.ts'
 import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
+import type { OrderRecord } from './events.ts'
 import { type ColumnType, ORDER_COLUMNS, type OrderColumn } from './order-columns.ts'
 
 /** For SELECT; `render` may choose an expression for a column. */
@@ -16,6 +18,12 @@ export function selectList(
 
 /** For SELECT: a row of `orders` as the change stream carries it, an `OrderRecord`. */
 export const STREAMED_COLUMNS = selectList((name, type) => (type === 'bigint' ? sql`${identifier(name)}::text` : undefined))
+
+/** Rows of `orders` as the change stream would deliver them. */
+export async function getOrderRecords(db: Queryable, ids: readonly string[]): Promise<OrderRecord[]> {
+  const { rows } = await db.query<OrderRecord>(sql`select ${STREAMED_COLUMNS} from orders where id = any (${ids}::uuid[])`)
+  return rows
+}
 
 /** Names with types, for the rows of `json_to_recordset`. */
 export function recordList(columns: Readonly<Record<string, OrderColumn>> = ORDER_COLUMNS): Sql {

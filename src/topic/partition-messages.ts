@@ -28,10 +28,10 @@ export function partitionMessages<E extends TopicEvent>(
 ): Pick<MessageBatch<E>, 'messages' | 'corrupt'> {
   const messages: TopicMessage<E>[] = []
   const corrupt: CorruptMessage[] = []
-  for (const { sequence, event } of stored) {
-    const reason = findDefect(event)
-    if (reason === null) messages.push({ sequence, event: event as E })
-    else corrupt.push({ sequence, reason })
+  for (const message of stored) {
+    const reason = findDefect(message.event)
+    if (reason === null) messages.push(message as TopicMessage<E>)
+    else corrupt.push({ sequence: message.sequence, reason })
   }
   return { messages, corrupt }
 }

@@ -42,8 +42,7 @@ export interface OutgoingMessage<E extends TopicEvent = OrderEvent> {
  * A message of the topic. `sequence` increases from message to message and is never used twice, not even by a topic that was lost and
  * recreated: that one continues in the next epoch. Events may be repeated there, with new sequences.
  */
-export interface TopicMessage<E extends TopicEvent = OrderEvent> {
-  sequence: number
+export interface TopicMessage<E extends TopicEvent = OrderEvent> extends StoredMessage {
   event: E
 }
 
@@ -51,6 +50,8 @@ export interface TopicMessage<E extends TopicEvent = OrderEvent> {
 export interface StoredMessage {
   sequence: number
   event: unknown
+  /** Whether the change stream published it from its slot, and not a replay or a refill, which come late. A broker does not know it. */
+  isInTurn?: boolean
 }
 
 /** A message that is no event of its partition. */

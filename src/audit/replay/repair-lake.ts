@@ -4,24 +4,21 @@ import { sql } from '../../db/sql.ts'
 import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
 import { commitEvents, hasEventTables } from '../../lake/iceberg/commit-events.ts'
 import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
-import { CATALOGUE_DATASET, ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import { findLakeEnd } from '../../lake/lake-end.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
 import { parseName } from '../../lake/lake-names.ts'
 import { LakeRepairs } from '../../lake/lake-repairs.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { listLake } from '../../lake/list-files.ts'
-import { subjectOf } from '../../topic/incarnations.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
 import { findLakeAhead, findNewestAssignedSequence } from '../restore/find-data-loss.ts'
+import { type ComparedPartition, cataloguePartition, makeEvents, orderPartition } from '../verify/compared-partition.ts'
 import { type ComparisonTables, REWRITING, withComparisonTables } from '../verify/comparison-tables.ts'
 import { type LakeContents, readLake } from '../verify/read-lake.ts'
-import { readCatalogueTopic, readTopic } from '../verify/read-topic.ts'
+import { readTopic } from '../verify/read-partition.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
-import { loadCatalogueEvents } from './load-catalogue-events.ts'
 import { quarantineOrphans } from './quarantine-orphans.ts'
-import { loadEvents } from './replay.ts'
 import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
 import { writeMissing } from './write-missing.ts'
@@ -84,29 +81,23 @@ export async function repairLake({
   const { pool, store } = options
   return withLakeLock(url, async (assertHeld) => {
     const repairs = new LakeRepairs(store, assertHeld)
-    const run = async <E extends TopicEvent>(repaired: Omit<Repaired<E>, keyof typeof options | 'onStep'>) => {
-      const report = await withSubscriberLock(url, repaired.dataset.subscriber, () =>
-        withComparisonTables((tables) => repair(tables, repairs, { ...options, ...repaired, onStep }), REWRITING),
+    const run = async <Row extends object, E extends TopicEvent>(partition: ComparedPartition<Row, E>) => {
+      const { dataset, topic, stored } = partition
+      const repaired: Repaired<E> = {
+        ...{ ...options, dataset, topic, onStep },
+        readTopic: (tables) => readTopic(partition, tables, 0, onStep),
+        makeEvents: (ids) => makeEvents(pool, stored, ids),
+      }
+      const report = await withSubscriberLock(url, dataset.subscriber, () =>
+        withComparisonTables((tables) => repair(tables, repairs, repaired), REWRITING),
       )
       onRepaired(report)
       return report
     }
     let tablesFailure: string | null = null
-    const reports = [
-      await run({
-        ...{ dataset: ORDER_DATASET, topic },
-        readTopic: (tables) => readTopic(topic, tables, 0, onStep),
-        makeEvents: (ids) => loadEvents(pool, [...new Set(ids.map(subjectOf))]),
-      }),
-    ]
+    const reports = [await run(orderPartition(topic))]
     if (catalogueTopic !== undefined) {
-      reports.push(
-        await run({
-          ...{ dataset: CATALOGUE_DATASET, topic: catalogueTopic },
-          readTopic: (tables) => readCatalogueTopic(catalogueTopic, tables),
-          makeEvents: (ids) => loadCatalogueEvents(pool, catalogueTopic.partition, ids),
-        }),
-      )
+      reports.push(await run(cataloguePartition(catalogueTopic)))
       onStep('writing the tables of the lake')
       try {
         if (await hasEventTables(store)) await writeDerivedTables(store)

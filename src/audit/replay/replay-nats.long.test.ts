@@ -4,6 +4,7 @@ import { connectManager, connectNatsTopic } from '../../../test/nats-harness.ts'
 import { NO_NATS, startNatsServer } from '../../../test/nats-server.ts'
 import { startAuditedStore } from '../../../test/pipeline-audit.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
+import { orderPartition } from '../verify/compared-partition.ts'
 import { replay } from './replay.ts'
 
 const server = NO_NATS ? null : await startNatsServer({ after })
@@ -16,10 +17,9 @@ test('publishes events that a broker has just lost, and counts the events that i
   const manager = await connectManager(t, server?.url ?? '')
   const stream = db.name.toUpperCase()
   const refill = async () => {
-    const { published, dropped } = await replay({
+    const { published, dropped } = await replay(orderPartition(topic), {
       pool: store.pool,
       streamUrl: store.addresses.stream,
-      topic,
       slotName: db.name,
       patienceMs: 0,
     })

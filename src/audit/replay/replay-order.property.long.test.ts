@@ -13,6 +13,7 @@ import { partitionMessages } from '../../topic/partition-messages.ts'
 import { ORDERS } from '../../topic/partitions.ts'
 import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { orderPartition } from '../verify/compared-partition.ts'
 import { replay } from './replay.ts'
 
 const { pool, url, addresses, name } = await createTestDatabase({ after })
@@ -77,7 +78,7 @@ async function assertInOrder(topic: Topic, orders: number): Promise<void> {
 
 const postgres = createPostgresTopic(ORDERS, { pool, url, logger: silent })
 const replayTo = (topic: Topic, filter = {}) =>
-  replay({ pool, streamUrl: addresses.stream, topic, slotName: 'order_of_replay', filter, patienceMs: 0 })
+  replay(orderPartition(topic), { pool, streamUrl: addresses.stream, slotName: 'order_of_replay', filter, patienceMs: 0 })
 
 async function startAgain(): Promise<void> {
   await pool.query('truncate orders cascade')

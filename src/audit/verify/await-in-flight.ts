@@ -1,30 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PgoutputReader } from '../../change-stream/pgoutput.ts'
-import { findLostReason, PUBLICATION } from '../../change-stream/replication-slot.ts'
+import { findBrokenReason } from '../../change-stream/replication-slot.ts'
+import { findRefill } from '../../change-stream/slot-positions.ts'
 import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
-import type { OrderRecord } from '../../orders/events.ts'
-import type { Topic } from '../../topic/topic.ts'
+import type { TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
+import type { ComparedPartition } from './compared-partition.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
-import { readTopic } from './read-topic.ts'
+import { readTopic } from './read-partition.ts'
 
 /** It exceeds ten seconds, the interval at which an idle reader confirms its position. */
 export const PATIENCE_MS = 25_000
 const POLL_MS = 250
 const FETCH_ROWS = 2_000
 
-type EventKey = Pick<OrderRecord, 'id' | 'version'>
-
-/** DuckDB: the events that `orders` has and the topic does not. */
-export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from order_events anti join topic_events using (event_id)`
+/** DuckDB: the events that the database has and the topic does not. */
+export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from recorded_events anti join topic_events using (event_id)`
 
 export interface InFlightOptions {
   pool: Pool
   /** Address of the same database for the role that may replicate. */
   streamUrl: string
-  topic: Topic
+  /** The slot that feeds the partition. */
   slotName: string
   /** How long to wait for changes in flight to the topic; default 25 s. */
   patienceMs?: number | undefined
@@ -32,9 +31,11 @@ export interface InFlightOptions {
 }
 
 export interface InFlightResult {
-  /** Why the change stream can deliver nothing more; null when it can. */
+  /** Why the slot can deliver nothing more; null when it can. */
   slotLost: string | null
-  /** Whether each event that the topic still lacks is known to be either missing or in the slot (`held_events`). */
+  /** Whether the stream publishes all that the topic lacks from the database: its slot is lost, or its refill has not ended. */
+  isRefilled: boolean
+  /** Whether each event that the topic still lacks is known to be either missing or in flight. */
   isSettled: boolean
   /** The last sequence of the topic that was read. */
   topicEnd: number
@@ -45,21 +46,24 @@ export interface InFlightResult {
  * has then confirmed a position past all of them. If there is no reader, the changes in the slot are in flight; their
  * events go into `held_events`. Reads the topic after the sequence `position`.
  */
-export async function awaitInFlight(tables: ComparisonTables, options: InFlightOptions, position: number): Promise<InFlightResult> {
-  const { pool, streamUrl, topic, slotName, patienceMs = PATIENCE_MS, onStep = () => {} } = options
+export async function awaitInFlight<Row extends object, E extends TopicEvent>(
+  tables: ComparisonTables,
+  partition: ComparedPartition<Row, E>,
+  { pool, streamUrl, slotName, patienceMs = PATIENCE_MS, onStep = () => {} }: InFlightOptions,
+  position: number,
+): Promise<InFlightResult> {
   onStep('waiting for changes that are on their way to the topic')
   const { rows } = await pool.query<{ lsn: string }>('select pg_current_wal_insert_lsn() as lsn')
   const deadline = performance.now() + patienceMs
   for (let end = position; ; ) {
     const slot = await readSlot(pool, slotName, rows[0]?.lsn ?? '0/0')
     // Read after the slot's position: a change is on the topic before its position is confirmed.
-    end = await readTopic(topic, tables, end)
-    const isOver = slot.isPast || slot.lost !== null || (await tables.count(MISSING_FROM_TOPIC)) === 0
-    if (isOver) return { slotLost: slot.lost, isSettled: true, topicEnd: end }
-    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, tables))) {
-      return { slotLost: null, isSettled: true, topicEnd: await readTopic(topic, tables, end) }
-    }
-    if (performance.now() > deadline) return { slotLost: null, isSettled: false, topicEnd: end }
+    end = await readTopic(partition, tables, end)
+    const found = { slotLost: slot.lost, isRefilled: slot.isRefilled, isSettled: true, topicEnd: end }
+    if (slot.isPast || slot.isRefilled || (await tables.count(MISSING_FROM_TOPIC)) === 0) return found
+    if (!slot.isActive && (await readHeldEvents(streamUrl, slotName, partition, tables)))
+      return { ...found, topicEnd: await readTopic(partition, tables, end) }
+    if (performance.now() > deadline) return { ...found, isSettled: false }
     await delay(POLL_MS)
   }
 }
@@ -68,28 +72,34 @@ async function readSlot(
   db: Queryable,
   slotName: string,
   lsn: string,
-): Promise<{ lost: string | null; isActive: boolean; isPast: boolean }> {
-  const lost = await findLostReason(db, slotName)
+): Promise<{ lost: string | null; isRefilled: boolean; isActive: boolean; isPast: boolean }> {
+  const lost = await findBrokenReason(db, slotName)
+  const isRefilled = lost !== null || (await findRefill(db, slotName)) !== null
   const { rows } = await db.query<{ is_active: boolean; is_past: boolean }>(
     'select active as is_active, confirmed_flush_lsn >= $2 as is_past from pg_replication_slots where slot_name = $1',
     [slotName, lsn],
   )
-  return { lost, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
+  return { lost, isRefilled, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
 /** Puts the events that are in the slot into `held_events`. False when it has a reader after all. */
-function readHeldEvents(streamUrl: string, slotName: string, tables: ComparisonTables): Promise<boolean> {
-  const reader = new PgoutputReader<EventKey>({ table: 'orders', columns: ['id', 'version'], previousColumns: [] })
-  return peekIntoSlot(streamUrl, { slotName, publication: PUBLICATION }, reader, async (records) =>
+function readHeldEvents<Row extends object, E extends TopicEvent>(
+  streamUrl: string,
+  slotName: string,
+  { publication, table, keys, stored }: ComparedPartition<Row, E>,
+  tables: ComparisonTables,
+): Promise<boolean> {
+  const reader = new PgoutputReader<Row>({ table, columns: keys, previousColumns: [] })
+  return peekIntoSlot(streamUrl, { slotName, publication }, reader, (records) =>
     tables.add(
       'held_events',
-      records.map(({ id, version }) => ({ event_id: `${id}.${version}` })),
+      records.map((record) => ({ event_id: stored.eventIdOf(record) })),
     ),
   )
 }
 
 /** Calls `visit` with the rows whose changes are in the slot, without consuming anything. False when it has a reader after all. */
-export async function peekIntoSlot<Row extends object>(
+async function peekIntoSlot<Row extends object>(
   streamUrl: string,
   { slotName, publication }: { slotName: string; publication: string },
   reader: PgoutputReader<Row>,

@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { startStore, type TestStore } from '../../../test/store.ts'
 import { silent } from '../../../test/stream-harness.ts'
+import { openLake } from '../../app/open-lake.ts'
 import { catalogueSlotOf } from '../../app/prepare-database.ts'
 import { createEventBackfill } from '../../catalogue/backfill-events.ts'
 import { CATALOGUE } from '../../topic/partitions.ts'
 import { createPostgresTopic } from '../../topic/postgres/postgres-topic.ts'
 import { replayCatalogue } from '../replay/replay-catalogue.ts'
-import { compareCatalogue } from './compare-catalogue.ts'
+import { compareCatalogue } from './verify.ts'
 
 async function makeShop(t: TestContext) {
   const store = await startStore(t, { roles: ['api', 'stream'] })
@@ -30,12 +32,21 @@ async function makeShop(t: TestContext) {
     streamUrl: store.addresses.stream,
     topic,
     slotName: catalogueSlotOf(store.url),
+    lake: await openLake(store.config),
+    now: () => new Date(),
     patienceMs: 60_000,
   }
-  const compare = () => compareCatalogue(options)
+  onCleanup(t, () => options.lake.close())
+  const compare = () => compareTopic(options)
   const findings = async () => (await compare()).findings.map(({ place, kind, examples }) => [place, kind, examples])
-  const replay = () => replayCatalogue({ url: store.url, pool: store.pool, topic, logger: silent })
+  const replay = () => replayCatalogue(options)
   return { store, create, compare, options, findings, replay }
+}
+
+/** The report of the topic and of the products, with all findings. No process writes the lake. */
+async function compareTopic(options: Parameters<typeof compareCatalogue>[0]) {
+  const { catalogue, findings } = await compareCatalogue(options)
+  return { ...catalogue, findings }
 }
 
 const published = (store: TestStore, count: number) =>
@@ -51,11 +62,13 @@ test('a catalogue whose events are all published has no finding', async (t) => {
 test('a change by SQL is reported, and replay records it', async (t) => {
   const { store, create, findings, replay } = await makeShop(t)
   const [id, other] = [await create('A', { stock: 3 }), await create('B')]
+  await published(store, 2)
   await store.pool.query(`update products set name = 'By hand', price_amount = 7 where id = $1`, [id])
   await store.pool.query('alter table inventory disable trigger user')
   await store.pool.query('update inventory set available = 0 where product_id = $1', [id])
   await store.pool.query('alter table inventory enable trigger user')
   await store.pool.query('delete from product_events where product_id = $1', [other])
+  await store.pool.query('delete from catalogue_messages where id like $1', [`${other}%`])
   assert.deepEqual(await findings(), [['products', 'altered', [id, other, `${id}: its stock`]]])
   assert.equal((await replay()).recorded, 4)
   assert.deepEqual(await findings(), [])
@@ -120,7 +133,7 @@ test('events that are recorded while the comparison runs are not missing', async
       }
     },
   })
-  const { findings } = await compareCatalogue({ ...options, pool })
+  const { findings } = await compareTopic({ ...options, pool })
   assert.notEqual(later, '')
   assert.deepEqual(
     findings.map(({ kind, examples }) => [kind, examples]),
@@ -147,10 +160,12 @@ test('a message that is no event is found behind many whose rows are gone', asyn
 test('products without events that nobody records are undecided, on the way while somebody does, and recorded by a replay', async (t) => {
   const { store, create, options, replay } = await makeShop(t)
   const [first, second] = [await create('A', { stock: 0 }), await create('B')]
+  await published(store, 3)
   await store.pool.query('delete from product_events where product_id in ($1, $2)', [first, second])
+  await store.pool.query('truncate catalogue_messages')
   await store.pool.query(`insert into product_event_backfill values ('00000000-0000-0000-0000-000000000000')`)
   const compare = async (patienceMs: number) => {
-    const { toRecord, isSettled, findings } = await compareCatalogue({ ...options, patienceMs })
+    const { toRecord, isSettled, findings } = await compareTopic({ ...options, patienceMs })
     return { toRecord, isSettled, findings }
   }
   assert.deepEqual(await compare(700), { toRecord: 2, isSettled: false, findings: [] })
@@ -163,6 +178,7 @@ test('products without events that nobody records are undecided, on the way whil
   await eventually(async () => (await store.pool.query('select from product_event_backfill')).rowCount === 0)
   assert.deepEqual(await compare(60_000), { toRecord: 0, isSettled: true, findings: [] })
   await store.pool.query('delete from product_events where product_id = $1', [second])
+  await store.pool.query('delete from catalogue_messages where id like $1', [`${second}%`])
   await store.pool.query(`insert into product_event_backfill values ('00000000-0000-0000-0000-000000000000')`)
   assert.equal((await replay()).recorded, 1)
   assert.deepEqual(await compare(700), { toRecord: 0, isSettled: true, findings: [] })
@@ -177,12 +193,17 @@ test('products of a category that was renamed are still to be recorded, and a re
   const { id } = (await store.call('POST', '/admin/products', { token, body })).json
   // No process with the role `stream` walks through them.
   await pool.query(`update categories set name = 'Lights', slug = 'lights', renamed_at = now()`)
-  const options = { pool, streamUrl: store.addresses.stream, topic, slotName: catalogueSlotOf(store.url), patienceMs: 700 }
-  const { toRecord, findings } = await compareCatalogue(options)
+  const lake = await openLake(store.config)
+  onCleanup(t, () => lake.close())
+  const common = { pool, streamUrl: store.addresses.stream, topic, slotName: catalogueSlotOf(store.url), patienceMs: 700 }
+  const options = { ...common, lake, now: () => new Date() }
+  const { toRecord, findings } = await compareTopic(options)
   assert.deepEqual([toRecord, findings.filter(({ place }) => place === 'products')], [1, []])
-  assert.equal((await replayCatalogue({ url: store.url, pool, topic, logger: silent })).recorded, 0)
+  const lost = findings.find(({ kind }) => kind === 'lost')
+  assert.deepEqual([lost?.place, lost?.examples], ['change stream', [`the replication slot ${options.slotName} does not exist`]])
+  assert.equal((await replayCatalogue(options)).recorded, 0)
   await pool.query('update categories set renamed_at = null')
-  assert.deepEqual((await compareCatalogue(options)).findings.find(({ place }) => place === 'products')?.examples, [id])
+  assert.deepEqual((await compareTopic(options)).findings.find(({ place }) => place === 'products')?.examples, [id])
 })
 
 test('a row of which no event can be made is dead-lettered, and not missing', async (t) => {

@@ -10,19 +10,22 @@ import { copyToParquet } from '../../lake/parquet-writer.ts'
 import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
 /**
- * The events of each place, of one partition of the topic. `event_digest` and `move_details`: the event's content, see `event-digest.ts`; null where it is unknown.
- * `digests`: of the event's row in the lake, see `row-digest.ts`.
+ * The events of each place, of one partition of the topic. `digest` and `erasable`: the event's content, see `event-digest.ts`; null
+ * where no event can be made of the row. `digests`: of the event's row in the lake, see `row-digest.ts`.
  */
 const TABLES = {
-  order_events: { event_id: 'VARCHAR', event_digest: 'VARCHAR', move_details: 'VARCHAR', changed_at: 'BIGINT' },
+  /** Made from the rows of the database. */
+  recorded_events: { event_id: 'VARCHAR', digest: 'VARCHAR', erasable: 'VARCHAR', changed_at: 'BIGINT' },
   topic_events: {
     event_id: 'VARCHAR',
-    event_digest: 'VARCHAR',
-    move_details: 'VARCHAR',
+    digest: 'VARCHAR',
+    erasable: 'VARCHAR',
     changed_at: 'BIGINT',
     sequence: 'BIGINT',
     digests: 'UBIGINT[]',
     is_mailed: 'BIGINT',
+    /** 1 when the change stream published it from its slot, see `StoredMessage`. */
+    is_in_turn: 'BIGINT',
   },
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */
@@ -42,9 +45,13 @@ const TABLES = {
 } as const
 const COLUMN_TYPES = { VARCHAR: sql`VARCHAR`, BIGINT: sql`BIGINT`, 'UBIGINT[]': sql`UBIGINT[]` }
 
+/** DuckDB: what an event is of, whose events are in order by their versions: the order, the product or its stock. */
+export const STREAM = sql`regexp_replace(event_id, '[0-9]+$', '')`
+export const VERSION = sql`split_part(event_id, '.', -1)::bigint`
+
 export type TableName = keyof typeof TABLES
 type Cell<Type> = Type extends 'BIGINT' ? number | null : Type extends 'VARCHAR' ? string | null : null
-type Row<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
+export type TableRow<Name extends TableName> = { [Column in keyof (typeof TABLES)[Name]]: Cell<(typeof TABLES)[Name][Column]> }
 
 /** The events of all places in DuckDB tables that spill to disk: comparing a million orders takes no more memory than comparing ten. */
 export class ComparisonTables {
@@ -58,7 +65,7 @@ export class ComparisonTables {
     this.#memoryLimit = memoryLimit
   }
 
-  async add<Name extends TableName>(table: Name, rows: readonly Row<Name>[]): Promise<void> {
+  async add<Name extends TableName>(table: Name, rows: readonly TableRow<Name>[]): Promise<void> {
     if (rows.length === 0) return
     const columns = Object.entries(TABLES[table])
     const appender = await this.#connection.createAppender(table)

@@ -12,7 +12,7 @@ export type Place =
   | 'lake'
   | 'tables'
 /**
- * `altered`: the event's content differs there, or the product's. `unordered`: after a later version of the same. `unknown`: no order has it. `lost`: the change stream can deliver nothing more.
+ * `altered`: the event's content differs there, or the product's. `unordered`: after a later version of the same. `unknown`: the database has no row of it. `lost`: the change stream can deliver nothing more.
  * `restored`: topic or lake have events that the database has lost. `dead-lettered`: no event could be made of the row. `invalid`: a row that
  * the database would refuse today. `moved`: metadata of another place.
  */

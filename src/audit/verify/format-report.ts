@@ -1,22 +1,26 @@
 import { counted } from '../../counted.ts'
+import type { Lag } from './compare-partition.ts'
 import type { Finding, FindingKind, Place } from './finding.ts'
-import type { Lag, VerifyReport } from './verify.ts'
+import type { VerifyReport } from './verify.ts'
 
 const SHOWN_EXAMPLES = 10
 
 const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'database restored': 'start the store, or run storefront replay, which keeps the events that the lost period published',
   'catalogue missing': 'storefront replay publishes them',
+  'catalogue corrupt': 'no subscriber can use them: delete them from the topic, then storefront replay',
   'catalogue dead-lettered': 'no event can be made of these rows of product_events, or the broker refuses them',
   'catalogue in the lake missing': 'run storefront lake repair; a running role lake writes what the newest file had after it',
   'catalogue in the lake doubled': 'storefront lake repair removes them',
   'catalogue in the lake altered': 'storefront lake repair writes them again',
   'catalogue in the lake corrupt': 'storefront lake repair sets the files aside and writes them again',
   'catalogue unordered': 'subscribers may have the state of an earlier version',
+  'topic unordered': 'subscribers may have the state of an earlier version',
   'products altered': 'their newest events are not their state, as after a change by SQL: storefront replay records it',
   'orders corrupt': 'the status history lacks a version, or the lines are no list',
   'orders invalid': 'the database refuses such rows now: correct them by SQL; an order with a broken history cannot be moved before',
   'order counts invalid': 'somebody wrote around the triggers: correct pending_order_counts',
+  'products corrupt': 'no event can be made of these rows of product_events: repair them',
   'products invalid': 'the database refuses such rows now: correct them',
   'stock invalid': 'the database refuses such rows now: count the stock and set it',
   'change stream lost': 'changes since then are not published; a process with the role stream recreates the slot and publishes them',

@@ -12,17 +12,34 @@ export interface InvalidRowsFound {
 export async function findInvalidRows(pool: Pool, maxExamples: number): Promise<InvalidRowsFound[]> {
   const found: InvalidRowsFound[] = []
   for (const [place, ...statements] of CHECKS) {
-    const invalid = new InvalidRows(place, maxExamples)
+    const invalid: InvalidRowsFound = { place, count: 0, examples: [] }
     for (const statement of statements) {
-      const { rows } = await pool.query<{ id: string; reason: string }>(sql`${statement}`)
-      for (const { id, reason } of rows) invalid.add(id, reason)
+      const { rows } = await pool.query<{ id: string; reason: string; found: number }>(
+        sql`select id, reason, count(*) over () as found from (${statement}) as invalid order by id limit ${maxExamples}`,
+      )
+      invalid.count += rows[0]?.found ?? 0
+      invalid.examples.push(...rows.slice(0, maxExamples - invalid.examples.length).map(({ id, reason }) => `${id}: ${reason}`))
     }
-    found.push(...invalid.found())
+    if (invalid.count > 0) found.push(invalid)
   }
   return found
 }
 
 const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
+  [
+    'orders',
+    sql`select id, concat_ws('; ',
+        case when not order_lines_are_sound(items, total_amount, currency)
+          then 'the lines lack a product, a quantity or a price, or do not add up to the total' end,
+        case when not order_history_is_whole(status_history, version, status)
+          then 'the status history does not lead from pending to the status, one entry a version' end,
+        case when not order_changes_add_up(items, total_amount, status_history)
+          then 'the changes ship, cancel or return units that there are not, or make the total negative' end
+      ) as reason
+    from orders
+    where not (order_lines_are_sound(items, total_amount, currency) and order_history_is_whole(status_history, version, status)
+      and order_changes_add_up(items, total_amount, status_history))`,
+  ],
   // Triggers maintain these counts, so a wrong one was written while the triggers were disabled.
   [
     'order counts',
@@ -32,19 +49,17 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
     full join (
       select user_id, count(*)::integer as pending from orders where status = 'pending' group by user_id
     ) as counted using (user_id)
-    where coalesce(kept.pending, 0) <> coalesce(counted.pending, 0)
-    order by user_id`,
+    where coalesce(kept.pending, 0) <> coalesce(counted.pending, 0)`,
   ],
   [
     'products',
     sql`select id, format('the price of %s is no amount from 0 in a currency of three capitals', sku) as reason
     from products
-    where price_amount not between 0 and 9007199254740991 or price_currency !~ '^[A-Z]{3}$'
-    order by id`,
+    where price_amount not between 0 and 9007199254740991 or price_currency !~ '^[A-Z]{3}$'`,
   ],
   [
     'stock',
-    sql`select product_id as id, available || ' are available' as reason from inventory where available < 0 order by product_id`,
+    sql`select product_id as id, available || ' are available' as reason from inventory where available < 0`,
     // Adjustments that do not begin where the previous one ended, or do not end at the stock of their version.
     sql`select product_id as id, format('its adjustment of version %s does not fit the one before it, or its stock', adjustment.version) as reason
     from (
@@ -56,50 +71,6 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
     join inventory using (product_id)
     where (version_before = adjustment.version - 1 and after_before is distinct from available_before)
       or adjustment.version > inventory.version
-      or (adjustment.version = inventory.version and available_after is distinct from available)
-    order by 1, adjustment.version`,
+      or (adjustment.version = inventory.version and available_after is distinct from available)`,
   ],
 ]
-
-export class InvalidRows {
-  readonly #place: InvalidRowsFound['place']
-  readonly #maxExamples: number
-  readonly #examples: string[] = []
-  #count = 0
-
-  constructor(place: InvalidRowsFound['place'], maxExamples: number) {
-    this.#place = place
-    this.#maxExamples = maxExamples
-  }
-
-  add(id: string, reason: string): void {
-    this.#count += 1
-    if (this.#examples.length < this.#maxExamples) this.#examples.push(`${id}: ${reason}`)
-  }
-
-  found(): InvalidRowsFound[] {
-    return this.#count === 0 ? [] : [{ place: this.#place, count: this.#count, examples: this.#examples }]
-  }
-}
-
-/** Columns of a row of `orders`, for `findOrderFault`. */
-export const ORDER_CHECKS = sql`
-  order_lines_are_sound(items, total_amount, currency) as are_lines_sound,
-  order_history_is_whole(status_history, version, status) as is_history_whole,
-  order_changes_add_up(items, total_amount, status_history) as do_changes_add_up`
-
-export interface OrderChecks {
-  are_lines_sound: boolean
-  is_history_whole: boolean
-  do_changes_add_up: boolean
-}
-
-/** The rules that an order breaks; null for none. Pure. */
-export function findOrderFault({ are_lines_sound, is_history_whole, do_changes_add_up }: OrderChecks): string | null {
-  const reasons = [
-    ...(are_lines_sound ? [] : ['the lines lack a product, a quantity or a price, or do not add up to the total']),
-    ...(is_history_whole ? [] : ['the status history does not lead from pending to the status, one entry a version']),
-    ...(do_changes_add_up ? [] : ['the changes ship, cancel or return units that there are not, or make the total negative']),
-  ]
-  return reasons.length === 0 ? null : reasons.join('; ')
-}

@@ -102,7 +102,7 @@ async function readFile(path: string, name: string, dataset: ReadDataset, index:
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
     await tables.runWide(sql`
       create or replace temp table file_events as
-      select event_id, sequence, ${dataset.name === 'orders' ? ROW_DIGESTS : sql`null`} as digests, ingested_at
+      select event_id, sequence, ${ROW_DIGESTS[dataset.name]} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)
   } catch (error) {
     if (isFaultOfMachine(error)) throw error

@@ -1,4 +1,7 @@
 import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
+import { CATALOGUE_EVENT_COLUMNS } from '../../lake/catalogue-row.ts'
+import type { LakeColumn } from '../../lake/lake-columns.ts'
+import type { DatasetName } from '../../lake/lake-names.ts'
 import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../../lake/lake-row.ts'
 
 // Columns that describe the event's place in the lake, not the event.
@@ -8,27 +11,40 @@ const ERASED_IN_EVENTS = ['shipping_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
   sql`list_transform(items, lambda item: row(${commaList(fields.map((field) => sql`item.${identifier(field)}`))}))`
+const isOfEvent = (name: string) => !OF_THE_LAKE.includes(name)
 const laterColumns = Object.keys(LAKE_COLUMNS).filter((name) => !FIRST_COLUMNS.includes(name))
 const laterFields = Object.keys(ITEM_FIELDS).filter((name) => !FIRST_ITEM_FIELDS.includes(name))
 
 // An older file lacks later columns, so each of those has a separate digest.
 const DIGESTS: readonly Sql[] = [
   sql`hash(row(${commaList(
-    FIRST_COLUMNS.filter((name) => !OF_THE_LAKE.includes(name)).map((name) =>
-      name === 'items' ? fieldsOfItems(FIRST_ITEM_FIELDS) : identifier(name),
-    ),
+    FIRST_COLUMNS.filter(isOfEvent).map((name) => (name === 'items' ? fieldsOfItems(FIRST_ITEM_FIELDS) : identifier(name))),
   )}))`,
-  ...laterColumns.map((name) => sql`case when ${identifier(name)} is not null then hash(${identifier(name)}) end`),
+  ...laterColumns.map(digestIfAny),
   ...laterFields.map((name) => {
     const field = sql`item.${identifier(name)}`
     return sql`case when list_bool_or(list_transform(items, lambda item: ${field} is not null)) then hash(${fieldsOfItems([name])}) end`
   }),
 ]
 
-/** DuckDB: digests of everything that a row of an order in the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
-export const ROW_DIGESTS = sql`[${commaList(DIGESTS)}]`
+/** The last Iceberg id of the first release that writes files of the catalogue. */
+const FIRST_CATALOGUE_ID = 70
+const catalogueColumns = Object.entries<LakeColumn<never>>(CATALOGUE_EVENT_COLUMNS).filter(([name]) => isOfEvent(name))
+const catalogueNames = (isFirst: boolean) =>
+  catalogueColumns.filter(([, { id }]) => id <= FIRST_CATALOGUE_ID === isFirst).map(([name]) => name)
+const CATALOGUE_DIGESTS = [sql`hash(row(${commaList(catalogueNames(true).map(identifier))}))`, ...catalogueNames(false).map(digestIfAny)]
 
-/** DuckDB: whether a row of the lake differs from its event. A null in a later column may come from an older file. */
+/** DuckDB: digests of everything that a row in the lake contains of its event, as `UBIGINT[]`; compared by `ALTERED_IN_LAKE`. */
+export const ROW_DIGESTS: Readonly<Record<DatasetName, Sql>> = {
+  orders: sql`[${commaList(DIGESTS)}]`,
+  catalogue: sql`[${commaList(CATALOGUE_DIGESTS)}]`,
+}
+
+function digestIfAny(name: string): Sql {
+  return sql`case when ${identifier(name)} is not null then hash(${identifier(name)}) end`
+}
+
+/** DuckDB: whether a row of the lake differs from its event. A null in a later column may come from an older file. The catalogue has fewer. */
 const IS_OTHER_ROW = DIGESTS.map((_, index) => {
   const [copied, original] = [sql`copy.digests[${index + 1}]`, sql`original.digests[${index + 1}]`]
   if (index === 0 || ERASED_IN_EVENTS.includes(laterColumns[index - 1] ?? '')) return sql`coalesce(${copied} <> ${original}, false)`

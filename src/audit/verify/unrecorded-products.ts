@@ -1,8 +1,12 @@
-import type { Queryable } from '../../db/pool.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Pool, Queryable } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { countOf, type OnStep } from '../on-step.ts'
+import { PATIENCE_MS } from './await-in-flight.ts'
+import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
 const BATCH_SIZE = 1_000
+const POLL_MS = 500
 
 /** Ids of products whose newest event is not their state, and of those whose newest event of stock is not. */
 export interface Unrecorded {
@@ -78,4 +82,39 @@ export async function* readUnrecorded(db: Queryable, onStep: OnStep = () => {}):
     seen += ids.length
     onStep(`compared ${countOf(seen)} products with their events`)
   }
+}
+
+/** Products that no event describes as they are, and the number of those that are still being recorded. */
+export async function findAlteredProducts(pool: Pool, onStep: OnStep): Promise<{ altered: Sample; toRecord: number }> {
+  const ofProducts: Sample = { count: 0, examples: [] }
+  const ofStock: Sample = { count: 0, examples: [] }
+  let toRecord = 0
+  for await (const { products, renaming, stock, recordedUpTo } of readUnrecorded(pool, onStep)) {
+    const isDue = (id: string) => id <= recordedUpTo
+    toRecord += new Set([...renaming, ...[...products, ...stock].filter((id) => !isDue(id))]).size
+    add(ofProducts, products.filter(isDue))
+    add(
+      ofStock,
+      stock.filter(isDue).map((id) => `${id}: its stock`),
+    )
+  }
+  const examples = [...ofProducts.examples, ...ofStock.examples].slice(0, MAX_EXAMPLES)
+  return { altered: { count: ofProducts.count + ofStock.count, examples }, toRecord }
+}
+
+function add(sample: Sample, all: readonly string[]): void {
+  sample.count += all.length
+  sample.examples.push(...all.slice(0, MAX_EXAMPLES - sample.examples.length))
+}
+
+/** Whether some process records the products without events, or has: a process with the role `stream`. */
+export async function isRecording(db: Queryable, patienceMs = PATIENCE_MS): Promise<boolean> {
+  const read = async () => (await db.query<{ last_id: string }>('select last_id from product_event_backfill limit 1')).rows[0]?.last_id
+  const first = await read()
+  if (first === undefined) return true
+  for (const deadline = performance.now() + patienceMs; performance.now() < deadline; ) {
+    await delay(POLL_MS)
+    if ((await read()) !== first) return true
+  }
+  return false
 }

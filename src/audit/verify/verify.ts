@@ -1,31 +1,29 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
-import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import type { Pool } from '../../db/pool.ts'
-import { type Sql, sql } from '../../db/sql.ts'
-import { ORDER_DATASET } from '../../lake/lake-dataset.ts'
-import type { LakeStore } from '../../lake/lake-store.ts'
+import { sql } from '../../db/sql.ts'
+import { examineTable } from '../../lake/iceberg/examine-table.ts'
+import { CATALOGUE_EVENTS, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
-import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
-import { type CatalogueOptions, type CatalogueReport, compareCatalogue } from './compare-catalogue.ts'
-import { type CatalogueLakeReport, compareCatalogueLake } from './compare-catalogue-lake.ts'
-import { addUnregistered, findIncomplete, readTables } from './compare-tables.ts'
-import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
-import { findDifferences, IS_LOST } from './find-differences.ts'
-import { type Finding, listFindings, MAX_EXAMPLES, type Place } from './finding.ts'
-import { findInvalidRows, InvalidRows } from './invalid-rows.ts'
-import { readLake } from './read-lake.ts'
+import type { InFlightOptions } from './await-in-flight.ts'
+import { comparePartition, dueBeforeOf, type Lag, type PartitionReport } from './compare-partition.ts'
+import { readRows, readTables, type TablesRead } from './compare-tables.ts'
+import { cataloguePartition, orderPartition } from './compared-partition.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
+import { type Finding, findingOf, MAX_EXAMPLES, type Place } from './finding.ts'
+import { findInvalidRows } from './invalid-rows.ts'
 import { readMails } from './read-mails.ts'
-import { readOrders } from './read-orders.ts'
-import { readTopic } from './read-topic.ts'
+import { findAlteredProducts, isRecording } from './unrecorded-products.ts'
 
 /** `patienceMs`: also how far a subscriber may lag. */
 export interface VerifyOptions extends InFlightOptions {
+  topic: Topic
   lake: LakeStore
   /** The partition of the catalogue and its slot; absent: it is not compared. */
-  catalogue?: Pick<CatalogueOptions, 'topic' | 'slotName'>
+  catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
   /** The pause between two commits of the Iceberg table, 300 by default; 0: by command only. */
@@ -33,10 +31,26 @@ export interface VerifyOptions extends InFlightOptions {
   now: () => Date
 }
 
-/** Events in flight, and the age of the oldest in seconds. */
-export interface Lag {
+export interface CatalogueReport {
+  /** Rows of `product_events`. */
   events: number
-  seconds: number
+  /** Events of the topic. */
+  published: number
+  /** Events that the change stream has yet to deliver. */
+  waiting: number
+  /** Products that are still to be recorded: those that were there before their events, and those of a category that was renamed. */
+  toRecord: number
+  /** Whether the recording makes progress, and each event that the topic lacks is known to be either missing or in flight. */
+  isSettled: boolean
+}
+
+export interface CatalogueLakeReport {
+  files: number
+  events: number
+  /** Events of the topic after the end of the lake. */
+  waiting: number
+  /** The events in the Iceberg table `catalogue_events`, and those of the lake that wait for its next commit. */
+  table: PartitionReport['table']
 }
 
 export interface VerifyReport {
@@ -56,100 +70,92 @@ export interface VerifyReport {
   undecided: Place[]
 }
 
-const LAKE_FLUSH_SECONDS = 60
-const LAKE_TABLE_SECONDS = 300
+const MAX_ATTEMPTS = 5
 
-/**
- * Compares orders, topic, mails and lake with each other, also beside a running store. Reads each subscriber's position, then its data,
- * then the topic, then the orders. In this order an event in flight is no fault: each event of a subscriber must be on the topic, each
- * event of the topic in an order, and each event of the topic up to a subscriber's position must be in its data.
- */
+/** Compares orders, catalogue, topic, mails and lake with each other, also beside a running store. */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic, patienceMs = PATIENCE_MS, onStep = () => {} } = options
-  const { lakeFlushSeconds = LAKE_FLUSH_SECONDS, lakeTableSeconds = LAKE_TABLE_SECONDS } = options
-  return withComparisonTables(async (tables) => {
-    const startedAt = options.now().getTime()
-    const restored = await findRestored({ pool, topic, lake: options.lake }, options.catalogue?.topic)
-    await tables.add('lost_ranges', restored.ranges)
-    const mailPosition = await findSubscriberPosition(pool, 'email')
-    await readMails(pool, tables, onStep)
-    onStep('reading the tables of the lake')
-    const tablesRead = await readTables(options.lake, tables)
-    const lake = await readLake(options.lake, ORDER_DATASET, tables, { onStep })
-    const topicEnd = await readTopic(topic, tables, 0, onStep)
-    const invalidOrders = new InvalidRows('orders', MAX_EXAMPLES)
-    const orders = await readOrders(pool, tables, {}, invalidOrders, onStep)
-    await tables.add('dead_letters', await listDeadLetters(pool))
-    const tableIsDue = lakeTableSeconds > 0 ? startedAt - patienceMs - lakeTableSeconds * 1_000 : 0
-    await addUnregistered(tables, lake, tablesRead, tableIsDue)
-    const inFlight = await awaitInFlight(tables, options, topicEnd)
-    onStep('comparing')
-    const invalidRows = [...invalidOrders.found(), ...(await findInvalidRows(pool, MAX_EXAMPLES))]
-    const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
-    const findings = [
-      ...[...restored.findings, ...invalid, ...(await findDifferences(tables, { mailPosition, topicEnd, lake, tablesRead, inFlight }))],
-      ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, ORDER_DATASET.name)),
-    ]
-    const behind = {
-      mails: sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition} and is_mailed = 1`,
-      lake: sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lake.lastSequence}`,
-    }
-    // Measured from the start: later events of the topic need not be in the data that was read before it.
-    const isOverdue = async (events: Sql, mayTakeMs: number) =>
-      (await tables.count(sql`${events} and changed_at < ${startedAt - mayTakeMs}`)) > 0
-    const undecided: Place[] = inFlight.isSettled ? [] : ['topic']
-    if (await isOverdue(behind.mails, patienceMs)) undecided.push('mails')
-    if (await isOverdue(behind.lake, patienceMs + lakeFlushSeconds * 1_000)) undecided.push('lake')
-    const compared = options.catalogue === undefined ? null : await compareCatalogue({ ...options, ...options.catalogue })
-    if (compared !== null) findings.push(...compared.findings)
-    if (compared?.isSettled === false) undecided.push('catalogue')
-    const dueBefore = startedAt - patienceMs - lakeFlushSeconds * 1_000
-    const catalogueLake =
-      options.catalogue === undefined
-        ? null
-        : await compareCatalogueLake({
-            ...{ pool, lake: options.lake, topic: options.catalogue.topic, tablesRead, dueBefore, tableDueBefore: tableIsDue, onStep },
-          })
-    if (catalogueLake !== null) findings.push(...catalogueLake.findings)
-    if (catalogueLake?.isOverdue) undecided.push('catalogue in the lake')
-    const lagOf = (events: Sql) => measureLag(tables, events, options.now())
-    const mails = await tables.select<{ status: string; n: number }>(sql`select status, count(*) as n from mail_events group by status`)
-    const mailsThatAre = (status: string) => mails.find((row) => row.status === status)?.n ?? 0
-    return {
-      orders: { orders, versions: await tables.count(sql`from order_events`) },
-      topic: {
-        events: await tables.count(sql`from topic_events`),
-        lag: inFlight.slotLost !== null ? { events: 0, seconds: 0 } : await lagOf(inFlightEvents(inFlight)),
-        isSettled: inFlight.isSettled,
-      },
-      catalogue: compared && withoutFindings(compared),
-      catalogueLake: catalogueLake && withoutFindings(catalogueLake),
-      mails: {
-        sent: mailsThatAre('sent'),
-        queued: mailsThatAre('queued'),
-        failed: mailsThatAre('failed'),
-        lag: await lagOf(behind.mails),
-      },
-      lake: {
-        files: lake.files.length,
-        events: await tables.count(sql`from lake_events`),
-        lostEvents: await tables.count(sql`from lake_events anti join order_events using (event_id) semi join lost_ranges on ${IS_LOST}`),
-        lag: await lagOf(behind.lake),
-        refusal: (await findLakeAhead({ pool, topic }, lake.lastSequence))?.message ?? null,
-      },
-      tables: {
-        tables: tablesRead.count,
-        events: await tables.count(sql`from table_events`),
-        waiting: await tables.count(sql`from unregistered_events where is_late = 0`),
-      },
-      findings,
-      undecided,
-    }
+  const { pool, topic, lake, onStep = () => {} } = options
+  const dueBefore = dueBeforeOf(options.now().getTime(), options)
+  const restored = await findRestored({ pool, topic, lake }, options.catalogue?.topic)
+  const orders = await comparePartition(orderPartition(topic), {
+    ...options,
+    dueBefore,
+    lakeTable: ORDER_EVENTS,
+    lostRanges: restored.ranges,
+    readTable: (tables) => readTables(lake, tables),
+    async readMails(tables) {
+      const position = await findSubscriberPosition(pool, 'email')
+      await readMails(pool, tables, onStep)
+      return position
+    },
   })
+  const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
+  const findings = [...restored.findings, ...invalid, ...orders.findings]
+  const undecided: Place[] = orders.isSettled ? [] : ['topic']
+  if (orders.mailLag.isOverdue) undecided.push('mails')
+  if (orders.lakeLag.isOverdue) undecided.push('lake')
+  const { catalogue } = options
+  const compared =
+    catalogue === undefined ? null : await compareCatalogue({ ...options, ...catalogue }, dueBefore, orders.tablesRead.written)
+  findings.push(...(compared?.findings ?? []))
+  undecided.push(...(compared?.undecided ?? []))
+  const mailsThatAre = (status: string) => orders.mails.find((row) => row.status === status)?.n ?? 0
+  const lagOf = ({ events, seconds }: Lag): Lag => ({ events, seconds })
+  const { files, events, lostEvents, lastSequence } = orders.lake
+  return {
+    orders: { orders: orders.rows, versions: orders.recorded },
+    topic: { events: orders.published, lag: orders.inFlight, isSettled: orders.isSettled },
+    catalogue: compared?.catalogue ?? null,
+    catalogueLake: compared?.catalogueLake ?? null,
+    mails: {
+      sent: mailsThatAre('sent'),
+      queued: mailsThatAre('queued'),
+      failed: mailsThatAre('failed'),
+      lag: lagOf(orders.mailLag),
+    },
+    lake: {
+      ...{ files, events, lostEvents },
+      lag: lagOf(orders.lakeLag),
+      refusal: (await findLakeAhead({ pool, topic }, lastSequence))?.message ?? null,
+    },
+    tables: { tables: orders.tablesRead.count, ...orders.table },
+    findings,
+    undecided,
+  }
 }
 
-function withoutFindings<Report>({ findings: _, ...report }: Report & { findings: Finding[] }): Omit<Report, 'findings'> {
-  return report
+/** Compares the partition of the catalogue, and the products with their events. */
+export async function compareCatalogue(
+  options: Omit<VerifyOptions, 'topic' | 'catalogue'> & { topic: Topic<CatalogueEvent> },
+  dueBefore = dueBeforeOf(options.now().getTime(), options),
+  written: TablesRead['written'] = [],
+) {
+  const { pool, lake, onStep = () => {} } = options
+  onStep('comparing the events of the catalogue')
+  const report = await comparePartition(cataloguePartition(options.topic), {
+    ...options,
+    dueBefore,
+    lakeTable: CATALOGUE_EVENTS,
+    readTable: (tables) => repeatWhenGone(MAX_ATTEMPTS, () => readTable(lake, tables, written)),
+  })
+  const { altered, toRecord } = await findAlteredProducts(pool, onStep)
+  const isSettled = report.isSettled && (toRecord === 0 || (await isRecording(pool, options.patienceMs)))
+  const undecided: Place[] = isSettled ? [] : ['catalogue']
+  if (report.lakeLag.isOverdue) undecided.push('catalogue in the lake')
+  return {
+    catalogue: { events: report.recorded, published: report.published, waiting: report.inFlight.events, toRecord, isSettled },
+    catalogueLake: { files: report.lake.files, events: report.lake.events, waiting: report.lakeLag.events, table: report.table },
+    findings: [...report.findings, ...findingOf('products', 'altered', altered)],
+    undecided,
+  }
+}
+
+/** Copies the ids of the Iceberg table `catalogue_events` into `table_events`. Its metadata are examined with those of the orders' tables. */
+async function readTable(lake: LakeStore, tables: ComparisonTables, written: TablesRead['written']): Promise<TablesRead> {
+  await tables.run(sql`truncate table_events`)
+  const { files, movedFrom } = await examineTable(lake, CATALOGUE_EVENTS)
+  const faults = await readRows(lake, files, (rows) => tables.runWide(sql`insert into table_events ${rows}`))
+  return { count: 0, isMoved: movedFrom !== null, moved: [], faults, written }
 }
 
 /** A finding when the database was restored and is not yet reconciled with topic and lake; and the ranges in which it has lost events. */
@@ -174,16 +180,4 @@ async function findRestored(
 async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
   const { rows } = await pool.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
   return rows[0]?.sequence ?? 0
-}
-
-function inFlightEvents({ isSettled }: InFlightResult): Sql {
-  return isSettled ? sql`from (${MISSING_FROM_TOPIC}) semi join held_events using (event_id)` : sql`from (${MISSING_FROM_TOPIC})`
-}
-
-async function measureLag(tables: ComparisonTables, from: Sql, now: Date): Promise<Lag> {
-  const [row] = await tables.select<{ events: number; oldest: number | null }>(
-    sql`select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
-  )
-  const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)
-  return { events: row?.events ?? 0, seconds: Math.round(ageMs / 100) / 10 }
 }

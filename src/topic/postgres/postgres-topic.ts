@@ -117,10 +117,10 @@ async function findStored({ table }: Place, tx: Transaction, messages: readonly 
 /** The next messages, at least one if there is one. Fewer than `limit` do not mean that there are no others: the bytes are limited too. */
 async function readMessages({ table }: Place, db: Queryable, after: number, limit: number): Promise<StoredMessage[]> {
   const { rows } = await db.query<StoredMessage>(
-    sql`select sequence, event
+    sql`select sequence, event, position <> '' as "isInTurn"
     from (
-      select sequence, event, sum(pg_column_size(event)) over (order by sequence) - pg_column_size(event) as bytes_before
-      from (select sequence, event from ${table} where sequence > ${after} order by sequence limit ${limit}) as next
+      select sequence, position, event, sum(pg_column_size(event)) over (order by sequence) - pg_column_size(event) as bytes_before
+      from (select sequence, position, event from ${table} where sequence > ${after} order by sequence limit ${limit}) as next
     ) as message
     where bytes_before < ${BATCH_BYTES}
     order by sequence`,

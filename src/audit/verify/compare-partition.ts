@@ -1,0 +1,150 @@
+import { listDeadLetters } from '../../change-stream/dead-letters.ts'
+import { type Sql, sql } from '../../db/sql.ts'
+import type { LakeTableDefinition } from '../../lake/iceberg/lake-table.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
+import { readStoredSequence } from '../../topic/subscriber-lag.ts'
+import type { TopicEvent } from '../../topic/topic.ts'
+import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
+import { addUnregistered, findIncomplete, type TablesRead } from './compare-tables.ts'
+import type { ComparedPartition } from './compared-partition.ts'
+import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
+import { findDifferences, IS_LOST } from './find-differences.ts'
+import { type Finding, listFindings } from './finding.ts'
+import { readLake } from './read-lake.ts'
+import { type RowFilter, readRecorded, readTopic } from './read-partition.ts'
+
+/** Events in flight, and the age of the oldest in seconds. */
+export interface Lag {
+  events: number
+  seconds: number
+}
+
+export interface CompareOptions extends InFlightOptions {
+  lake: LakeStore
+  lakeTable: LakeTableDefinition
+  /** Examines the Iceberg tables, and copies the events of `lakeTable` into `table_events`. */
+  readTable(tables: ComparisonTables): Promise<TablesRead>
+  /** Copies what is compared with the topic besides, and returns the position up to which mails were handled. */
+  readMails?: (tables: ComparisonTables) => Promise<number>
+  /** Ranges of sequences in which a restore has lost events. */
+  lostRanges?: { after: number; up_to: number }[]
+  /** Milliseconds since 1970: events from before it should be in the mails, in the lake; files from before it in the table, 0 if it is not known. */
+  dueBefore: { mails: number; lake: number; table: number }
+  now: () => Date
+}
+
+export interface PartitionReport {
+  /** Rows of the database, and the events that can be made of them. */
+  rows: number
+  recorded: number
+  published: number
+  inFlight: Lag
+  isSettled: boolean
+  mails: { status: string; n: number }[]
+  mailLag: Lag & { isOverdue: boolean }
+  lake: { files: number; events: number; lostEvents: number; lastSequence: number }
+  lakeLag: Lag & { isOverdue: boolean }
+  /** The events in the Iceberg table, and those of the lake that wait for its next commit. */
+  table: { events: number; waiting: number }
+  tablesRead: TablesRead
+  findings: Finding[]
+}
+
+/** Copies the topic and the rows into the tables, and waits for what is in flight. `topicEnd`: the last sequence read before the rows. */
+export async function readPartition<Row extends object, E extends TopicEvent>(
+  tables: ComparisonTables,
+  partition: ComparedPartition<Row, E>,
+  options: InFlightOptions & { filter?: RowFilter | undefined },
+): Promise<{ rows: number; topicEnd: number; inFlight: InFlightResult }> {
+  const { pool, filter, onStep } = options
+  const topicEnd = await readTopic(partition, tables, 0, onStep)
+  const rows = await readRecorded(pool, partition, tables, filter, onStep)
+  await tables.add('dead_letters', await listDeadLetters(pool, partition.stored.deadLetters))
+  return { rows, topicEnd, inFlight: await awaitInFlight(tables, partition, options, topicEnd) }
+}
+
+/**
+ * Compares a partition of the topic with the rows that its events are made of, with the mails, and with its files and table in the lake.
+ * Reads each subscriber's position, then its data, then the topic, then the rows: an event in flight is no fault. See decision 0070.
+ */
+export async function comparePartition<Row extends object, E extends TopicEvent>(
+  partition: ComparedPartition<Row, E>,
+  options: CompareOptions,
+): Promise<PartitionReport> {
+  const { pool, streamUrl, lake, lakeTable, dueBefore, onStep = () => {} } = options
+  return partition.keepRows(streamUrl, () =>
+    withComparisonTables(async (tables) => {
+      await tables.add('lost_ranges', options.lostRanges ?? [])
+      const mailPosition = (await options.readMails?.(tables)) ?? 0
+      const stored = await readStoredSequence(pool, partition.dataset.subscriber)
+      onStep('reading the tables of the lake')
+      const tablesRead = await options.readTable(tables)
+      const contents = await readLake(lake, partition.dataset, tables, { onStep })
+      const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
+      await addUnregistered(tables, contents, tablesRead, dueBefore.table)
+      onStep('comparing')
+      // The newest file may have been deleted, and the lake ends before it then. Without any file it is a new lake, or that of another store.
+      const lakeEnd = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
+      const findings = [
+        ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, lakeTable, tablesRead, inFlight })),
+        ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, partition.dataset.name)),
+      ]
+      const lagOf = async (events: Sql, due: number) => ({
+        ...(await measureLag(tables, events, options.now())),
+        isOverdue: (await tables.count(sql`${events} and changed_at < ${due}`)) > 0,
+      })
+      const onTheWay = inFlight.isSettled && !inFlight.isRefilled ? sql`semi join held_events using (event_id)` : sql``
+      return {
+        rows,
+        recorded: await tables.count(sql`from recorded_events`),
+        published: await tables.count(sql`from topic_events`),
+        inFlight: await measureLag(tables, sql`from (${MISSING_FROM_TOPIC}) ${onTheWay}`, options.now()),
+        isSettled: inFlight.isSettled,
+        mails: await tables.select(sql`select status, count(*) as n from mail_events group by status`),
+        mailLag: await lagOf(
+          sql`from topic_events anti join mail_events using (event_id) where topic_events.sequence > ${mailPosition} and is_mailed = 1`,
+          dueBefore.mails,
+        ),
+        lake: {
+          files: contents.files.length,
+          events: await tables.count(sql`from lake_events`),
+          lostEvents: await tables.count(
+            sql`from lake_events anti join recorded_events using (event_id) semi join lost_ranges on ${IS_LOST}`,
+          ),
+          lastSequence: contents.lastSequence,
+        },
+        lakeLag: await lagOf(
+          sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lakeEnd}`,
+          dueBefore.lake,
+        ),
+        table: {
+          events: await tables.count(sql`from table_events`),
+          waiting: await tables.count(sql`from unregistered_events where is_late = 0`),
+        },
+        tablesRead,
+        findings,
+      }
+    }),
+  )
+}
+
+/** Milliseconds since 1970 before which a change should have arrived, when subscribers may lag and the lake buffers. */
+export function dueBeforeOf(
+  startedAt: number,
+  {
+    patienceMs = PATIENCE_MS,
+    lakeFlushSeconds = 60,
+    lakeTableSeconds = 300,
+  }: { patienceMs?: number | undefined; lakeFlushSeconds?: number; lakeTableSeconds?: number },
+): CompareOptions['dueBefore'] {
+  const mails = startedAt - patienceMs
+  return { mails, lake: mails - lakeFlushSeconds * 1_000, table: lakeTableSeconds > 0 ? mails - lakeTableSeconds * 1_000 : 0 }
+}
+
+async function measureLag(tables: ComparisonTables, from: Sql, now: Date): Promise<Lag> {
+  const [row] = await tables.select<{ events: number; oldest: number | null }>(
+    sql`select count(*) as events, min(changed_at) as oldest from (select changed_at ${from})`,
+  )
+  const ageMs = row?.oldest == null ? 0 : Math.max(0, now.getTime() - row.oldest)
+  return { events: row?.events ?? 0, seconds: Math.round(ageMs / 100) / 10 }
+}

@@ -1,0 +1,89 @@
+import type { Pool } from '../../db/pool.ts'
+import { sql } from '../../db/sql.ts'
+import { readBatches } from '../../topic/partition-messages.ts'
+import { EPOCH_SEQUENCES, type TopicEvent } from '../../topic/topic.ts'
+import { countOf, type OnStep } from '../on-step.ts'
+import type { ComparedPartition } from './compared-partition.ts'
+import type { ComparisonTables, TableRow } from './comparison-tables.ts'
+import { digestContent } from './event-digest.ts'
+import { ROW_DIGESTS } from './row-digest.ts'
+
+/** Selects rows. `since`: changes made at this time or later, and the earlier versions of the same orders. */
+export interface RowFilter {
+  since?: Date | undefined
+  orderId?: string | undefined
+}
+
+type Recorded = TableRow<'recorded_events'>
+
+const COMPARED_COLUMNS = {
+  digest: sql`VARCHAR`,
+  erasable: sql`VARCHAR`,
+  changed_at: sql`BIGINT`,
+  is_mailed: sql`BIGINT`,
+  is_in_turn: sql`BIGINT`,
+}
+
+/** Copies the messages after `after` into `topic_events`, those that are no events into `corrupt_messages`. Returns the last sequence. */
+export async function readTopic<Row extends object, E extends TopicEvent>(
+  { topic, dataset, contentOf, isMailed }: ComparedPartition<Row, E>,
+  tables: ComparisonTables,
+  after = 0,
+  onStep: OnStep = () => {},
+): Promise<number> {
+  let position = after
+  // Sequences without their epoch: the topic may skip some.
+  const newest = countOf((await topic.newestSequence()) % EPOCH_SEQUENCES)
+  for await (const { messages, corrupt, last } of readBatches(topic, after)) {
+    await tables.add('corrupt_messages', corrupt)
+    const lines = messages.map((message) =>
+      JSON.stringify({
+        ...dataset.toRow(message, message.event.time),
+        ...digestContent(contentOf(message.event)),
+        changed_at: Date.parse(message.event.time),
+        is_mailed: isMailed(message.event) ? 1 : 0,
+        is_in_turn: message.isInTurn === true ? 1 : 0,
+      }),
+    )
+    const rows = await tables.spoolRows(lines, { ...dataset.columns, ...COMPARED_COLUMNS })
+    await tables.runWide(sql`
+      insert into topic_events
+      select event_id, digest, erasable, changed_at, sequence, ${ROW_DIGESTS[dataset.name]}, is_mailed, is_in_turn from ${rows}`)
+    position = last
+    onStep(`read the topic up to ${countOf(last % EPOCH_SEQUENCES)} of ${newest}`)
+  }
+  return position
+}
+
+/** Makes the events of all rows and copies them into `recorded_events`, without a digest where none can be made. Returns the number of rows. */
+export async function readRecorded<Row extends object, E extends TopicEvent>(
+  pool: Pool,
+  { stored, table, contentOf, idsOf, changedAt }: ComparedPartition<Row, E>,
+  tables: ComparisonTables,
+  { since, orderId }: RowFilter = {},
+  onStep: OnStep = () => {},
+): Promise<number> {
+  const toRecorded = (row: Row): Recorded[] => {
+    const time = Number(changedAt(row))
+    return stored.findDefect(row) === null
+      ? stored
+          .toEvents(row)
+          .map((event) => ({ event_id: event.id, ...digestContent(contentOf(event)), changed_at: Date.parse(event.time) }))
+      : idsOf(row).map((id) => ({ event_id: id, digest: null, erasable: null, changed_at: Number.isFinite(time) ? time : Date.now() }))
+  }
+  const isWanted = ({ changed_at }: Recorded) => since === undefined || Number(changed_at) >= since.getTime()
+  let read = 0
+  for (let last: Row | null = null; ; ) {
+    const rows: Row[] =
+      orderId === undefined ? await stored.readAfter(pool, last) : last === null ? await stored.readOf(pool, [orderId]) : []
+    last = rows.at(-1) ?? null
+    if (last === null) return read
+    read += rows.length
+    const events = rows.map(toRecorded)
+    await tables.add(
+      'recorded_events',
+      events.flatMap((versions) => versions.slice(0, versions.findLastIndex(isWanted) + 1)),
+    )
+    onStep(`read ${countOf(read)} rows of ${table}`)
+  }
+}
