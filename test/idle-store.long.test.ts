@@ -18,7 +18,6 @@ const MOST: Record<string, number> = {
   'storefront-pipeline': 2.6,
   // It holds locks that it must lose within seconds of a cut.
   'storefront-subscribers': 0.7,
-  'storefront-purge': 0.2,
 }
 const MOST_TOGETHER = 5
 

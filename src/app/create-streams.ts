@@ -6,7 +6,6 @@ import { createCatalogueStreamHandler } from '../change-stream/catalogue-stream-
 import type { WatchedStream } from '../change-stream/change-stream.ts'
 import { createOrderStreamHandler } from '../change-stream/order-stream-handler.ts'
 import type { StreamHandlerOptions } from '../change-stream/stream-handler.ts'
-import { connectClient } from '../db/pool.ts'
 import type { TopicEvent } from '../topic/topic.ts'
 import { PublishingCheck } from './ensure-incarnation.ts'
 import { catalogueSlotOf, orderSlotOf } from './prepare-database.ts'
@@ -21,7 +20,7 @@ export interface Streams {
 
 /** The role `stream`: the change streams, and the other work that follows a change of the catalogue. */
 export function createStreams(parts: StoreParts): Streams & { services: Service[] } {
-  const { config, pool, addresses, topic, catalogueTopic, deliveries, logger, metrics, tracing } = parts
+  const { config, pool, addresses, topic, catalogueTopic, copies, deliveries, logger, metrics, tracing } = parts
   const check = new PublishingCheck(config, { pool, url: addresses.api, logger })
   const shared = <E extends TopicEvent>(): Pick<
     StreamHandlerOptions<E>,
@@ -50,8 +49,7 @@ export function createStreams(parts: StoreParts): Streams & { services: Service[
   })
   metrics.watchChangeStream(orders)
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
-  const connect = (signal: AbortSignal) => connectClient(addresses.api, 'storefront-purge', signal)
-  const purge = createCataloguePurge({ pool, connect, deliveries, purgers: createPurgers(config.cdnPurgeUrls), logger })
+  const purge = createCataloguePurge({ pool, copies, deliveries, purgers: createPurgers(config.cdnPurgeUrls), logger })
   // The check stops after the streams.
   const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, createCategoryRenaming({ pool, logger })]
   return { orders, catalogue, services }

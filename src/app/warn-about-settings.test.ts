@@ -7,9 +7,9 @@ import { findUnsuitableSettings } from './warn-about-settings.ts'
 
 test('an API that may open fewer files than it can have connections is warned of', () => {
   const config = readConfig({ MAX_CONNECTIONS: '1000', DATABASE_POOL_SIZE: '20' })
-  assert.deepEqual(findUnsuitableSettings(config, 1_280), [])
-  assert.deepEqual(findUnsuitableSettings(config, 1_279), [
-    'a process may open 1279 files and connections, and MAX_CONNECTIONS=1000 needs 1280: raise the limit (ulimit -n, LimitNOFILE) or set MAX_CONNECTIONS to a smaller number',
+  assert.deepEqual(findUnsuitableSettings(config, 1_279), [])
+  assert.deepEqual(findUnsuitableSettings(config, 1_278), [
+    'a process may open 1278 files and connections, and MAX_CONNECTIONS=1000 needs 1279: raise the limit (ulimit -n, LimitNOFILE) or set MAX_CONNECTIONS to a smaller number',
   ])
   assert.deepEqual(findUnsuitableSettings(readConfig({ ROLES: 'email' }), 100), [])
 })

@@ -7,6 +7,7 @@ import { createTestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { startHangingServer } from '../../../test/hanging-server.ts'
 import { addProduct } from '../../../test/store.ts'
+import { FreshCopies } from '../../db/fresh-copies.ts'
 import { connectClient } from '../../db/pool.ts'
 import { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import { productTag } from '../events.ts'
@@ -33,11 +34,14 @@ test('a cache that never answers holds up no purge of another one', async (t) =>
   assert.ok(typeof address === 'object' && address !== null)
   const purgers = createPurgers([`varnish://127.0.0.1:${await startHangingServer(t)}`, `varnish://127.0.0.1:${address.port}`])
   const deliveries = new DeliveryQueue({ pool, logger })
-  const service = createCataloguePurge({ pool, connect: () => connectClient(url, 'test'), deliveries, purgers, logger })
+  const copies = new FreshCopies({ pool, connect: () => connectClient(url, 'test'), logger })
+  const service = createCataloguePurge({ pool, copies, deliveries, purgers, logger })
   onCleanup(t, async () => {
     await service.stop()
     await deliveries.stop()
+    await copies.stop()
   })
+  await copies.start()
   await deliveries.start()
   await service.start()
   // More changes than the queue has places, each committed after the other cache has taken the one before.

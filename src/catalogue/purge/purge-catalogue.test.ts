@@ -6,6 +6,7 @@ import { onCleanup } from '../../../test/cleanup.ts'
 import { createTestDatabase, type TestDatabase } from '../../../test/database.ts'
 import { eventually } from '../../../test/eventually.ts'
 import { addProduct } from '../../../test/store.ts'
+import { FreshCopies } from '../../db/fresh-copies.ts'
 import { connectClient } from '../../db/pool.ts'
 import { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import { productTag } from '../events.ts'
@@ -18,12 +19,14 @@ async function startPurge(t: TestContext, database: TestDatabase, purge: ((tags:
   const { url, pool } = database
   const deliveries = new DeliveryQueue({ pool, logger, longestPauseSeconds: 0 })
   const purgers = purge === null ? [] : [{ name: 'test', purge }]
-  const connect = () => connectClient(url, 'test')
-  const service = createCataloguePurge({ pool, connect, deliveries, purgers, logger })
+  const copies = new FreshCopies({ pool, connect: () => connectClient(url, 'test'), logger })
+  const service = createCataloguePurge({ pool, copies, deliveries, purgers, logger })
   onCleanup(t, async () => {
     await service.stop()
     await deliveries.stop()
+    await copies.stop()
   })
+  await copies.start()
   await deliveries.start()
   await service.start()
   return service

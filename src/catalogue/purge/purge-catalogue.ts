@@ -1,13 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
+import type { FreshCopies } from '../../db/fresh-copies.ts'
+import { loggableError } from '../../db/loggable-error.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
-import { identifier, sql } from '../../db/sql.ts'
+import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
-import { type Connect, withReconnect } from '../../db/with-reconnect.ts'
 import type { DeliveryKind, Taken } from '../../deliveries/delivery-kind.ts'
 import type { DeliveryQueue } from '../../deliveries/delivery-queue.ts'
 import type { Attempt, DeliveryWorker, WorkOptions } from '../../deliveries/delivery-worker.ts'
-import { WakeSignal } from '../../wake-signal.ts'
+import { Loop } from '../../loop.ts'
 import { CATALOGUE_CHANNEL, takeChangedTags } from '../events.ts'
 import type { Purger } from './purger.ts'
 
@@ -24,13 +25,14 @@ export const CACHE_PURGES: DeliveryKind = {
 }
 
 const WORK: WorkOptions = { places: 32, share: { perReceiver: 4, suspects: 16, slowMs: 5_000 } }
-const POLL_MS = 1_000
-/** How often the outbox is cleared when there is no cache. */
+/** How often the outbox is cleared when there is no cache; with one, the copy finds what waits. */
 const CLEAR_MS = 30_000
 /** Further attempts do not count: their pause is the longest, and no number of them ends a purge. */
 const COUNTED_ATTEMPTS = 20
 /** Changes within this pause are purged together. */
 const PAUSE_MS = 100
+/** A change whose notification is lost waits no longer. */
+const FOUND_WITHIN_MS = 1_000
 const RETRY_MS = 1_000
 /**
  * A process of the API may serve the old state for a second after a change (catalogue-version.ts), and the cache may store that answer after
@@ -51,7 +53,7 @@ export async function deleteOldPurges(pool: Pool, oldestSeconds: number): Promis
 
 export interface CataloguePurgeOptions {
   pool: Pool
-  connect: Connect
+  copies: FreshCopies
   /** Must have been started. */
   deliveries: DeliveryQueue
   /** When there are none, changes are only removed from the outbox. */
@@ -63,7 +65,7 @@ export interface CataloguePurgeOptions {
  * Purges changed products from the caches in front of the store: every committed change at least once, since it moves from the outbox to
  * the queue of purges in one transaction. Any number of processes may run it.
  */
-export function createCataloguePurge({ pool, connect, deliveries, purgers, logger }: CataloguePurgeOptions) {
+export function createCataloguePurge({ pool, copies, deliveries, purgers, logger }: CataloguePurgeOptions) {
   const caches = [...new Set(purgers.map(({ name }) => name))]
   let worker: DeliveryWorker<Purge> | undefined
 
@@ -103,30 +105,37 @@ export function createCataloguePurge({ pool, connect, deliveries, purgers, logge
     return found
   }
 
-  const reading = withReconnect({
-    connect,
-    retryMs: RETRY_MS,
-    async work(client, signal) {
-      const wakeSignal = new WakeSignal()
-      client.on('notification', wakeSignal.notify)
-      await client.query(sql`listen ${identifier(CATALOGUE_CHANNEL)}`)
-      while (!signal.aborted) {
-        wakeSignal.reset()
-        if (await takeChanges()) await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
-        else await wakeSignal.wait(purgers.length > 0 ? POLL_MS : CLEAR_MS, signal)
-      }
+  const loop = new Loop({
+    ...{ everyMs: CLEAR_MS, retryMs: RETRY_MS },
+    async work(signal) {
+      if (!(await takeChanges())) return
+      await delay(PAUSE_MS, undefined, { signal }).catch(() => {})
+      return 0
     },
-    onFailure: (error) => logger.error({ err: error }, 'changes of the catalogue could not be read, will retry'),
+    onFailure(error, { isFirst }) {
+      if (isFirst) logger.error({ err: loggableError(error) }, 'changes of the catalogue could not be read, will retry')
+    },
   })
+  if (purgers.length > 0)
+    copies.add<{ has_changes: boolean }>({
+      name: 'changes',
+      columns: ['has_changes'],
+      read: () => sql`select exists (select from catalogue_changes) as has_changes`,
+      maxAgeMs: FOUND_WITHIN_MS,
+      channel: CATALOGUE_CHANNEL,
+      learn({ has_changes }) {
+        if (has_changes) loop.wake()
+      },
+    })
 
   return {
     async start(): Promise<void> {
       if (purgers.length > 0) worker ??= deliveries.work<Purge>(CACHE_PURGES, WORK, purge)
-      await reading.start()
+      await loop.start()
     },
     /** Idempotent, safe before start. */
     async stop(): Promise<void> {
-      await reading.stop()
+      await loop.stop()
       await worker?.stop()
     },
   }
