@@ -32,7 +32,14 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   const aside = `${store.lake}-aside`
   await rename(store.lake, aside)
   const { rows: messages } = await store.pool.query<{ id: string; event: object }>('select id, event from topic_messages')
-  await store.pool.query(`update topic_messages set event = replace(event::text, event ->> 'time', '2026-01-01T00:00:00.000Z')::json`)
+  const { rows: orders } = await store.pool.query('select id, created_at::text, updated_at::text, status_history from orders')
+  const age = (id: string, created: string, updated: string, history: unknown) =>
+    store.pool.query('update orders set created_at = $2, updated_at = $3, status_history = $4 where id = $1', [
+      ...[id, created, updated, JSON.stringify(history)],
+    ])
+  const longAgo = '2026-01-01T00:00:00.000Z'
+  await store.pool.query(`update topic_messages set event = replace(event::text, event ->> 'time', $1)::json`, [longAgo])
+  for (const { id, status_history: history } of orders) await age(id, longAgo, longAgo, [{ ...history[0], at: longAgo }])
   const unclear = await runStorefront(t, ['verify'], { env })
   assert.equal(unclear.status, 3)
   assert.match(unclear.stdout, /\ncannot tell whether anything is missing: see lake\n$/)
@@ -47,6 +54,7 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   await rename(aside, store.lake)
   for (const { id, event } of messages)
     await store.pool.query('update topic_messages set event = $2 where id = $1', [id, JSON.stringify(event)])
+  for (const { id, created_at, updated_at, status_history } of orders) await age(id, created_at, updated_at, status_history)
 
   await allowBrokenRows(store.pool)
   const quantify = (from: number, to: number) =>
@@ -58,7 +66,10 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
   await quantify(1, 0)
   const broken = await runStorefront(t, ['verify'], { env })
   assert.equal(broken.status, 1)
-  assert.match(broken.stdout, new RegExp(`\\norders: 1 invalid \\(.+\\)\\n  ${order}: the lines .+\\n1 kind of fault\\n$`))
+  assert.match(
+    broken.stdout,
+    new RegExp(`\\norders: 1 invalid \\(.+\\)\\n  ${order}: the lines .+\\ntopic: 1 altered.*\\n  ${order}.1\\n2 kinds of fault\\n$`),
+  )
   const brokenJson = await runStorefront(t, ['verify', '--json'], { env })
   assert.equal(brokenJson.status, 1)
   assert.deepEqual(
@@ -66,7 +77,10 @@ test('verify and replay: statuses, text and JSON, from the command line', async 
       ...finding,
       ids: examples.map((e) => e.slice(0, 36)),
     })),
-    [{ place: 'orders', kind: 'invalid', count: 1, ids: [order] }],
+    [
+      { place: 'orders', kind: 'invalid', count: 1, ids: [order] },
+      { place: 'topic', kind: 'altered', count: 1, ids: [order] },
+    ],
   )
   await quantify(0, 1)
 

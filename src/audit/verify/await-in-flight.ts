@@ -73,12 +73,15 @@ async function readSlot(
   slotName: string,
   lsn: string,
 ): Promise<{ lost: string | null; isRefilled: boolean; isActive: boolean; isPast: boolean }> {
-  const lost = await findBrokenReason(db, slotName)
-  const isRefilled = lost !== null || (await findRefill(db, slotName)) !== null
+  const broken = await findBrokenReason(db, slotName)
+  const isRefilled = broken !== null || (await findRefill(db, slotName)) !== null
   const { rows } = await db.query<{ is_active: boolean; is_past: boolean }>(
     'select active as is_active, confirmed_flush_lsn >= $2 as is_past from pg_replication_slots where slot_name = $1',
     [slotName, lsn],
   )
+  const { rows: known } = await db.query(sql`select from slot_positions where slot_name = ${slotName}`)
+  // A slot that was never made has lost nothing: the stream publishes everything when it first runs.
+  const lost = rows.length + known.length === 0 ? null : broken
   return { lost, isRefilled, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
