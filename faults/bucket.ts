@@ -4,10 +4,10 @@ import { type S3Fault, type S3Request, type S3Server, startS3Server } from '../t
 import type { Fault } from './fault.ts'
 import { compactAndDie } from './lake.ts'
 import type { Round } from './round.ts'
-import { assertTablesComplete, fillForMerge, TABLE, tradeAndChange, untilStored } from './table.ts'
+import { assertTablesComplete, fillForMerge, tradeAndChange, untilStored } from './table.ts'
 
 const LAKE_FILE = /^lake\/orders\//
-const CLAIM = /^lake\/\.pending\//
+const VERSION = /^lake\/iceberg\/order_events\/metadata\/v\d+\./
 const SLOW_MS = 2_000
 
 /** A lake whose object store fails, is slow, or loses its answers, and writers that die around it. */
@@ -42,7 +42,7 @@ export const BUCKET_FAULTS: Fault[] = [
       const dying = await round.start('lake')
       const successorWrote = Promise.withResolvers<void>()
       server.fault = ({ method, key }) => {
-        if (method !== 'PUT' || !CLAIM.test(key)) return undefined
+        if (method !== 'PUT' || !VERSION.test(key)) return undefined
         server.fault = () => undefined
         dying.child.kill('SIGKILL')
         return { before: () => successorWrote.promise }
@@ -65,9 +65,7 @@ export const BUCKET_FAULTS: Fault[] = [
       await compactAndDie(round, orders, (step) => {
         const dying = round.compact()
         const [when = '', what] = step.split(' ')
-        killAt(server, what === 'link' ? 'PUT' : 'DELETE', when, what === 'link' ? MERGED_FILE : LAKE_FILE, () =>
-          dying.child.kill('SIGKILL'),
-        )
+        killAt(server, 'PUT', when, what === 'link' ? LAKE_FILE : VERSION, () => dying.child.kill('SIGKILL'))
         return dying
       })
     },
@@ -75,25 +73,25 @@ export const BUCKET_FAULTS: Fault[] = [
   {
     name: 's3-table',
     title:
-      'the Iceberg tables in S3: a version of which half is stored, whose answer is lost, that is refused as a conflict or with 500, and kill -9 of its writer and of lake compact before and after it',
+      'the Iceberg tables in S3: a version whose answer is lost, that is refused as a conflict or with 500, and kill -9 of its writer and of lake compact before and after it',
     async run(round, orders) {
       const server = await openBucket(round)
       await round.survive('stream,email')
       await farFromMidnight()
       const part = Math.ceil(orders / 8)
       for (const fault of VERSION_FAULTS) {
-        const writer = await round.start('lake', TABLE)
+        const writer = await round.start('lake')
         await Promise.all([failVersion(server, fault, versionOf(round)), tradeAndChange(round, part)])
         await untilStored(round)
         await writer.kill()
       }
       for (const when of ['before', 'after']) {
-        const dying = await round.start('lake', TABLE)
+        const dying = await round.start('lake')
         killAt(server, 'PUT', when, versionOf(round), () => dying.child.kill('SIGKILL'))
         await Promise.all([dying.ended, tradeAndChange(round, part)])
-        const writer = await round.start('lake', TABLE)
+        const writer = await round.start('lake')
         await fillForMerge(round, part)
-        const merge = round.compact(TABLE)
+        const merge = round.compact()
         killAt(server, 'PUT', when, versionOf(round), () => merge.child.kill('SIGKILL'))
         await merge.ended
         if (merge.child.signalCode !== 'SIGKILL') throw new Error(`the merge was over before it died ${when} its version`)
@@ -101,7 +99,7 @@ export const BUCKET_FAULTS: Fault[] = [
       }
       await round.start('lake')
       await untilStored(round)
-      await round.compact(TABLE).ended
+      await round.compact().ended
       await assertTablesComplete(round)
     },
   },
@@ -116,7 +114,7 @@ const versionOf = (round: Round) =>
 /**
  * Faults of one request that puts a table version. The writer, the merge and their successors run one after the other.
  */
-const VERSION_FAULTS: readonly S3Fault[] = [{ storesHalf: true }, { losesAnswer: true }, { status: 409 }, { status: 500 }]
+const VERSION_FAULTS: readonly S3Fault[] = [{ losesAnswer: true }, { status: 409 }, { status: 500 }]
 
 /** Lets the requests for the next version of a table fail once. Returns when that has happened. */
 async function failVersion(server: S3Server, fault: S3Fault, version: RegExp): Promise<void> {
@@ -129,8 +127,6 @@ async function failVersion(server: S3Server, fault: S3Fault, version: RegExp): P
   }
   await failed.promise
 }
-
-const MERGED_FILE = /^lake\/orders\/.*\.\d+\.parquet$/
 
 async function openBucket(round: Round): Promise<S3Server> {
   const server = await startS3Server(round.cleanup, { pageSize: 3 })

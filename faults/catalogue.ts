@@ -240,9 +240,9 @@ export const CATALOGUE_FAULTS: Fault[] = [
   ),
   ...(
     [
-      ['catalogue before claim', 'before its file is decided'],
-      ['catalogue before link', 'before its file appears'],
-      ['catalogue after link', 'after its file appeared'],
+      ['catalogue before link', 'before its file is there'],
+      ['catalogue before metadata', 'before the snapshot that has its file'],
+      ['catalogue after metadata', 'after the snapshot that has its file'],
     ] as const
   ).map(
     ([step, when]) =>

@@ -10,11 +10,13 @@ hookLakeSteps((step) => {
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
 const { compactLake } = await import('../src/lake/compact-lake.ts')
-const { compactWithTables } = await import('../src/lake/iceberg/compact-with-tables.ts')
+const { writeDerivedTables } = await import('../src/lake/iceberg/write-derived-tables.ts')
 const { withLakeLock } = await import('../src/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)
-const merge = config.lakeTableSeconds > 0 ? compactWithTables : compactLake
-await withLakeLock(config.databaseAddresses?.api ?? '', (assertAlone) => merge({ store, isWanted: () => true, assertAlone }))
+await withLakeLock(config.databaseAddresses?.api ?? '', async () => {
+  await compactLake({ store, isWanted: () => true })
+  await writeDerivedTables(store)
+})
 store.close()

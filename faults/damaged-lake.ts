@@ -1,11 +1,13 @@
-import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { listLake } from '../src/lake/list-files.ts'
+import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { farFromMidnight } from '../test/midnight.ts'
 import type { Fault } from './fault.ts'
 import type { Round } from './round.ts'
 
 const FILES = 5
-const STEPS = ['before claim', 'after claim', 'before link', 'after link', 'before delete', 'after delete']
+const STEPS = ['before link', 'after link', 'before metadata', 'after metadata']
 
 /** Lake files with a flipped bit, truncated or deleted, and a repair that dies. */
 export const DAMAGED_LAKE_FAULT: Fault = {
@@ -20,7 +22,7 @@ export const DAMAGED_LAKE_FAULT: Fault = {
     }
     const start = Math.floor(round.random() * STEPS.length)
     for (const index of [start, start + 1]) {
-      damageFiles(round)
+      await damageFiles(round)
       if ((await round.verify()).findings.length === 0) throw new Error('storefront verify has found no damage')
       const dying = round.repair({ FAULT: STEPS[index % STEPS.length] ?? '' })
       await Promise.all([dying.ended, round.shop.trade(1)])
@@ -32,11 +34,10 @@ export const DAMAGED_LAKE_FAULT: Fault = {
   },
 }
 
-/** Flips a random bit of one undamaged file, truncates another at a random place, and deletes a third. */
-function damageFiles(round: Round): void {
-  const folder = join(round.lake, 'orders')
-  const names = (readdirSync(folder, { recursive: true }) as string[]).filter((name) => name.endsWith('.parquet'))
-  const paths = names.map((name) => join(folder, name)).sort(() => round.random() - 0.5)
+/** Flips a random bit of one file of the newest snapshot, truncates another at a random place, and deletes a third. */
+async function damageFiles(round: Round): Promise<void> {
+  const files = await listLake(new LocalLakeStore(round.lake))
+  const paths = files.map(({ name }) => join(round.lake, name)).sort(() => round.random() - 0.5)
   const [flipped = '', cut = '', deleted = ''] = paths
   const bytes = readFileSync(flipped)
   const offset = Math.floor(round.random() * bytes.length)

@@ -1,10 +1,10 @@
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DuckDBInstance } from '@duckdb/node-api'
 import pg from 'pg'
+import { readWithIcebird } from '../test/iceberg-reader.ts'
 import type { Broker } from './broker.ts'
 
-/** What a store should contain, read only by plain SQL, by DuckDB on the files and from the mail server's own count. */
+/** What a store should contain, read only by plain SQL, by icebird on the lake and from the mail server's own count. */
 export interface IndependentReport {
   orders: number
   versions: number
@@ -94,38 +94,17 @@ export async function checkIndependently({
   }
 }
 
-/** The event ids, in the order of the topic. */
+/** The event ids of the newest snapshot, in the order of the topic. */
 export async function readLakeIds(lake: string, dataset = 'orders'): Promise<string[]> {
-  const folder = join(lake, dataset)
-  let names: string[] = []
-  try {
-    names = readdirSync(folder, { recursive: true }) as string[]
-  } catch {
-    return []
-  }
-  const instance = await DuckDBInstance.create(':memory:')
-  const connection = await instance.connect()
-  const ids: string[] = []
-  for (const name of notReplaced(names.filter((name) => name.endsWith('.parquet')).toSorted())) {
-    const rows = await connection.runAndReadAll(
-      `select event_id from read_parquet('${join(folder, name)}', hive_partitioning = false) order by sequence`,
-    )
-    for (const [id] of rows.getRows()) ids.push(String(id))
-  }
-  connection.closeSync()
-  instance.closeSync()
-  return ids
-}
-
-/** Removes superseded files, by the rule that docs/events.md gives to other readers. */
-function notReplaced(names: string[]): string[] {
-  const parts = names.map((name) => {
-    const [, folder, first, last, level] = /^(.*)\/(\d+)-(\d+)(?:\.(\d+))?\.parquet$/.exec(name) ?? []
-    return { name, folder, first: Number(first), last: Number(last), level: Number(level ?? 0) }
-  })
-  const replaces = (a: (typeof parts)[number], b: (typeof parts)[number]) =>
-    a !== b && a.folder === b.folder && a.level >= b.level && a.first <= b.first && a.last >= b.last
-  return parts.filter((part) => !parts.some((other) => replaces(other, part))).map(({ name }) => name)
+  const table = dataset === 'orders' ? 'order_events' : 'catalogue_events'
+  const pathOf = (name: string) => join(lake, name)
+  const metadata = pathOf(`iceberg/${table}/metadata`)
+  const [first] = existsSync(metadata) ? readdirSync(metadata).filter((name) => name.endsWith('.metadata.json')) : []
+  if (first === undefined) return []
+  const { location } = JSON.parse(readFileSync(join(metadata, first), 'utf8')) as { location: string }
+  const root = location.replace(/^file:\/\//, '').slice(0, -`iceberg/${table}`.length)
+  const rows = await readWithIcebird({ store: { locate: (name) => `${root}${name}` }, pathOf }, table)
+  return rows.toSorted((a, b) => Number(a.sequence) - Number(b.sequence)).map(({ event_id }) => String(event_id))
 }
 
 async function countWrongStock(read: (sql: string) => Promise<Record<string, string>[]>, initial: ReadonlyMap<string, number>) {

@@ -4,32 +4,25 @@ import { syncBuiltinESMExports } from 'node:module'
 // Wraps the calls that change a lake in a folder. Must run before src/ is loaded, which would import the original calls.
 
 const LAKE_FILE = /\/(orders|catalogue)\/ingest_date=[^/]+\/[^/]+\.parquet$/
-const OF_CATALOGUE = /\/catalogue\/|\/\.pending\/catalogue-|\/iceberg\/(catalogue_events|products|prices|stock_events)\//
+const OF_CATALOGUE = /\/catalogue\/|\/iceberg\/(catalogue_events|products|prices|stock_events)\//
 const STEPS = [
-  [/\/\.pending\//, 'claim'],
   [LAKE_FILE, 'link'],
   [/\/iceberg\/\w+\/data\//, 'data'],
   [/\/iceberg\/\w+\/metadata\/v\d+\./, 'metadata'],
 ] as const
 
 /**
- * `before claim`, `after claim`: of the link that decides which file is next; `before link`, `after link`: of the link that publishes it; `before
- * data`, `after data`: of a file that an Iceberg table gets; `before metadata`, `after metadata`: of a version of that table. Those of the
- * catalogue begin with `catalogue `.
+ * `before link`, `after link`: of a file of events; `before data`, `after data`: of a file of another table; `before
+ * metadata`, `after metadata`: of the version of a table that makes its files visible. Those of the catalogue begin
+ * with `catalogue `.
  */
 export function hookLakeSteps(dieAt: (step: string) => void): void {
-  const { link, rm } = fs.promises
+  const { link } = fs.promises
   fs.promises.link = async (from, to) => {
     const step = STEPS.find(([pattern]) => pattern.test(String(to)))?.[1]
     if (step !== undefined) dieAt(`${datasetOf(to)}before ${step}`)
     await link(from, to)
     if (step !== undefined) dieAt(`${datasetOf(to)}after ${step}`)
-  }
-  fs.promises.rm = async (path, options) => {
-    const isLakeFile = LAKE_FILE.test(String(path))
-    if (isLakeFile) dieAt(`${datasetOf(path)}before delete`)
-    await rm(path, options)
-    if (isLakeFile) dieAt(`${datasetOf(path)}after delete`)
   }
   syncBuiltinESMExports()
 }

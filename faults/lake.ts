@@ -7,13 +7,16 @@ import { farFromMidnight } from '../test/midnight.ts'
 import type { Fault } from './fault.ts'
 import type { Round, RoundProcess } from './round.ts'
 
-/** kill -9 of the lake's writer around the steps that publish a file, of a merge at each step, EIO, and a full disk. */
+/**
+ * kill -9 of the lake's writer around the steps that make a file visible, of a merge at each step, EIO, and a full
+ * disk.
+ */
 export const LAKE_FAULTS: Fault[] = [
   ...(
     [
-      ['before claim', 'before its file is decided'],
-      ['before link', 'before its file appears'],
-      ['after link', 'after its file appeared'],
+      ['before link', 'before its file is there'],
+      ['before metadata', 'before the snapshot that has its file'],
+      ['after metadata', 'after the snapshot that has its file'],
     ] as const
   ).map(
     ([step, when]) =>
@@ -67,7 +70,7 @@ export const LAKE_FAULTS: Fault[] = [
   },
 ]
 
-const COMPACT_STEPS = ['before link', 'after link', 'before delete', 'after delete']
+const COMPACT_STEPS = ['before link', 'after link', 'before metadata', 'after metadata']
 
 /** Merges while orders arrive; dies at one step, and the second time at another. */
 export async function compactAndDie(round: Round, orders: number, compact: (step: string) => RoundProcess): Promise<void> {

@@ -110,7 +110,6 @@ export class Round {
       DATA_DIR: this.dataDir,
       SMTP_URL: this.sink.url,
       LAKE_FLUSH_SECONDS: '1',
-      LAKE_TABLE_SECONDS: '0',
       MAIL_MAX_PER_HOUR: '0',
       PORT: '0',
       OPS_PORT: 'off',

@@ -1,10 +1,8 @@
 import { join } from 'node:path'
 import { openLake } from '../src/app/open-lake.ts'
 import { readConfig } from '../src/config.ts'
-import { commitEvents } from '../src/lake/iceberg/commit-events.ts'
 import { expireSnapshots } from '../src/lake/iceberg/expire-snapshots.ts'
 import { EVENT_TABLES } from '../src/lake/iceberg/lake-table.ts'
-import { TableStore } from '../src/lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../src/lake/iceberg/write-derived-tables.ts'
 import { queryLake } from '../src/lake/lake-query.ts'
 import { CATALOGUE_KEYS, type CatalogueTable, catalogueOf } from '../test/catalogue-tables.ts'
@@ -15,9 +13,8 @@ import { changeProducts } from './catalogue.ts'
 import type { Fault } from './fault.ts'
 import { DRAIN_TIMEOUT_MS, type Round } from './round.ts'
 
-const WRITER_STEPS = ['before data', 'after data', 'before metadata', 'after metadata', 'after link']
-const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before delete', 'after delete']
-export const TABLE = { LAKE_TABLE_SECONDS: '1' }
+const WRITER_STEPS = ['before link', 'after link', 'before metadata', 'after metadata']
+const MERGE_STEPS = ['before link', 'before metadata', 'after metadata', 'before data']
 
 /** The name part of a step: of the orders, or of the catalogue. */
 const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
@@ -26,25 +23,25 @@ const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
 export const TABLE_FAULTS: Fault[] = [
   {
     name: 'lake-table',
-    title: 'kill -9 of the lake writer and of lake compact, five times each, around the steps of a commit of the Iceberg tables',
+    title: 'kill -9 of the lake writer and of lake compact, four times each, around the steps of a commit of the Iceberg tables',
     async run(round, orders) {
       await round.survive('stream,email')
       await farFromMidnight()
       for (const [index, step] of WRITER_STEPS.entries()) {
-        const dying = await round.start('lake', { ...TABLE, FAULT: `${datasetOf(round)}${step}` })
+        const dying = await round.start('lake', { FAULT: `${datasetOf(round)}${step}` })
         // The second merges what the first wrote.
         await tradeAndChange(round, Math.ceil(orders / 10))
         await dying.ended
-        const writer = await round.start('lake', TABLE)
+        const writer = await round.start('lake')
         await fillForMerge(round, Math.ceil(orders / 10))
-        const merge = round.compact({ ...TABLE, FAULT: `${datasetOf(round)}${MERGE_STEPS[index]}` })
+        const merge = round.compact({ FAULT: `${datasetOf(round)}${MERGE_STEPS[index]}` })
         await Promise.all([merge.ended, tradeAndChange(round, 1)])
         if (merge.child.signalCode !== 'SIGKILL') throw new Error(`the merge was over before it died ${MERGE_STEPS[index]}`)
         await writer.kill()
       }
       await round.start('lake')
       await untilStored(round)
-      await round.compact(TABLE).ended
+      await round.compact().ended
       await assertTablesComplete(round)
     },
   },
@@ -58,14 +55,15 @@ export const TABLE_FAULTS: Fault[] = [
       const names = EVENT_TABLES.map(({ name }) => name)
       const stopReading = watchEvents(round.cleanup, { store, pathOf: (name) => store.locate(name) }, names)
       try {
-        for (const step of ['before data', 'before metadata', 'after metadata']) {
-          const dying = await round.start('lake', { ...TABLE, FAULT: `${datasetOf(round)}${step}` })
+        for (const step of ['before link', 'before metadata', 'after metadata']) {
+          const dying = await round.start('lake', { FAULT: `${datasetOf(round)}${step}` })
           await tradeAndChange(round, Math.ceil(orders / 6))
           await dying.ended
-          const writer = await round.start('lake', TABLE)
+          const writer = await round.start('lake')
           await fillForMerge(round, Math.ceil(orders / 6))
-          await Promise.all([round.compact(TABLE).ended, tradeAndChange(round, 1)])
-          for (const name of names) await expireSnapshots(new TableStore(store, name), new Date(Date.now() - 1_000))
+          await Promise.all([round.compact().ended, tradeAndChange(round, 1)])
+          for (const table of EVENT_TABLES)
+            await expireSnapshots(store, table, new Date(Date.now() - 1_000), new Date(Date.now() + 3_700_000))
           await writer.kill()
         }
         if ((await stopReading()) < 6) throw new Error('the reader has hardly read')
@@ -114,7 +112,6 @@ export async function untilStored(round: Round): Promise<void> {
 export async function assertTablesComplete(round: Round): Promise<void> {
   const store = await openLake(readConfig(round.environment('lake')))
   try {
-    await commitEvents(store)
     await writeDerivedTables(store)
     const lake = { store, pathOf: (name: string) => join(round.lake, name) }
     const events = (await readWithIcebird(lake, 'order_events')).map(({ event_id }) => String(event_id))

@@ -51,7 +51,6 @@ async function auditPipeline({ pool, url, addresses, config }: TestStore): Promi
     streamUrl: addresses.stream,
     lake,
     lakeFlushSeconds: config.lakeFlushSeconds,
-    lakeTableSeconds: config.lakeTableSeconds,
     now: () => new Date(),
   }
   try {

@@ -141,8 +141,6 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
       86_400,
     ),
     lakeFlushRows: read.integer('LAKE_FLUSH_ROWS', 50_000, 1, 1_000_000),
-    /** The pause between two snapshots of the lake's Iceberg table; 0 for none. */
-    lakeTableSeconds: read.integer('LAKE_TABLE_SECONDS', 300, 0, 86_400),
     refreshGraceSeconds: read.integer('REFRESH_GRACE_SECONDS', 10, 0, 300),
     /** Whether an account is created only after a mailed token verifies its address. */
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',

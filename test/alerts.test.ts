@@ -103,7 +103,6 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
     WELL[`storefront_${stream}_state{${of(',state="active"')}}`] = steady(1)
   if (roles.includes('lake')) {
     WELL[`storefront_lake_last_flush_timestamp_seconds{${of()}}`] = `0+60x${MINUTES}`
-    WELL[`storefront_lake_table_overdue_seconds{${of()}}`] = steady(0)
   }
 }
 
@@ -147,7 +146,6 @@ const FAULTS: Record<string, { series: Record<string, string>; labels: Record<st
   WebhookEndpointFails: { series: changed('0x10 1x170', 'webhook_endpoints', 'failing'), labels: {}, at: '80m' },
   WebhookEndpointDisabled: { series: changed('1x70 2x60', 'webhook_endpoints', 'disabled'), labels: {}, at: '80m' },
   LakeNotFresh: { series: changed('0+60x10 600x50', 'last_flush'), labels: {}, at: '45m' },
-  LakeTableNotFresh: { series: changed('0+60x60', 'table_overdue'), labels: {} },
   DiskFillsUp: { series: changed('2e9-5e7x60', 'disk_free', '"rest"'), labels: { instance: 'rest' } },
   ClockDiffers: { series: changed('0x10 -18000x50', 'clock_difference', '"api"'), labels: { instance: 'api' } },
   StoreAnswersWithErrors: { series: changed('0+90x60', 'status="5xx"'), labels: {} },

@@ -77,7 +77,7 @@ async function makeDeployment(t: TestContext, roles: readonly (Role | 'all')[], 
       DATA_DIR: dataDir,
       SMTP_URL: gates['mail server'].url,
     },
-    ...{ PORT: '0', OPS_PORT: '0', RATE_LIMITS: 'off', LAKE_FLUSH_SECONDS: '1', LAKE_TABLE_SECONDS: '0', WEBHOOK_ALLOW_PRIVATE: 'on' },
+    ...{ PORT: '0', OPS_PORT: '0', RATE_LIMITS: 'off', LAKE_FLUSH_SECONDS: '1', WEBHOOK_ALLOW_PRIVATE: 'on' },
     CDN_PURGE_URL: gates.CDN.url.replace('http:', 'varnish:').replace(/\/$/, ''),
   }
   const clock = { aheadMs: 0 }

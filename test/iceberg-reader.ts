@@ -1,29 +1,40 @@
 import assert from 'node:assert/strict'
-import { open } from 'node:fs/promises'
+import { open, readdir } from 'node:fs/promises'
 import { pathToFileURL } from 'node:url'
 import { icebergMetadata, icebergRead } from 'icebird'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import type { TestLake } from './lake-stores.ts'
 
 type Row = Record<string, unknown>
+type ReadLake = Pick<TestLake, 'pathOf'> & { store: Pick<TestLake['store'], 'locate'> }
 
 /**
  * The rows of a table as icebird reads them, an independent reader of Iceberg. It only speaks HTTP, so its requests are answered from the
  * files, past the store. `snapshotId`: reads an earlier snapshot.
  */
-export async function readWithIcebird(lake: Pick<TestLake, 'store' | 'pathOf'>, table: string, snapshotId?: number): Promise<Row[]> {
+export async function readWithIcebird(lake: ReadLake, table: string, snapshotId?: number): Promise<Row[]> {
   const root = lake.store.locate('x').slice(0, -1)
   const tableUrl = root.startsWith('s3://') ? `${root}iceberg/${table}` : `file://${root}iceberg/${table}`
   const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.*)$/.exec(root) ?? []
   const start = bucket === '' ? `file://${root}` : `https://${bucket}.s3.amazonaws.com/${prefix}`
   const stop = answerFrom(start, lake.pathOf)
   try {
-    const metadata = await icebergMetadata({ tableUrl })
+    const metadata = await icebergMetadata({ tableUrl, metadataFileName: await newestMetadata(lake, table) })
     if (snapshotId !== undefined) metadata['current-snapshot-id'] = snapshotId
+    // A new lake, which icebird takes for a fault.
+    const current = metadata.snapshots?.find((snapshot) => snapshot['snapshot-id'] === metadata['current-snapshot-id'])
+    if (current?.summary['total-data-files'] === '0') return []
     return await icebergRead({ tableUrl, metadata })
   } finally {
     stop()
   }
+}
+
+/** The hint may be late after a kill. */
+async function newestMetadata({ pathOf }: Pick<TestLake, 'pathOf'>, table: string): Promise<string> {
+  const names = await readdir(pathOf(`iceberg/${table}/metadata`)).catch(() => [])
+  const versions = names.flatMap((name) => /^v(\d+)\.metadata\.json$/.exec(name)?.[1] ?? []).map(Number)
+  return `v${versions.reduce((newest, version) => Math.max(newest, version), 0)}.metadata.json`
 }
 
 type PathOf = TestLake['pathOf']

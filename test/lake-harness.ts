@@ -1,17 +1,19 @@
+import assert from 'node:assert/strict'
 import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { pino } from 'pino'
+import { describeFile } from '../src/lake/iceberg/describe-file.ts'
+import { commitFiles, type LiveFile, readSnapshot } from '../src/lake/iceberg/event-table.ts'
+import { ORDER_EVENTS } from '../src/lake/iceberg/lake-table.ts'
+import { makeSpillPath, withDuckDB } from '../src/lake/lake-database.ts'
 import { ORDER_DATASET } from '../src/lake/lake-dataset.ts'
-import { nameOf } from '../src/lake/lake-names.ts'
 import { type LakeQueryResult, queryLake } from '../src/lake/lake-query.ts'
-import { toLakeRow } from '../src/lake/lake-row.ts'
 import { LakeSink, type LakeSinkOptions } from '../src/lake/lake-sink.ts'
 import type { LakeStore } from '../src/lake/lake-store.ts'
+import { listLake } from '../src/lake/list-files.ts'
 import { LocalLakeStore } from '../src/lake/local-store.ts'
-import { writeParquet } from '../src/lake/parquet-writer.ts'
-import type { TopicMessage } from '../src/topic/topic.ts'
 import { type Cleanup, onCleanup } from './cleanup.ts'
 import { makeMessages } from './order-event-factory.ts'
 
@@ -45,9 +47,14 @@ export async function startSink(t: TestContext, directory: string, options: Part
   return sink
 }
 
+/** Names of the files of orders that count, from their folder. */
 export async function listFiles(directory: string): Promise<string[]> {
-  const names = await readdir(join(directory, 'orders'), { recursive: true }).catch(() => [])
-  return names.filter((name) => name.endsWith('.parquet')).sort()
+  return (await listLake(new LocalLakeStore(directory))).map(({ name }) => name.replace('orders/', ''))
+}
+
+/** A name without its random part. */
+export function withoutTag(name: string): string {
+  return name.replace(/-[0-9a-f]{16}(?=\.parquet)/, '')
 }
 
 /** Makes half-written files look a day old, so that the sink deletes them as left over. */
@@ -86,37 +93,39 @@ export async function startSinkOn(t: Cleanup, store: LakeStore, options: Partial
   return sink
 }
 
-/** Files with the given numbers of events, of consecutive sequences; `isBehind`: as a replay puts them between others. Returns the event ids. */
+/** Files with the given numbers of events, of consecutive sequences. Returns the event ids. */
 export async function writeFiles(
   t: Cleanup,
   store: LakeStore,
   counts: readonly number[],
-  { from = 1, now = SINK_DEFAULTS.now, isBehind = false } = {},
+  { from = 1, now = SINK_DEFAULTS.now } = {},
 ): Promise<string[]> {
   const ids: string[] = []
-  const sink = isBehind ? null : await startSinkOn(t, store, { now })
+  const sink = await startSinkOn(t, store, { now })
   for (const count of counts) {
     const messages = makeMessages(count, from + ids.length)
     ids.push(...messages.map(({ event }) => event.id))
-    if (sink === null) await putMessages(store, messages, now().toISOString())
-    else await sink.handle(messages, NEVER).then(() => sink.flush())
+    await sink.handle(messages, NEVER)
+    await sink.flush()
   }
-  await sink?.stop()
+  await sink.stop()
   return ids
-}
-
-async function putMessages(store: LakeStore, messages: readonly TopicMessage[], ingestedAt: string): Promise<void> {
-  const [first = 0, last = 0] = [messages[0]?.sequence, messages.at(-1)?.sequence]
-  const name = nameOf({ ingestDate: ingestedAt.slice(0, 10), first, last })
-  await store.withWorkspace(async (folder) => {
-    const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
-    await writeParquet(join(folder, 'file'), lines, name)
-    await store.put(name, join(folder, 'file'))
-  })
 }
 
 /** The ids of all events that a reader of the lake sees, in order of sequence. */
 export async function readEvents(store: LakeStore): Promise<string[]> {
   const { rows } = await queryLake(store, 'select event_id from order_events order by sequence')
   return rows.map(([id]) => String(id))
+}
+
+/** Gives the lake a file of orders that is in its store already, as a writer does. */
+export async function commitFile(store: LakeStore, name: string, removed: readonly LiveFile[] = []): Promise<void> {
+  const snapshot = await readSnapshot(store, 'orders')
+  const [file] = await store.list(name)
+  const { sizeBytes = 0 } = file ?? {}
+  const location = snapshot.table.locate(name)
+  const data = await store.withCopies([{ name, sizeBytes }], ([path = '']) =>
+    withDuckDB(makeSpillPath(), (connection) => describeFile(connection, ORDER_EVENTS, path, { location, sizeBytes })),
+  )
+  assert.ok(await commitFiles(snapshot, { added: [data], removed }, new Date()))
 }

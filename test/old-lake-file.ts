@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from '../src/db/sql.ts'
 import { toDuckDB, withDuckDB } from '../src/lake/lake-database.ts'
-import { nameOf } from '../src/lake/lake-names.ts'
+import { padSequence } from '../src/lake/lake-names.ts'
 import type { TopicMessage } from '../src/topic/topic.ts'
 
 /** The columns of the first release. */
@@ -28,7 +28,12 @@ const OLD_COLUMNS = {
 }
 
 /** A file as the first release wrote it: without later columns and without a checksum. Returns its path. */
-export async function writeOldFile(directory: string, messages: readonly TopicMessage[], ingestDate = '2026-03-01'): Promise<string> {
+export async function writeOldFile(
+  directory: string,
+  messages: readonly TopicMessage[],
+  ingestDate = '2026-03-01',
+  level = 0,
+): Promise<string> {
   const rows = messages.map(({ sequence, event: { id, type, time, data } }) => ({
     ...{ sequence, event_id: id, event_type: type, event_time: time, order_id: data.order.id, order_number: data.order.number },
     ...{ version: data.order.version, status: data.order.status, previous_status: data.previous_status, user_id: data.order.user_id },
@@ -38,7 +43,8 @@ export async function writeOldFile(directory: string, messages: readonly TopicMe
     })),
     ...{ created_at: data.order.created_at, updated_at: data.order.updated_at, ingested_at: `${ingestDate}T12:00:00.000Z` },
   }))
-  const name = nameOf({ ingestDate, first: messages[0]?.sequence ?? 0, last: messages.at(-1)?.sequence ?? 0 })
+  const [first, last] = [messages[0], messages.at(-1)].map((message) => padSequence(message?.sequence ?? 0))
+  const name = `orders/ingest_date=${ingestDate}/${first}-${last}${level === 0 ? '' : `.${level}`}.parquet`
   const path = join(directory, name)
   await mkdir(dirname(path), { recursive: true })
   const structure = JSON.stringify([OLD_COLUMNS])

@@ -105,7 +105,6 @@ test('each metric counts the work that was done', async (t) => {
     storefront_lake_files_total: 2,
     storefront_lake_rows_total: 2,
     storefront_lake_last_flush_timestamp_seconds: (time) => Math.abs(time - Date.now() / 1_000) < 600,
-    storefront_lake_table_overdue_seconds: 0,
     'storefront_database_pool_connections{pool="general"}': (connections) => connections > 0,
     'storefront_database_pool_waiting_requests{pool="placing"}': 0,
     'storefront_source_up{source="database"}': 1,

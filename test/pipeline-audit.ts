@@ -7,9 +7,8 @@ import { orderPartition } from '../src/audit/verify/compared-partition.ts'
 import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import type { Pool } from '../src/db/pool.ts'
-import { lastOf } from '../src/lake/lake-end.ts'
 import type { LakeStore } from '../src/lake/lake-store.ts'
-import { listLake } from '../src/lake/list-files.ts'
+import { findLakeEnd } from '../src/lake/list-files.ts'
 import { ORDERS } from '../src/topic/partitions.ts'
 import { createPostgresTopic } from '../src/topic/postgres/postgres-topic.ts'
 import type { Topic } from '../src/topic/topic.ts'
@@ -95,9 +94,9 @@ export async function startStoreWithFiles(t: Cleanup, ordersOfFiles: readonly nu
 }
 
 /**
- * Waits until no mail is queued, the newest version of each order is on the topic in PostgreSQL, and a file of the lake is named after the last
- * message; for five seconds at most. `verify` then tells whether all has arrived. It takes half a second of a processor, which the store needs
- * meanwhile.
+ * Waits until no mail is queued, the newest version of each order is on the topic in PostgreSQL, and the lake ends with
+ * the last message; for five seconds at most. `verify` then tells whether all has arrived. It takes half a second of a
+ * processor, which the store needs meanwhile.
  */
 export async function untilCaughtUp(pool: Pool, lake: LakeStore): Promise<void> {
   const deadline = performance.now() + CAUGHT_UP_MS
@@ -106,8 +105,7 @@ export async function untilCaughtUp(pool: Pool, lake: LakeStore): Promise<void> 
     union all select from orders where not exists (select from topic_messages where id = concat(orders.id, '.', orders.version))`
   while (performance.now() < deadline) {
     const { rows } = await pool.query<{ end: number }>('select coalesce(max(sequence), 0) as end from topic_messages')
-    const files = await listLake(lake, 'orders')
-    const isInLake = Math.max(0, ...files.map(lastOf)) >= (rows[0]?.end ?? 0)
+    const isInLake = (await findLakeEnd(lake)) >= (rows[0]?.end ?? 0)
     if (isInLake && (await pool.query(waiting)).rowCount === 0) return
     await delay(PAUSE_MS)
   }

@@ -17,8 +17,6 @@ export interface S3Fault {
   after?: () => Promise<void> | void
   /** Processes the request, and cuts the connection instead of answering. */
   losesAnswer?: boolean
-  /** Stores the first half of the body, and cuts the connection. S3 does not: programs that copy a bucket may. */
-  storesHalf?: boolean
 }
 
 export interface S3Request {
@@ -72,11 +70,6 @@ export async function startS3Server(t: Cleanup, { pageSize = 1_000, conditions =
     const fault = state.fault({ method, key }) ?? {}
     await fault.before?.()
     if (fault.status !== undefined) return fail(response, fault.status, CODES[fault.status])
-    if (fault.storesHalf) {
-      const half = body.subarray(0, body.length / 2)
-      objects.handle(method, key, { ...headers, 'content-length': String(half.length) }, half)
-      return void response.destroy()
-    }
     const result = key === '' ? objects.list(searchParams, pageSize) : objects.handle(method, key, headers, body)
     await fault.after?.()
     if (fault.losesAnswer) return void response.destroy()

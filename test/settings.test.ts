@@ -37,10 +37,7 @@ test('needs no setting: the embedded store on this machine', () => {
       logLevel: 'info',
     },
   )
-  assert.deepEqual(
-    [rest.lakeFlushSeconds, rest.lakeFlushRows, rest.lakeTableSeconds, rest.refreshGraceSeconds, rest.databasePoolSize],
-    [10, 50_000, 300, 10, 10],
-  )
+  assert.deepEqual([rest.lakeFlushSeconds, rest.lakeFlushRows, rest.refreshGraceSeconds, rest.databasePoolSize], [10, 50_000, 10, 10])
   assert.deepEqual([rest.isRateLimited, rest.isEmailVerificationRequired, rest.trustProxy, rest.accountUrl], [true, false, false, null])
   assert.match(rest.mailFrom, /@/)
   assert.deepEqual([rest.mailTemplates, rest.mailLocale, rest.mailMaxPerHour, rest.isPrivateWebhookAllowed], [null, null, 200, false])
@@ -142,7 +139,6 @@ test('takes each setting it knows', () => {
     EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
     LAKE_FLUSH_ROWS: '100',
-    LAKE_TABLE_SECONDS: '0',
     REFRESH_GRACE_SECONDS: '0',
     CURRENCY: 'JPY',
     ROLES: 'lake, api,lake',
@@ -192,7 +188,6 @@ test('takes each setting it knows', () => {
     lakeBucket: null,
     lakeFlushSeconds: 5,
     lakeFlushRows: 100,
-    lakeTableSeconds: 0,
     refreshGraceSeconds: 0,
     isRateLimited: false,
     isNetworkLimited: false,
@@ -245,7 +240,6 @@ test('refuses whole numbers that are none or out of range', () => {
   assert.match(refusal({ DATABASE_POOL_SIZE: '1' }), /^DATABASE_POOL_SIZE must be a whole number from 2/)
   assert.match(refusal({ LAKE_FLUSH_SECONDS: '0' }), /^LAKE_FLUSH_SECONDS must be a whole number from 1/)
   assert.match(refusal({ LAKE_FLUSH_ROWS: '1000001' }), /^LAKE_FLUSH_ROWS must be a whole number from 1 to 1000000/)
-  assert.match(refusal({ LAKE_TABLE_SECONDS: '86401' }), /^LAKE_TABLE_SECONDS must be a whole number from 0 to 86400/)
   assert.match(refusal({ REFRESH_GRACE_SECONDS: '301' }), /^REFRESH_GRACE_SECONDS must be a whole number from 0 to 300/)
 })
 

@@ -1,5 +1,5 @@
-import { readdir } from 'node:fs/promises'
-import { parseName } from '../../src/lake/lake-names.ts'
+import { findLakeEnd } from '../../src/lake/list-files.ts'
+import { LocalLakeStore } from '../../src/lake/local-store.ts'
 import { EPOCH_SEQUENCES } from '../../src/topic/topic.ts'
 import type { Cleanup } from '../../test/cleanup.ts'
 import type { SinkQuestion, SinkReport } from '../mails/sink.ts'
@@ -66,8 +66,7 @@ export function placing({ accounts, products }: WholeStore, clients = CLIENTS) {
   return placingConnections(accounts, makeBaskets(products, { lines: LINES, clients }))
 }
 
-/** The newest sequence in a published file of the lake: each file is complete, and its name is the range of its sequences. */
+/** The end of the lake, without its epoch. */
 export async function newestInLake(lake: string): Promise<number> {
-  const names = await readdir(`${lake}/orders`, { recursive: true }).catch(() => [])
-  return Math.max(0, ...names.map((name) => (parseName(`orders/${name}`)?.last ?? 0) % EPOCH_SEQUENCES))
+  return (await findLakeEnd(new LocalLakeStore(lake))) % EPOCH_SEQUENCES
 }

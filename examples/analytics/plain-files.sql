@@ -1,32 +1,13 @@
 -- The lake as tables in DuckDB, from its plain files: run it in each session of DuckDB, after
 --   set variable lake = 'data/lake';
 -- It needs DuckDB 1.2 or newer; 1.2, 1.3, 1.4 and 1.5 have been tried.
--- It takes the files of that moment. While the lake is merged, a query may fail because a file is gone: run it again.
+-- It takes the files of that moment. Files that were merged stay for a while, so it reads each event once by its id. A query may fail because a file
+-- is gone: run it again.
 set TimeZone = 'UTC';
 create schema if not exists storefront;
 
--- A file is superseded when another of its folder covers its range of sequences and has the same or a higher level: docs/events.md.
-create or replace temp macro current_files(pattern) as table (
-  with named as (
-    select
-      file,
-      parse_path(file)[-2] as folder,
-      regexp_extract(file, '(\d{16})-(\d{16})(?:\.(\d+))?\.parquet$', ['first', 'last', 'level']) as name
-    from glob(pattern)
-  ),
-  ranges as (
-    select file, folder, name.first as first, name.last as last, coalesce(try_cast(name.level as integer), 0) as level
-    from named
-    where name.first <> ''
-  )
-  select mine.file
-  from ranges as mine
-  anti join ranges as other
-    on other.folder = mine.folder and other.file <> mine.file and other.level >= mine.level
-    and other.first <= mine.first and other.last >= mine.last
-);
-set variable order_files = (select list(file) from current_files(getvariable('lake') || '/orders/*/*.parquet'));
-set variable catalogue_files = (select list(file) from current_files(getvariable('lake') || '/catalogue/*/*.parquet'));
+set variable order_files = (select list(file) from glob(getvariable('lake') || '/orders/*/*.parquet'));
+set variable catalogue_files = (select list(file) from glob(getvariable('lake') || '/catalogue/*/*.parquet'));
 
 -- For rows of the first releases, and for prices in other currencies than that of the product.
 create or replace macro storefront.exponent_of(currency) as case
@@ -58,7 +39,8 @@ from (
   union all by name
   from query(case
     when getvariable('order_files') is null then 'select null::bigint as sequence where false'
-    else 'from read_parquet(getvariable(''order_files''), union_by_name = true, hive_partitioning = true)'
+    else 'from read_parquet(getvariable(''order_files''), union_by_name = true, hive_partitioning = true)
+      qualify row_number() over (partition by event_id) = 1'
   end)
 );
 
@@ -99,7 +81,8 @@ where false
 union all by name
 from query(case
   when getvariable('catalogue_files') is null then 'select null::bigint as sequence where false'
-  else 'from read_parquet(getvariable(''catalogue_files''), union_by_name = true, hive_partitioning = true)'
+  else 'from read_parquet(getvariable(''catalogue_files''), union_by_name = true, hive_partitioning = true)
+    qualify row_number() over (partition by event_id) = 1'
 end);
 
 create or replace view storefront.products as

@@ -4,7 +4,6 @@ import { CACHE_PURGES } from '../catalogue/purge/purge-catalogue.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
 import type { DeliveryKind } from '../deliveries/delivery-kind.ts'
-import { TableWriter } from '../lake/iceberg/table-writer.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake-dataset.ts'
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink, type LakeSinkOptions } from '../lake/lake-sink.ts'
@@ -103,9 +102,9 @@ function traceLake(tracing: Tracing | null, { nats }: Config) {
   return tracing === null ? null : { handled, stored }
 }
 
-/** The subscribers that write the data lake, and what keeps its tables. */
+/** The subscribers that write the data lake. */
 async function createLake(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, catalogueTopic, deliveryLog, logger, metrics, tracing, running } = parts
+  const { config, pool, topic, catalogueTopic, deliveryLog, logger, tracing, running } = parts
   const store = await openSuitableLake(config, logger)
   const traced = traceLake(tracing, config)
   const orders = createSink(parts, store, topic, ORDER_DATASET, {
@@ -127,10 +126,8 @@ async function createLake(parts: SubscriberParts): Promise<Service[]> {
     },
   })
   running.lake = orders.sink
-  const tables = config.lakeTableSeconds === 0 ? [] : [new TableWriter({ store, seconds: config.lakeTableSeconds, logger })]
-  for (const writer of tables) metrics.watchLakeTable(writer)
   const closing: Service = { start: async () => {}, stop: async () => store.close() }
-  return [closing, ...tables, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
+  return [closing, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
 }
 
 interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {

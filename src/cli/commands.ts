@@ -169,7 +169,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'lake tables',
-    help: "brings the lake's Iceberg tables up to date: `order_events` and `catalogue_events` with every file; `orders`, `order_lines`, `products`, `prices` and `stock_events` written again",
+    help: "writes the lake's Iceberg tables `orders`, `order_lines`, `products`, `prices` and `stock_events` again, and the metadata of a lake that was moved",
     needs: 'lake',
     run: async (context) => (await import('./lake-commands.ts')).updateTables(context),
   }),
@@ -181,7 +181,7 @@ export const COMMANDS: readonly Command[] = [
   }),
   defineCommand({
     name: 'lake repair',
-    help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events',
+    help: 'sets aside damaged files of events in the lake and those with duplicated or altered rows, and rewrites them; adds missing events; makes damaged metadata again',
     run: async (context) => (await import('./pipeline-commands.ts')).repair(context),
   }),
   ...NOTIFICATION_COMMANDS,

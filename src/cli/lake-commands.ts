@@ -2,9 +2,8 @@ import { auditContextOfCommand, recordActivity } from '../activity/record-activi
 import { openLake } from '../app/open-lake.ts'
 import { counted } from '../counted.ts'
 import { OperatorError } from '../errors.ts'
-import { REMEDY } from '../lake/find-damage.ts'
-import { commitEvents } from '../lake/iceberg/commit-events.ts'
-import { compactWithTables } from '../lake/iceberg/compact-with-tables.ts'
+import { compactLake } from '../lake/compact-lake.ts'
+import { settleMoved } from '../lake/iceberg/event-table.ts'
 import { endLostSnapshots, expireSnapshots } from '../lake/iceberg/expire-snapshots.ts'
 import { CATALOGUE_TABLES } from '../lake/iceberg/lake-table.ts'
 import { TableStore } from '../lake/iceberg/table-store.ts'
@@ -38,22 +37,21 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
   const store = await openLake(config)
   try {
     const report = await withProgress('Merging the files of the lake', (progress) =>
-      withLakeLock(addresses.api, (assertAlone) =>
-        compactWithTables({
+      withLakeLock(addresses.api, async () => {
+        const merged = await compactLake({
           store,
-          assertAlone,
-          // `lake tables` may have written them: then their files must not be deleted under them.
-          isForExisting: config.lakeTableSeconds === 0,
           isWanted: (day) => (date === undefined ? day < today : day === date),
           onMerged({ name, files, rows }) {
             progress.clear()
             terminal.out(`${store.locate(name)}: ${counted(rows, 'row')} of ${counted(files, 'file')}`)
           },
-        }),
-      ),
+        })
+        await writeDerivedTables(store).catch((error: Error) => merged.failures.push(`tables: ${error.message.split('\n')[0]}`))
+        return merged
+      }),
     )
     for (const failure of report.failures) terminal.err(`not merged: ${failure}`)
-    terminal.out(`merged into ${counted(report.merged, 'file')}, deleted ${report.deleted}`)
+    terminal.out(`merged into ${counted(report.merged, 'file')}`)
     return report.failures.length === 0 ? 0 : 1
   } finally {
     store.close()
@@ -63,15 +61,12 @@ export async function compact({ config, terminal, addresses, pool }: Contexts['d
 const KEEP_HOURS = 120
 const HOUR_MS = 3_600_000
 
-/** Status 1 when a lake file is damaged or missing, whose events the tables then lack. */
+/** Writes the tables of the newest state again. Status 1 when a lake file that they need is damaged or missing. */
 export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'lake' | 'terminal'>): Promise<number> {
-  const lost: string[] = []
-  const { snapshots, damaged } = await commitEvents(lake, { checksFiles: true, onLost: (name) => lost.push(name) })
-  for (const [name, reason] of damaged) terminal.err(`not in the table: ${lake.locate(name)}: ${reason}`)
-  for (const name of lost) terminal.err(`no more in the table: ${lake.locate(name)} is gone, and no other file has its events; ${REMEDY}`)
   let written = 0
-  let isWhole = damaged.size + lost.length === 0
+  let isWhole = true
   try {
+    await settleMoved(lake, new Date())
     written = await writeDerivedTables(lake, { checksFiles: true })
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error
@@ -84,7 +79,7 @@ export async function updateTables({ lake, terminal }: Pick<Contexts['lake'], 'l
     await new TableStore(lake, table.name).renewHint()
   }
   if (ended > 0) terminal.out(`ended ${counted(ended, 'snapshot')} that cannot be read`)
-  terminal.out(`${counted(snapshots, 'new snapshot')} of events, ${counted(written, 'table')} written again`)
+  terminal.out(`${counted(written, 'table')} written again`)
   return isWhole ? 0 : 1
 }
 
@@ -100,9 +95,9 @@ export async function expireOldSnapshots({ config, terminal, pool }: Contexts['d
   try {
     // A snapshot of this very moment is older than the next one.
     const before = new Date(Date.now() - hours * HOUR_MS + (hours === 0 ? HOUR_MS : 0))
-    for (const { name } of CATALOGUE_TABLES) {
-      const { snapshots, files } = await expireSnapshots(new TableStore(store, name), before)
-      terminal.out(`${name}: ended ${counted(snapshots, 'snapshot')}, deleted ${counted(files, 'file')}`)
+    for (const table of CATALOGUE_TABLES) {
+      const { snapshots, files } = await expireSnapshots(store, table, before)
+      terminal.out(`${table.name}: ended ${counted(snapshots, 'snapshot')}, deleted ${counted(files, 'file')}`)
     }
     return 0
   } finally {

@@ -47,10 +47,10 @@ async function compareStore(
   const { stream: streamUrl } = context.addresses
   await assertReachable(context.addresses, ['stream'])
   return withTopics(context, async (topic, catalogueTopic) => {
-    const { lakeFlushSeconds, lakeTableSeconds } = config
+    const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
     const catalogue = { topic: catalogueTopic, slotName: catalogueSlotOf(streamUrl) }
-    const options = { pool, streamUrl, topic, slotName, catalogue, lake: await openLake(config), lakeFlushSeconds, lakeTableSeconds, now }
+    const options = { pool, streamUrl, topic, slotName, catalogue, lake: await openLake(config), lakeFlushSeconds, now }
     const report = await withSteps('Comparing orders, catalogue, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
     setResult(summarizeReport(report))
     terminal.out(json ? JSON.stringify(report) : formatReport(report))

@@ -3,8 +3,8 @@ import { countDeadLetters, type ListedDeadLetter, listNewestDeadLetters } from '
 import { readSlotStatus, type SlotStatus } from '../change-stream/replication-slot.ts'
 import type { Pool } from '../db/pool.ts'
 import { type DeliveryKind, type QueueLength, readQueueLength } from '../deliveries/delivery-kind.ts'
-import { lastOf } from '../lake/lake-end.ts'
-import { splitSuperseded } from '../lake/lake-names.ts'
+import { readSnapshot } from '../lake/iceberg/event-table.ts'
+import { currentSnapshot } from '../lake/iceberg/table-metadata.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { SUBSCRIBERS, type SubscriberName } from '../subscribers.ts'
 import { findActiveSubscribers, lagBehind, listSubscriberPositions } from '../topic/subscriber-lag.ts'
@@ -118,7 +118,7 @@ export class Pipeline {
     const lastVerify = await read('lastVerify')
     const lake = await reading
     const withLag = subscribers?.map((subscriber): SubscriberStatus => {
-      // The lake keeps its own position, in the names of its files.
+      // The lake keeps its own position, in its newest snapshot.
       const position = subscriber.name === 'lake' ? (lake?.upTo ?? null) : subscriber.position
       const lag = position === null || topic === null ? null : lagBehind(position, topic.newestSequence).lag
       return { ...subscriber, position, lag }
@@ -144,21 +144,21 @@ export class Pipeline {
     }))
   }
 
-  /** Reads the names and sizes of its files; none is opened. */
+  /** Reads its newest snapshot; no file of rows is opened. */
   async #readLake(): Promise<LakeStatus> {
     this.#lake ??= this.#options.openLake().catch((error) => {
       this.#lake = null
       throw error
     })
     const store = await this.#lake
-    const files = splitSuperseded(await store.list('orders/ingest_date=')).current
-    const newestAt = files.reduce((newest, { storedAt }) => Math.max(newest, storedAt), 0)
+    const { files, sequence, base } = await readSnapshot(store, 'orders')
+    const writtenAt = files.length === 0 ? null : base.metadata && currentSnapshot(base.metadata)['timestamp-ms']
     return {
       place: store.locate(''),
       files: files.length,
       sizeBytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-      newestFileAt: newestAt === 0 ? null : new Date(newestAt),
-      upTo: files.reduce((last, file) => Math.max(last, lastOf(file)), 0),
+      newestFileAt: writtenAt === null ? null : new Date(writtenAt),
+      upTo: sequence,
     }
   }
 }

@@ -5,7 +5,7 @@ import type { LakeFile } from './lake-store.ts'
 import { listEntries, statExisting } from './local-store.ts'
 
 /**
- * Copies of remote files by name and tag, under which the bytes never change. The least recently used ones are deleted
+ * Copies of remote files by name and size. The least recently used ones are deleted
  * first. Several processes may share the folder: each use of a copy has its own hard link.
  */
 export class FileCache {
@@ -53,7 +53,7 @@ export class FileCache {
     }
   }
 
-  #pathOf({ name, tag }: LakeFile): string {
-    return join(this.#directory, createHash('sha256').update(`${name}\n${tag}`).digest('hex'))
+  #pathOf({ name, sizeBytes }: LakeFile): string {
+    return join(this.#directory, createHash('sha256').update(`${name}\n${sizeBytes}`).digest('hex'))
   }
 }

@@ -1,11 +1,10 @@
 import type { CatalogueEvent } from '../catalogue/catalogue-event.ts'
-import type { Sql } from '../db/sql.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import type { SubscriberName } from '../subscribers.ts'
 import type { TopicEvent, TopicMessage } from '../topic/topic.ts'
-import { CATALOGUE_COLUMNS, toCatalogueRow } from './catalogue-row.ts'
+import { toCatalogueRow } from './catalogue-row.ts'
 import type { DatasetName } from './lake-names.ts'
-import { LAKE_COLUMNS, toLakeRow } from './lake-row.ts'
+import { toLakeRow } from './lake-row.ts'
 
 /** The events of one partition of the topic in the lake: files in a folder of their own, each event in exactly one. See docs/decisions/0290. */
 export interface LakeDataset<E extends TopicEvent> {
@@ -13,18 +12,15 @@ export interface LakeDataset<E extends TopicEvent> {
   name: DatasetName
   /** The subscriber of the topic that writes it. */
   subscriber: SubscriberName
-  /** Columns of its files, by DuckDB type. */
-  columns: Readonly<Record<string, Sql>>
   toRow(message: TopicMessage<E>, ingestedAt: string): object
 }
 
 /** A row for each change of an order. */
-export const ORDER_DATASET: LakeDataset<OrderEvent> = { name: 'orders', subscriber: 'lake', columns: LAKE_COLUMNS, toRow: toLakeRow }
+export const ORDER_DATASET: LakeDataset<OrderEvent> = { name: 'orders', subscriber: 'lake', toRow: toLakeRow }
 
 /** A row for each change of a product, a price or the reach of stock. */
 export const CATALOGUE_DATASET: LakeDataset<CatalogueEvent> = {
   name: 'catalogue',
   subscriber: 'catalogue-lake',
-  columns: CATALOGUE_COLUMNS,
   toRow: toCatalogueRow,
 }

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { makeLakeDirectory, NEVER, queryFolder, startSink } from '../../test/lake-harness.ts'
+import { commitFile, listFiles, makeLakeDirectory, NEVER, queryFolder, startSink } from '../../test/lake-harness.ts'
 import { makeMessages, makeOrderEvent } from '../../test/order-event-factory.ts'
 import type { TopicMessage } from '../topic/topic.ts'
+import { newName } from './lake-names.ts'
 import { LakeQueryError } from './lake-query.ts'
+import { LocalLakeStore } from './local-store.ts'
 
 /** Each batch becomes a file. */
 async function writeLake(t: TestContext, directory: string, batches: TopicMessage[][]): Promise<void> {
@@ -112,14 +114,15 @@ test('reads only complete files, whatever else lies in the folders', async (t) =
 test('reads files with and without a column that was added later', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
-  const partition = join(directory, 'orders', 'ingest_date=2026-03-02')
-  await mkdir(partition)
-  const path = join(partition, '0000000000000003-0000000000000003.parquet').replaceAll("'", "''")
+  const name = newName('orders', '2026-03-02', 3, 3)
+  await mkdir(dirname(join(directory, name)))
+  const path = join(directory, name).replaceAll("'", "''")
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   await connection.run(`copy (select 3::bigint as sequence, 'web' as channel) to '${path}' (format parquet)`)
   connection.closeSync()
   instance.closeSync()
+  await commitFile(new LocalLakeStore(directory), name)
   const { rows } = await queryFolder(directory, 'select sequence, channel, currency, ingest_date from order_events order by sequence')
   assert.deepEqual(rows, [
     ['1', null, 'EUR', '2026-03-01'],
@@ -167,10 +170,14 @@ test('says what is wrong with a query in one line', async (t) => {
 test('says which file is broken instead of leaving it out', async (t) => {
   const directory = await makeLakeDirectory(t)
   await writeLake(t, directory, [makeMessages(2)])
-  await writeFile(join(directory, 'orders', 'ingest_date=2026-03-01', '0000000000000003-0000000000000003.parquet'), 'not Parquet at all')
+  const [file = ''] = await listFiles(directory)
+  await writeFile(join(directory, 'orders', file), 'not Parquet at all')
   await assert.rejects(queryFolder(directory, 'select count(*) from order_events'), (error) => {
     assert.ok(error instanceof LakeQueryError)
-    assert.match(error.message, /0000000000000003-0000000000000003\.parquet.*; `storefront verify` checks .* run storefront lake repair$/)
+    assert.match(
+      error.message,
+      /0000000000000001-0000000000000002-\w+\.parquet.*; `storefront verify` checks .* run storefront lake repair$/,
+    )
     return true
   })
   const others = await queryFolder(directory, 'select count(*) from products')

@@ -40,12 +40,10 @@ const STOP_PATIENCE_MS = 4_000
 const PROBE_EVERY_MS = 2_000
 /** A folder on a network or a bucket that has not answered for this long counts as unavailable. */
 const HANGS_AFTER_MS = 30_000
-/** Files that another process has written instead of this one, and after which the lake has no further end. */
-const MAX_IDLE = 3
 
 /**
- * Writes the events of a dataset to the lake, each to exactly one file. Its position is in the name of its newest file, so a file
- * and the position become visible in one step: subscribe with both `handle` and `lastSequence`.
+ * Writes the events of a dataset to the lake, each to exactly one file. Its position is in the newest snapshot, so a
+ * file and the position become visible in one step: subscribe with both `handle` and `lastSequence`.
  */
 export class LakeSink<E extends TopicEvent = OrderEvent> {
   readonly #options: LakeSinkOptions<E> & { now: () => Date }
@@ -73,9 +71,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
 
   constructor(options: LakeSinkOptions<E>) {
     this.#options = { now: () => new Date(), ...options }
-    this.#files = new LakeFiles(options.store, options.dataset, options.onFileWritten, (path) => {
-      options.logger.error({ path }, 'a damaged file is quarantined; its events are written again from the topic')
-    })
+    this.#files = new LakeFiles(options.store, options.dataset.name, this.#options.now, options.onFileWritten)
   }
 
   async start(): Promise<void> {
@@ -191,13 +187,9 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   async #writeBuffered(): Promise<void> {
     const upTo = this.#lastTaken
     const since = performance.now()
-    let idle = 0
     try {
       for (let rows = this.#nextFile(upTo); rows.length > 0; rows = this.#nextFile(upTo)) {
         const stored = await this.#watch(() => this.#files.store(rows, this.#fence))
-        idle = stored < (rows[0]?.sequence ?? 0) ? idle + 1 : 0
-        if (idle === MAX_IDLE)
-          throw new Error('a folder or a foreign file has the name of the next lake file: move it out of .pending in the lake')
         this.#forgetUpTo(stored, since)
         this.#options.logger.debug({ rows: rows.length, stored, durationMs: Math.round(performance.now() - since) }, 'lake file written')
       }

@@ -1,13 +1,15 @@
 import { OperatorError } from '../errors.ts'
 
-/** A complete file. `name` is its path from the lake's root, with slashes. */
+/** A complete file. `name` is its path from the lake's root, with slashes; a name never gets other bytes. */
 export interface LakeFile {
   name: string
   sizeBytes: number
+}
+
+/** A file of a listing. */
+export interface ListedFile extends LakeFile {
   /** When it was stored, or later: milliseconds since 1970. */
   storedAt: number
-  /** Changes when the name gets other bytes. */
-  tag: string
 }
 
 const COMPLETE = /\.(parquet|avro|metadata\.json)$/
@@ -59,10 +61,10 @@ export interface LakeStore {
   /** The file for people: a path, or an address that begins with `s3://`. */
   locate(name: string): string
   /**
-   * Complete files whose name begins with `prefix` and is greater than `after`, in order of name. The list is no
-   * snapshot while files are added and deleted: see `listLake`.
+   * Complete files whose name begins with `prefix`, in order of name. The list is no snapshot while files are added and
+   * deleted: see `readSnapshot`.
    */
-  list(prefix: string, after?: string): Promise<LakeFile[]>
+  list(prefix: string): Promise<ListedFile[]>
   /**
    * Stores a finished file under this name: complete, durable, and never in place of another. `taken` when another file
    * has the name. The same bytes again are `stored`, so that a call can be repeated after a lost response.

@@ -1,7 +1,7 @@
 import type { Stats } from 'node:fs'
 import { link, mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore } from './lake-store.ts'
+import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, type ListedFile } from './lake-store.ts'
 
 const TEMPORARY_FOLDER = '.tmp'
 const LEFT_OVER_MS = 86_400_000
@@ -25,9 +25,9 @@ export class LocalLakeStore implements LakeStore {
     await this.withWorkspace((folder) => writeFile(join(folder, 'probe'), PROBE, { flush: true }))
   }
 
-  async list(prefix: string, after = ''): Promise<LakeFile[]> {
+  async list(prefix: string): Promise<ListedFile[]> {
     const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
-    const names = await this.#walk(folder, prefix, after)
+    const names = await this.#walk(folder, prefix)
     const files = await Promise.all(names.map((name) => this.#describe(name)))
     return files.filter((file) => file !== null).sort((a, b) => (a.name < b.name ? -1 : 1))
   }
@@ -118,20 +118,20 @@ export class LocalLakeStore implements LakeStore {
 
   close(): void {}
 
-  async #walk(folder: string, prefix: string, after: string): Promise<string[]> {
+  async #walk(folder: string, prefix: string): Promise<string[]> {
     const names: string[] = []
     for (const entry of await listEntries(join(this.#directory, folder))) {
       const name = `${folder}${entry.name}`
       const isOnTheWay = name.startsWith(prefix) || prefix.startsWith(`${name}/`)
-      if (entry.isDirectory() && isOnTheWay && `${name}/\uffff` > after) names.push(...(await this.#walk(`${name}/`, prefix, after)))
-      else if (entry.isFile() && isCompleteName(name) && name.startsWith(prefix) && name > after) names.push(name)
+      if (entry.isDirectory() && isOnTheWay) names.push(...(await this.#walk(`${name}/`, prefix)))
+      else if (entry.isFile() && isCompleteName(name) && name.startsWith(prefix)) names.push(name)
     }
     return names
   }
 
-  async #describe(name: string): Promise<LakeFile | null> {
+  async #describe(name: string): Promise<ListedFile | null> {
     const stats = await statExisting(this.locate(name))
-    return stats === null ? null : { name, sizeBytes: stats.size, storedAt: stats.mtimeMs, tag: String(stats.ino) }
+    return stats === null ? null : { name, sizeBytes: stats.size, storedAt: stats.mtimeMs }
   }
 
   async #assertThere(files: readonly LakeFile[]): Promise<void> {

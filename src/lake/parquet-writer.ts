@@ -1,36 +1,49 @@
+import { stat } from 'node:fs/promises'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { commaList, identifier, noSql, type Sql, sql } from '../db/sql.ts'
+import { describeFile } from './iceberg/describe-file.ts'
 import { fieldIdOption } from './iceberg/field-ids.ts'
+import type { LakeTableDefinition } from './iceberg/lake-table.ts'
+import type { DataFile } from './iceberg/manifest.ts'
 import { jsonRows, writeJsonLines } from './json-lines.ts'
 import { checksumMetadata, stampChecksum } from './lake-checksum.ts'
-import { readablePath, toDuckDB, withDuckDB } from './lake-database.ts'
-import { LAKE_COLUMNS, LAKE_SCHEMA_VERSION } from './lake-row.ts'
-import { queryDuckDB, selectRows } from './query-duckdb.ts'
+import { toDuckDB, withDuckDB } from './lake-database.ts'
+import { LAKE_SCHEMA_VERSION } from './lake-row.ts'
+import { selectRows } from './query-duckdb.ts'
 
-/**
- * Writes rows, each a line of JSON, as one Parquet file, synced to disk, with its checksum and its future name in its
- * metadata. Uses `<path>.ndjson` and `<path>.spill` as temporary files. Throws when the number of rows differs.
- */
-export async function writeParquet(
-  path: string,
-  lines: readonly string[],
-  name: string,
-  types: Readonly<Record<string, Sql>> = LAKE_COLUMNS,
-): Promise<void> {
+/** A file that will be in a table. */
+export interface NewFile {
+  /** Where it is now. Its name with `.ndjson` and with `.spill` is for temporary files. */
+  path: string
+  /** Where the table will have it. */
+  location: string
+}
+
+/** Writes rows, each a line of JSON, as a file of a table. Throws when the number of rows differs. */
+export async function writeParquet(file: NewFile, lines: readonly string[], table: LakeTableDefinition): Promise<DataFile> {
   // Reading a file is about six times as fast here as binding the same JSON as a parameter.
-  const spool = await writeJsonLines(`${path}.ndjson`, lines)
-  await withDuckDB(`${path}.spill`, async (connection) => {
-    const columns = commaList(Object.keys(types).map(identifier))
-    const rows = await copyToParquet(connection, sql`select ${columns} from ${jsonRows(spool, types)}`, path, name)
-    if (rows !== lines.length) throw new Error(`a lake file got ${rows} rows of ${lines.length}`)
+  const spool = await writeJsonLines(`${file.path}.ndjson`, lines)
+  return withDuckDB(`${file.path}.spill`, async (connection) => {
+    const columns = commaList(Object.keys(table.columns).map(identifier))
+    const data = await writeDataFile(connection, file, sql`select ${columns} from ${jsonRows(spool, table.columns)}`, table)
+    if (data.record_count !== lines.length) throw new Error(`a lake file got ${data.record_count} rows of ${lines.length}`)
+    return data
   })
 }
 
-/** Writes the rows of a query like `writeParquet`. Returns their number. */
-export async function copyToParquet(connection: DuckDBConnection, select: Sql, path: string, name: string): Promise<number> {
+/**
+ * Writes the rows of a query as a file of a table, synced to disk, with its checksum in its metadata. Returns its entry
+ * for the manifest.
+ */
+export async function writeDataFile(
+  connection: DuckDBConnection,
+  { path, location }: NewFile,
+  select: Sql,
+  table: LakeTableDefinition,
+): Promise<DataFile> {
   const columns = await selectRows(connection, sql`describe ${select}`)
   const fieldIds = fieldIdOption(columns.map(([column, type]) => ({ name: String(column), type: String(type) })))
-  const written = await connection.run(
+  await connection.run(
     toDuckDB(sql`
       copy (${select})
       to ${path} (
@@ -38,16 +51,9 @@ export async function copyToParquet(connection: DuckDBConnection, select: Sql, p
         compression zstd,
         use_tmp_file false,
         ${fieldIds === null ? noSql : sql`field_ids ${fieldIds},`}
-        kv_metadata { schema_version: ${String(LAKE_SCHEMA_VERSION)}, name: ${name}, ${checksumMetadata()} }
+        kv_metadata { schema_version: ${String(LAKE_SCHEMA_VERSION)}, ${checksumMetadata()} }
       )`),
   )
   await stampChecksum(path)
-  return written.rowsChanged
-}
-
-/** The name in the file's metadata; null without one. */
-export async function readParquetName(path: string): Promise<string | null> {
-  const rows = await queryDuckDB(sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`)
-  const name = rows[0]?.[0]
-  return name == null ? null : String(name)
+  return describeFile(connection, table, path, { location, sizeBytes: (await stat(path)).size })
 }

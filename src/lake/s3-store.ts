@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { reasonOf } from '../db/loggable-error.ts'
 import { FileCache } from './file-cache.ts'
-import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, UnsuitableBucket } from './lake-store.ts'
+import { asideOf, isCompleteName, type LakeFile, LakeFileGone, type LakeStore, type ListedFile, UnsuitableBucket } from './lake-store.ts'
 import { removeOldEntries, withTemporaryFolder } from './local-store.ts'
 
 export interface S3LakeOptions {
@@ -100,22 +100,21 @@ export class S3LakeStore implements LakeStore {
     return `s3://${this.#bucket}/${this.#keyOf(name)}`
   }
 
-  async list(prefix: string, after?: string): Promise<LakeFile[]> {
-    const files: LakeFile[] = []
+  async list(prefix: string): Promise<ListedFile[]> {
+    const files: ListedFile[] = []
     let token: string | undefined
     do {
       const page = await this.#client.send(
         new ListObjectsV2Command({
           Bucket: this.#bucket,
           Prefix: this.#keyOf(prefix),
-          ...(after === undefined || token !== undefined ? {} : { StartAfter: this.#keyOf(after) }),
           ContinuationToken: token,
         }),
         this.#options(),
       )
-      for (const { Key = '', Size = 0, LastModified, ETag = '' } of page.Contents ?? []) {
+      for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
         if (!isCompleteName(Key)) continue
-        files.push({ name: Key.slice(this.#prefix.length), sizeBytes: Size, storedAt: LastModified?.getTime() ?? 0, tag: ETag })
+        files.push({ name: Key.slice(this.#prefix.length), sizeBytes: Size, storedAt: LastModified?.getTime() ?? 0 })
       }
       token = page.NextContinuationToken
     } while (token !== undefined)
@@ -149,25 +148,24 @@ export class S3LakeStore implements LakeStore {
   async put(name: string, path: string): Promise<'stored' | 'taken'> {
     await this.assertSuitable()
     const bytes = await readFile(path)
-    const { outcome, tag } = await this.#putNew(name, bytes)
+    const outcome = await this.#putNew(name, bytes)
     // Readers download the file when the cache has no copy.
-    if (tag !== null) await this.#cache.keep({ name, sizeBytes: bytes.length, storedAt: 0, tag }, path).catch(() => {})
+    if (outcome === 'stored') await this.#cache.keep({ name, sizeBytes: bytes.length }, path).catch(() => {})
     return outcome
   }
 
-  /** `tag`: null unless this very request has stored it. */
-  async #putNew(name: string, bytes: Uint8Array): Promise<{ outcome: 'stored' | 'taken'; tag: string | null }> {
+  async #putNew(name: string, bytes: Uint8Array): Promise<'stored' | 'taken'> {
     const digest = hash('sha256', bytes)
     for (let attempt = 1; ; attempt++) {
       try {
-        const { ETag: tag = '' } = await this.#client.send(
+        await this.#client.send(
           new PutObjectCommand({ ...this.#object(name), Body: bytes, IfNoneMatch: '*', Metadata: { sha256: digest } }),
           this.#options(bytes.length),
         )
-        return { outcome: 'stored', tag }
+        return 'stored'
       } catch (error) {
         // Its own first attempt may have been stored, and only the response lost.
-        if (statusOf(error) === 412) return { outcome: (await this.#findDigest(name)) === digest ? 'stored' : 'taken', tag: null }
+        if (statusOf(error) === 412) return (await this.#findDigest(name)) === digest ? 'stored' : 'taken'
         if (statusOf(error) !== 409 || attempt >= this.#attempts) throw error
         await delay(PAUSE_MS * attempt, undefined, { signal: this.#closing.signal })
       }
@@ -211,7 +209,7 @@ export class S3LakeStore implements LakeStore {
     for (let copies = 0; ; copies++) {
       const aside = asideOf(name, copies)
       // Taken: an earlier file of this name was damaged, too.
-      if ((await this.#putNew(aside, bytes)).outcome === 'stored') return this.locate(aside)
+      if ((await this.#putNew(aside, bytes)) === 'stored') return this.locate(aside)
     }
   }
 

@@ -181,14 +181,6 @@ export class Metrics {
     })
   }
 
-  watchLakeTable(writer: { readonly overdueSeconds: number }): void {
-    const overdue = this.#gauge(
-      'lake_table_overdue_seconds',
-      'For how long a commit that gives the tables order_events and catalogue_events every file of the lake has been due.',
-    )
-    this.#readings.add('lake_table', async () => [{ gauge: overdue, value: writer.overdueSeconds }])
-  }
-
   watchQueue(queue: string, read: () => Promise<{ queued: number; oldestUntriedSeconds: number }>): void {
     this.#readings.add(`queue_${queue}`, async () => {
       const { queued, oldestUntriedSeconds } = await read()

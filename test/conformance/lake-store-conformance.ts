@@ -132,7 +132,7 @@ function writing(makeLake: MakeLake): void {
 }
 
 function reading(makeLake: MakeLake): void {
-  test('lists any number of complete files by name, with a prefix and after a name', async (t) => {
+  test('lists any number of complete files by name, with a prefix', async (t) => {
     const { store } = await makeLake(t)
     assert.deepEqual(await store.list('orders/'), [])
     const names = ['01/a', '01/b', '01/c.1', '02/a', '02/b', '10/a'].map((name) => `orders/ingest_date=2026-03-${name}.parquet`)
@@ -141,12 +141,10 @@ function reading(makeLake: MakeLake): void {
     await put(store, `${FOLDER}/notes.txt`, '')
     assert.deepEqual(await namesOf(store.list('orders/')), names)
     assert.deepEqual(await namesOf(store.list('orders/ingest_date=2026-03-0')), names.slice(0, 5))
-    assert.deepEqual(await namesOf(store.list('orders/', names[1])), names.slice(2))
-    assert.deepEqual(await namesOf(store.list('orders/', 'orders/ingest_date=2026-03-02')), names.slice(3))
     assert.deepEqual(await namesOf(store.list('.pending/')), ['.pending/a.parquet'])
   })
 
-  test('reports size, time and a tag that differs for different bytes', async (t) => {
+  test('reports size and time', async (t) => {
     const { store } = await makeLake(t)
     const before = Date.now()
     const name = `${FOLDER}/a.parquet`
@@ -154,10 +152,6 @@ function reading(makeLake: MakeLake): void {
     const [file] = await store.list(name)
     assert.equal(file?.sizeBytes, 4)
     assert.ok(Math.abs((file?.storedAt ?? 0) - before) < 60_000)
-    await store.quarantine(name)
-    await put(store, name, 'five!')
-    assert.notEqual((await store.list(name))[0]?.tag, file?.tag)
-    assert.equal(await read(store, name), 'five!')
   })
 
   test('returns copies in the requested order, under paths that contain the ingest date', async (t) => {

@@ -6,8 +6,6 @@ import { LocalLakeStore } from '../../lake/local-store.ts'
 import type { S3LakeStore } from '../../lake/s3-store.ts'
 import { check, type Finding, ok } from './finding.ts'
 
-const RECENT_DAYS = 60
-const DAY_MS = 86_400_000
 const LARGEST_BYTES = 8_000_000
 const MAX_ATTEMPTS = 3
 const FOLDER_REMEDY = 'make room on its disk, mount it for writing, or run this as the user of the store'
@@ -39,10 +37,9 @@ async function examineFolder(folder: string): Promise<Finding[]> {
   return [ok('lake', `files in ${folder}, which can be written`)]
 }
 
-/** Throws LakeFileGone when a merge deletes the examined file meanwhile. */
+/** Throws LakeFileGone when the examined file is deleted meanwhile. */
 async function examineFiles(store: S3LakeStore): Promise<Finding> {
-  const since = new Date(Date.now() - RECENT_DAYS * DAY_MS).toISOString().slice(0, 10)
-  const files = await store.list('orders/', `orders/ingest_date=${since}`)
+  const files = await store.list('iceberg/order_events/metadata/snap-')
   const file = files.findLast(({ sizeBytes }) => sizeBytes <= LARGEST_BYTES)
   const place = store.locate('')
   if (file === undefined) await store.assertSuitable()

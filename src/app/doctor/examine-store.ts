@@ -48,19 +48,19 @@ export async function examineStore(
     examineDatabases(config, addresses, timeoutMs, now),
     examineBroker(config, timeoutMs, now),
     examineMailServer(config, timeoutMs),
-    examineWholeLake(config, hanging, timeoutMs, now),
+    examineWholeLake(config, hanging, timeoutMs),
     examineCaches(config, timeoutMs),
   ])
   return findings.flat()
 }
 
-async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number, now: () => number): Promise<Finding[]> {
+async function examineWholeLake(config: Config, hanging: Promise<string | null>, timeoutMs: number): Promise<Finding[]> {
   // A folder on a dead disk is not touched; a bucket need not wait for the disk.
   const isTouched = config.lakeBucket !== null || (await hanging) === null
   const [files, dead] = await Promise.all([isTouched ? examineLake(config, timeoutMs) : [], hanging])
   if (dead !== null) return [...files, warning('lake tables', `not examined: the disk of ${dead} does not answer`, DEAD_DISK_REMEDY)]
   // An unreachable bucket needs one line only.
-  return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs, now))] : files
+  return files.every(({ status }) => status === 'ok') ? [...files, ...(await examineTables(config, timeoutMs))] : files
 }
 
 async function examineDatabases(config: Config, found: Promise<FoundDatabase>, timeoutMs: number, now: () => number): Promise<Finding[]> {

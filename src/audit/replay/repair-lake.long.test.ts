@@ -1,18 +1,23 @@
 import assert from 'node:assert/strict'
-import { copyFile, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { eventually } from '../../../test/eventually.ts'
-import { listFiles, readEvents } from '../../../test/lake-harness.ts'
+import { commitFile, listFiles, readEvents } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
-import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { type AuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
-import { parseName } from '../../lake/lake-names.ts'
+import type { LiveFile } from '../../lake/iceberg/event-table.ts'
+import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { newName } from '../../lake/lake-names.ts'
+import { toLakeRow } from '../../lake/lake-row.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
+import { findLakeEnd, listLake } from '../../lake/list-files.ts'
+import { writeParquet } from '../../lake/parquet-writer.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
 import { ORDERS } from '../../topic/partitions.ts'
+import type { TopicMessage } from '../../topic/topic.ts'
 import { repairLake } from './repair-lake.ts'
 
 const now = () => new Date()
@@ -34,11 +39,23 @@ async function flipByte(path: string, offset = 300): Promise<void> {
   await writeFile(path, bytes)
 }
 
-/** Copies the file's rows into the folder of another day, as a refill without a fence did around midnight. */
-async function doubleFile(store: AuditedStore, path: string): Promise<void> {
-  const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = partitionMessages(ORDERS, await store.topic.read(first - 1, last - first + 1))
-  await writeOldFile(store.lake, messages, new Date(Date.now() - 86_400_000).toISOString().slice(0, 10))
+/** Adds a further file of messages to the lake, as no writer does. */
+async function addFile(store: AuditedStore, messages: readonly TopicMessage[], removed: readonly LiveFile[] = []): Promise<void> {
+  const ingestedAt = new Date().toISOString()
+  const name = newName('orders', ingestedAt.slice(0, 10), messages[0]?.sequence ?? 0, messages.at(-1)?.sequence ?? 0)
+  await store.lakeStore.withWorkspace(async (folder) => {
+    const file = { path: join(folder, 'file'), location: name }
+    const lines = messages.map((message) => JSON.stringify(toLakeRow(message, ingestedAt)))
+    await writeParquet(file, lines, ORDER_EVENTS)
+    await store.lakeStore.put(name, file.path)
+  })
+  await commitFile(store.lakeStore, name, removed)
+}
+
+const filesOf = ({ lakeStore }: AuditedStore) => listLake(lakeStore)
+
+async function readMessages(store: AuditedStore, { first, last }: LiveFile): Promise<TopicMessage[]> {
+  return partitionMessages(ORDERS, await store.topic.read(first - 1, last - first + 1)).messages
 }
 
 async function assertWhole(store: AuditedStore, events: number): Promise<void> {
@@ -52,9 +69,8 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
   const damaged = await Promise.all([first, second].map((path) => readFile(path)))
   await flipByte(first)
   await writeFile(second, 'PAR1 it is not')
-  // The newest file: the sink's position is in its name.
   await flipByte(fourth)
-  assert.equal((await store.verify()).findings.find(({ kind }) => kind === 'corrupt')?.count, 3)
+  assert.equal((await store.verify()).findings.find(({ place, kind }) => place === 'lake' && kind === 'corrupt')?.count, 3)
   const { quarantined, written, lost } = await repairOn(store, store.lakeStore)
   assert.deepEqual([quarantined.toSorted(), written, lost], [[first, second, fourth].map((path) => `${path}.corrupt`).sort(), 6, []])
   assert.notDeepEqual(await readFile(`${first}.corrupt`), damaged[0])
@@ -68,7 +84,7 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
     tablesFailure: null,
   })
   // Merging and writing continue.
-  assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })).failures, [])
+  assert.deepEqual((await compactLake({ store: store.lakeStore, isWanted: () => true })).failures, [])
   await store.startPipeline()
   await store.trade(2)
   await store.untilDelivered()
@@ -77,34 +93,29 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
 
 test('removes doubled rows, corrects altered ones, and adds missing ones, also within a merged file', async (t) => {
   const store = await startWithFiles(t, 4)
-  const [first = '', second = '', third = ''] = await pathsOf(store)
-  await doubleFile(store, first)
+  const [first = assert.fail(), second = assert.fail()] = await filesOf(store)
+  await addFile(store, await readMessages(store, first))
   assert.deepEqual(summarise(await store.verify()), ['lake doubled 2'])
   await repairOn(store, store.lakeStore)
   await assertWhole(store, 8)
 
-  // A file without a checksum, with another price.
-  const range = parseName(second.slice(second.indexOf('orders/')))
-  const { messages } = partitionMessages(ORDERS, await store.topic.read((range?.first ?? 0) - 1, 2))
-  await rm(second)
-  const [altered, ...others] = structuredClone(messages)
-  if (altered?.event.data.order.items[0] !== undefined) altered.event.data.order.items[0].quantity = 77
-  await writeOldFile(store.lake, [...(altered === undefined ? [] : [altered]), ...others], range?.ingestDate)
+  const messages = structuredClone(await readMessages(store, second))
+  const [item = assert.fail()] = messages[0]?.event.data.order.items ?? []
+  item.quantity = 77
+  await addFile(store, messages, [second])
   assert.deepEqual(summarise(await store.verify()), ['lake altered 1'])
   assert.equal((await repairOn(store, store.lakeStore)).written, 1)
   await assertWhole(store, 8)
 
-  await rm(third)
-  await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
-  assert.deepEqual(summarise(await store.verify()), ['lake missing 2'])
-  assert.equal((await repairOn(store, store.lakeStore)).written, 2)
+  const [gone = assert.fail()] = await filesOf(store)
+  await rm(store.lakeStore.locate(gone.name))
+  const missing = (await readMessages(store, gone)).length
+  assert.deepEqual(summarise(await store.verify()), [`lake missing ${missing}`, 'lake corrupt 1'])
+  assert.equal((await repairOn(store, store.lakeStore)).written, missing)
   await assertWhole(store, 8)
-  // A damaged file with another file within its range.
-  const widthOf = (path: string) => {
-    const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-    return last - first
-  }
-  const [merged = ''] = (await pathsOf(store)).sort((a, b) => widthOf(b) - widthOf(a))
+  await compactLake({ store: store.lakeStore, isWanted: () => true })
+  const [merged = assert.fail(), ...others] = await pathsOf(store)
+  assert.deepEqual(others, [])
   await flipByte(merged)
   await repairOn(store, store.lakeStore)
   await assertWhole(store, 8)
@@ -126,63 +137,52 @@ test('makes events of a damaged file that the topic has lost from orders, and re
   assert.deepEqual(summarise(await store.verify()), [])
 })
 
-/** Deletes two orders from the database and the topic, as a restore does: only the lake has their events. */
-async function forgetOrders(store: AuditedStore, path: string): Promise<string[]> {
-  const { first = 0, last = 0 } = parseName(path.slice(path.indexOf('orders/'))) ?? {}
-  const { messages } = partitionMessages(ORDERS, await store.topic.read(first - 1, last - first + 1))
+test('names the events of a damaged file that neither topic nor database has', async (t) => {
+  const store = await startWithFiles(t, 2)
+  const [first = assert.fail()] = await filesOf(store)
+  const messages = await readMessages(store, first)
   const ids = messages.map(({ event }) => event.id)
   await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
   await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])
-  return ids
-}
-
-/** The merged file of all, with the merged files still there, as after a merge that was killed before its deletes. */
-async function mergeBesides(store: AuditedStore): Promise<string> {
-  const originals = await pathsOf(store)
-  const bytes = await Promise.all(originals.map((path) => readFile(path)))
-  await compactLake({ store: store.lakeStore, isWanted: () => true, assertAlone: async () => {} })
-  const [merged = ''] = await pathsOf(store)
-  for (const [index, path] of originals.entries()) await writeFile(path, bytes[index] ?? '')
-  return merged
-}
-
-test('uses rows of superseded files when the file that supersedes them is damaged, misnamed or lacks rows', async (t) => {
-  const store = await startWithFiles(t, 3)
-  const [first = '', , third = ''] = await pathsOf(store)
-  const forgotten = await forgetOrders(store, first)
-  const whole = await readEvents(store.lakeStore)
-  assert.equal(forgotten.length, 2)
-
-  const bytesOfThird = await readFile(third)
-  const merged = await mergeBesides(store)
-  await truncate(merged, Math.floor((await stat(merged)).size / 2))
-  const afterDamage = await repairOn(store, store.lakeStore)
-  assert.deepEqual([afterDamage.quarantined, afterDamage.lost], [[`${merged}.corrupt`], []])
-  assert.deepEqual(await readEvents(store.lakeStore), whole)
-  assert.equal((await pathsOf(store)).length, 1)
-
-  // A copy of a file with some of the events, under a name that covers all.
-  const [only = ''] = await pathsOf(store)
-  const wide = join(dirname(only), `0000000000000000-${third.slice(-'0000000000000000.parquet'.length, -'.parquet'.length)}.90.parquet`)
-  await writeFile(wide, bytesOfThird)
-  assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
-  assert.deepEqual(await readEvents(store.lakeStore), whole)
-
-  await copyFile(`${merged}.corrupt`, join(dirname(only), '0000000000000000-0000000009999999.95.parquet'))
-  assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
-  assert.deepEqual(await readEvents(store.lakeStore), whole)
-  assert.deepEqual((await repairOn(store, store.lakeStore)).quarantined, [])
-})
-
-test('reports the events that only a misnamed file had', async (t) => {
-  const store = await startWithFiles(t, 2)
-  const [first = ''] = await pathsOf(store)
-  const forgotten = await forgetOrders(store, first)
-  const moved = join(dirname(first), '0000000000009001-0000000000009009.parquet')
-  await rename(first, moved)
+  const path = store.lakeStore.locate(first.name)
+  // Damages the footer, so that the rows can still be read.
+  await flipByte(path, (await readFile(path)).length - 60)
   const { lost, quarantined } = await repairOn(store, store.lakeStore)
-  assert.deepEqual([lost.toSorted(), quarantined], [forgotten.toSorted(), [`${moved}.corrupt`]])
+  assert.deepEqual([lost.toSorted(), quarantined], [ids.toSorted(), [`${path}.corrupt`]])
 })
+
+for (const [what, damage] of [
+  ['the newest metadata', async (store: AuditedStore) => truncate(await newestOf(store, /\.json$/), 100)],
+  ['the manifests', async (store: AuditedStore) => truncate(await newestOf(store, /manifest-.*\.avro$/), 100)],
+  ['all metadata', (store: AuditedStore) => rm(store.lakeStore.locate('iceberg/order_events'), { recursive: true })],
+] as const) {
+  test(`makes ${what} again of the files, also of one that only the topic has lost, beside what no snapshot has`, async (t) => {
+    const store = await startWithFiles(t, 4)
+    const whole = await readEvents(store.lakeStore)
+    await compactLake({ store: store.lakeStore, isWanted: () => true })
+    const stop = await store.startPipeline()
+    await store.trade(2)
+    await store.untilDelivered()
+    await stop()
+    const [oldest = assert.fail()] = await filesOf(store)
+    const end = await findLakeEnd(store.lakeStore)
+    await store.pool.query('delete from topic_messages where sequence = $1', [oldest.first])
+    await damage(store)
+    assert.ok(summarise(await store.verify()).includes('lake corrupt 1'))
+    await assert.rejects(readEvents(store.lakeStore), { name: 'LakeQueryError' })
+    assert.deepEqual((await repairOn(store, store.lakeStore)).lost, [])
+    const events = await readEvents(store.lakeStore)
+    assert.deepEqual([events.length, new Set(events).size, await findLakeEnd(store.lakeStore)], [10, 10, end])
+    assert.deepEqual(events.slice(0, 8), whole)
+    assert.deepEqual((await repairOn(store, store.lakeStore)).quarantined, [])
+  })
+}
+
+/** The path of the newest file of the metadata whose name matches. */
+async function newestOf(store: AuditedStore, name: RegExp): Promise<string> {
+  const files = (await store.lakeStore.list('iceberg/order_events/metadata/')).filter((file) => name.test(file.name))
+  return store.lakeStore.locate(files.toSorted((a, b) => a.storedAt - b.storedAt).at(-1)?.name ?? assert.fail())
+}
 
 const CHANGES = ['put', 'quarantineCopy', 'delete']
 
@@ -213,28 +213,25 @@ test('a repair that is killed at any step leaves a lake with correct queries, an
     assert.deepEqual(await readEvents(store.lakeStore), whole, `repaired after ${steps.at(-1)}`)
   }
   assert.deepEqual(summarise(await store.verify()), [])
-  for (const step of ['quarantineCopy orders', 'put .pending/repair', 'put orders', 'put .pending/repaired', 'delete orders'])
+  for (const step of ['quarantineCopy orders', 'put orders', 'put iceberg'])
     assert.ok(
       steps.some((done) => done.includes(step)),
       step,
     )
-  assert.ok((await readdir(join(store.lake, '.pending'))).length <= 1, 'one mark stays')
 })
 
 for (const [step, what] of [
-  ['before put', 'repair'],
-  ['after put', 'repair'],
-  ['before put', 'orders'],
-  ['after put', 'orders'],
-  ['before put', 'repaired'],
-  ['before delete', 'repair'],
+  ['before put', 'orders/'],
+  ['after put', 'orders/'],
+  ['before put', 'iceberg/order_events/metadata/v'],
+  ['after put', 'iceberg/order_events/metadata/v'],
 ] as const) {
   test(`a repair that lost its lock, paused ${step} of ${what} and woken after another one, doubles nothing`, async (t) => {
     const store = await startWithFiles(t, 3)
     const [, second = ''] = await pathsOf(store)
     await rm(second)
     const [asleep, woken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const isStep = (name: string) => (what === 'orders' ? name.startsWith('orders/') : name.startsWith(`.pending/${what}-`))
+    const isStep = (name: string) => name.startsWith(what)
     const paused = watchSteps(store.lakeStore, async (at, name) => {
       if (at !== step || !isStep(name)) return
       asleep.resolve()
@@ -262,8 +259,7 @@ for (const [step, what] of [
     )
     await assertWhole(store, 6)
     woken.resolve()
-    // Its file may be the one that the other repair completed.
-    await late
+    assert.equal(await late, step === 'after put' && what.endsWith('v') ? 'done' : 'LakeBusy')
     await assertWhole(store, 6)
     assert.equal((await repairOn(store, store.lakeStore)).written, 0)
   })

@@ -1,27 +1,36 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import { deleteSuperseded, type SupersedingFault } from '../../lake/delete-superseded.ts'
-import { commitEvents, hasEventTables } from '../../lake/iceberg/commit-events.ts'
+import { findDamagedBytes } from '../../lake/find-damage.ts'
+import { readBase } from '../../lake/iceberg/commit-snapshot.ts'
+import { describeFile } from '../../lake/iceberg/describe-file.ts'
+import {
+  eventTableOf,
+  LakeDamaged,
+  type LakeSnapshot,
+  readSnapshot,
+  SEQUENCE,
+  toLiveFile,
+  toSnapshot,
+} from '../../lake/iceberg/event-table.ts'
+import type { DataFile } from '../../lake/iceberg/manifest.ts'
+import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
+import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
-import { findLakeEnd } from '../../lake/lake-end.ts'
+import { makeSpillPath, withDuckDB } from '../../lake/lake-database.ts'
 import { withLakeLock } from '../../lake/lake-lock.ts'
-import { parseName } from '../../lake/lake-names.ts'
-import { LakeRepairs } from '../../lake/lake-repairs.ts'
+import { type DatasetName, prefixOf } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
-import { listLake } from '../../lake/list-files.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { OnStep } from '../on-step.ts'
-import { findLakeAhead, findNewestAssignedSequence } from '../restore/find-data-loss.ts'
+import { findLakeAhead } from '../restore/find-data-loss.ts'
 import { type ComparedPartition, cataloguePartition, makeEvents, orderPartition } from '../verify/compared-partition.ts'
 import { type ComparisonTables, REWRITING, withComparisonTables } from '../verify/comparison-tables.ts'
-import { type LakeContents, readLake } from '../verify/read-lake.ts'
+import { readRows } from '../verify/read-lake.ts'
 import { readTopic } from '../verify/read-partition.ts'
 import { ALTERED_IN_LAKE } from '../verify/row-digest.ts'
-import { quarantineOrphans } from './quarantine-orphans.ts'
-import { type FileGroup, groupNested, type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
+import { type RewriteOptions, RewrittenFiles } from './rewrite-files.ts'
 import { withSubscriberLock } from './subscriber-lock.ts'
-import { writeMissing } from './write-missing.ts'
 
 export interface RepairOptions {
   pool: Pool
@@ -41,7 +50,7 @@ export interface RepairOptions {
 }
 
 export interface RepairReport {
-  /** New places of the files that were rewritten. */
+  /** Where copies of the files are that were rewritten. */
   quarantined: string[]
   /** The number of events that the lake lacked, or had no valid row of. */
   written: number
@@ -65,10 +74,11 @@ interface Repaired<E extends TopicEvent> extends Pick<RewriteOptions<E>, 'store'
 }
 
 /**
- * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or altered rows, is quarantined and
- * rewritten; events that the lake lacks up to its end are added, from the topic or else from the database, and the sink writes those after it. No
- * sink of the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy when another repair
- * or merge is in progress, and LakeAhead when another database writes to this lake.
+ * Repairs the faults that `verify` finds in the lake's files of events. A file that is damaged, or has doubled or
+ * altered rows, is quarantined and rewritten; events that the lake lacks up to its end are added, from the topic or
+ * else from the database, and the sink writes those after it. Damaged metadata are made again of the files. No sink of
+ * the dataset is active and no files are merged meanwhile. Can be killed at any point and run again. Throws LakeBusy
+ * when another process changes the lake meanwhile, and LakeAhead when another database writes to it.
  */
 export async function repairLake({
   url,
@@ -79,8 +89,7 @@ export async function repairLake({
   ...options
 }: RepairOptions): Promise<LakeRepairReport> {
   const { pool, store } = options
-  return withLakeLock(url, async (assertHeld) => {
-    const repairs = new LakeRepairs(store, assertHeld)
+  return withLakeLock(url, async () => {
     const run = async <Row extends object, E extends TopicEvent>(partition: ComparedPartition<Row, E>) => {
       const { dataset, topic, stored } = partition
       const repaired: Repaired<E> = {
@@ -89,7 +98,7 @@ export async function repairLake({
         makeEvents: (ids) => makeEvents(pool, stored, ids),
       }
       const report = await withSubscriberLock(url, dataset.subscriber, () =>
-        withComparisonTables((tables) => repair(tables, repairs, repaired), REWRITING),
+        withComparisonTables((tables) => repair(tables, repaired), REWRITING),
       )
       onRepaired(report)
       return report
@@ -100,7 +109,7 @@ export async function repairLake({
       reports.push(await run(cataloguePartition(catalogueTopic)))
       onStep('writing the tables of the lake')
       try {
-        if (await hasEventTables(store)) await writeDerivedTables(store)
+        await writeDerivedTables(store)
       } catch (error) {
         tablesFailure = (error as Error).message.split('\n')[0] ?? ''
       }
@@ -115,51 +124,36 @@ export async function repairLake({
   })
 }
 
-async function repair<E extends TopicEvent>(
-  tables: ComparisonTables,
-  repairs: LakeRepairs,
-  { onStep, ...options }: Repaired<E>,
-): Promise<RepairReport> {
-  const { store, dataset, now } = options
-  await assertNotAhead(options, await findLakeEnd(store, dataset.name))
-  await repairs.start()
-  // The tables must not lose files that they still have.
-  const updateTables = async () => {
-    if (await hasEventTables(store)) await commitEvents(store)
-  }
-  const orphans = await quarantineOrphans(store, dataset.name, () => findNewestAssignedSequence(options.pool, options.topic))
-  // Finishes a killed repair, whose new file supersedes the old ones already.
-  const days = new Set((await listLake(store, dataset.name)).map(({ name }) => parseName(name)?.ingestDate ?? ''))
-  const faults: SupersedingFault[] = []
-  for (const day of days) faults.push(...(await deleteSuperseded(store, dataset.name, day, updateTables)).faults)
-  // These are read, too: they may have rows that the file that supersedes them lacks.
-  const withSuperseded = new Set(faults.flatMap(({ superseded }) => superseded))
-  const contents = await readLake(store, dataset, tables, { withSuperseded, onStep })
-  // Another database may have begun to write since.
-  await assertNotAhead(options, contents.lastSequence)
+async function repair<E extends TopicEvent>(tables: ComparisonTables, { onStep, ...options }: Repaired<E>): Promise<RepairReport> {
+  const { store, dataset } = options
+  const { snapshot, found, isRebuilt } = await readOrRebuild(store, dataset.name)
+  const ahead = await findLakeAhead(options, snapshot.sequence)
+  if (ahead !== null) throw ahead
+  const corrupt = await readRows(store, snapshot, tables, onStep)
   await options.readTopic(tables)
   onStep('rewriting files of the lake')
-  const files = new RewrittenFiles({ ...options, tables, repairs, beforeDelete: updateTables })
-  const faulty = new Set(faults.map(({ name }) => name))
-  for (const group of await findGroups(tables, contents, faulty)) await files.rewrite(group)
-  await files.recordLost(orphans.keys)
-  const added = await writeMissing({ ...options, tables, repairs }, contents.lastSequence, now().toISOString())
-  await updateTables()
-  const later = await tables.count(
-    sql`select distinct event_id from topic_events anti join lake_events using (event_id) where sequence > ${contents.lastSequence}`,
+  const damaged = new Set(corrupt.map(({ name }) => name))
+  const invalid = await dropRows(tables, snapshot, damaged)
+  const faulty = snapshot.files.flatMap((file, index) =>
+    damaged.has(file.name) || invalid.has(index) ? [{ ...file, index, isDamaged: damaged.has(file.name) }] : [],
   )
-  return { quarantined: [...orphans.quarantined, ...files.quarantined], written: files.written + added, later, lost: [...files.lost] }
+  const isFaulty = ({ file_path }: DataFile) => faulty.some(({ data }) => data.file_path === file_path)
+  const files = new RewrittenFiles(
+    { ...options, tables },
+    snapshot,
+    found.filter((data) => !isFaulty(data)),
+  )
+  for (const file of faulty) await files.rewrite(file)
+  await files.addMissing(faulty)
+  await files.commit(isRebuilt)
+  const later = await tables.count(
+    sql`select distinct event_id from topic_events anti join lake_events using (event_id) where sequence > ${snapshot.sequence}`,
+  )
+  return { quarantined: files.quarantined, written: files.written, later, lost: [...files.lost] }
 }
 
-async function assertNotAhead<E extends TopicEvent>(compared: Pick<Repaired<E>, 'pool' | 'topic'>, lakeEnd: number): Promise<void> {
-  const ahead = await findLakeAhead(compared, lakeEnd)
-  if (ahead !== null) throw ahead
-}
-
-/** The files to rewrite, the `faulty` ones included. Afterwards `lake_events` has the rows that stay, `dropped_rows` the others. */
-async function findGroups(tables: ComparisonTables, { files, corrupt }: LakeContents, faulty: ReadonlySet<string>): Promise<FileGroup[]> {
-  const damaged = new Set(corrupt.filter(({ isMisnamed }) => !isMisnamed).map(({ name }) => name))
-  const misnamed = new Set(corrupt.filter(({ isMisnamed }) => isMisnamed).map(({ name }) => name))
+/** Leaves the rows that stay in `lake_events`, and the others in `dropped_rows`. Returns the indexes of their files. */
+async function dropRows(tables: ComparisonTables, { files }: LakeSnapshot, damaged: ReadonlySet<string>): Promise<Set<number>> {
   // No row of a damaged file is trusted, even if it could be read.
   for (const [index, { name }] of files.entries())
     if (damaged.has(name)) await tables.run(sql`delete from lake_events where file = ${index}`)
@@ -172,12 +166,43 @@ async function findGroups(tables: ComparisonTables, { files, corrupt }: LakeCont
       or row_number() over (partition by event_id order by place in (select place from altered_rows), file, sequence) > 1`)
   await tables.run(sql`delete from lake_events where rowid in (select place from dropped_rows)`)
   const dropped = await tables.select<{ file: number }>(sql`select distinct file from dropped_rows`)
-  const invalid = new Set(dropped.map(({ file }) => files[file]?.name ?? ''))
-  return groupNested(
-    files.map((file, index) => {
-      const isDamaged = damaged.has(file.name)
-      return { ...file, index, isDamaged, isKeptWhole: !isDamaged && !misnamed.has(file.name) && !invalid.has(file.name) }
-    }),
-    ({ name, isKeptWhole }) => !isKeptWhole || faulty.has(name),
-  )
+  return new Set(dropped.map(({ file }) => file))
+}
+
+/**
+ * The newest snapshot. When its metadata are damaged: the files of the newest one that can be read, and every other
+ * file that is there.
+ */
+async function readOrRebuild(
+  store: LakeStore,
+  dataset: DatasetName,
+): Promise<{ snapshot: LakeSnapshot; found: DataFile[]; isRebuilt: boolean }> {
+  const table = new TableStore(store, eventTableOf(dataset).name)
+  try {
+    const snapshot = await readSnapshot(store, dataset, table)
+    return { snapshot, found: [], isRebuilt: snapshot.base.isMoved }
+  } catch (error) {
+    if (!(error instanceof LakeDamaged)) throw error
+  }
+  const base = await readBase(table)
+  const known = toSnapshot(table, dataset, base, 0)
+  const names = new Set(known.files.map(({ name }) => name))
+  const found = await withDuckDB(makeSpillPath(), async (connection) => {
+    const others: DataFile[] = []
+    for (const { name, sizeBytes } of await store.list(prefixOf(dataset))) {
+      if (names.has(name)) continue
+      const data = await store.withCopies([{ name, sizeBytes }], async ([path = '']) =>
+        (await findDamagedBytes(path)) === null
+          ? describeFile(connection, eventTableOf(dataset), path, { location: table.locate(name), sizeBytes })
+          : null,
+      )
+      if (data !== null) others.push(data)
+      else await store.quarantine(name)
+    }
+    return others
+  })
+  const files = [...known.files, ...found.map((data) => toLiveFile(table, data))]
+  const recorded = base.metadata === null ? 0 : Number(currentSnapshot(base.metadata).summary[SEQUENCE] ?? 0)
+  const sequence = files.reduce((end, { last }) => Math.max(end, last), recorded)
+  return { snapshot: { ...known, files, sequence }, found, isRebuilt: true }
 }

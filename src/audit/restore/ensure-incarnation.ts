@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import { confirmIncarnation } from '../../db/confirm-incarnation.ts'
 import { readIdentity } from '../../db/database-id.ts'
-import { findLakeEnd } from '../../lake/lake-end.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
+import { findLakeEnd } from '../../lake/list-files.ts'
 import {
   completeIncarnation,
   type Incarnation,

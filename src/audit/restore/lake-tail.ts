@@ -1,10 +1,9 @@
 import { sql } from '../../db/sql.ts'
 import { checkChecksum } from '../../lake/lake-checksum.ts'
 import { ifDamaged, parquetRows } from '../../lake/lake-database.ts'
-import { lastOf } from '../../lake/lake-end.ts'
 import type { DatasetName } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
-import { readLakeFiles } from '../../lake/list-files.ts'
+import { readPresentFiles } from '../../lake/list-files.ts'
 import { queryDuckDB } from '../../lake/query-duckdb.ts'
 
 /** An event of the lake. */
@@ -17,7 +16,7 @@ export interface LakeEvent {
 
 /**
  * Calls `visit` with the events of a dataset of the lake after a sequence, once per file: of all files, or of the newest one up to `upTo` unless it is null.
- * Files that are replaced meanwhile are visited again. Corrupt files are skipped: verify reports them.
+ * Files that are replaced meanwhile are visited again. Corrupt and lost files are skipped: verify reports them.
  */
 export async function visitLakeAfter(
   store: LakeStore,
@@ -26,15 +25,15 @@ export async function visitLakeAfter(
   upTo: number | null,
   visit: (events: LakeEvent[]) => Promise<void>,
 ): Promise<void> {
-  await readLakeFiles(
+  await readPresentFiles(
     store,
     dataset,
-    async (_, paths) => {
+    async (paths) => {
       for (const path of paths) await visit(await readFile(path, dataset, after))
     },
     (listed) => {
-      const wanted = listed.filter((file) => lastOf(file) > after && lastOf(file) <= (upTo ?? Number.POSITIVE_INFINITY))
-      return upTo === null ? wanted : wanted.toSorted((a, b) => lastOf(b) - lastOf(a)).slice(0, 1)
+      const wanted = listed.filter(({ last }) => last > after && last <= (upTo ?? Number.POSITIVE_INFINITY))
+      return upTo === null ? wanted : wanted.toSorted((a, b) => b.last - a.last).slice(0, 1)
     },
   )
 }

@@ -15,8 +15,8 @@ import { ORDER_EVENTS as STORED_ORDERS } from '../../change-stream/publish-order
 import { PRODUCT_EVENTS } from '../../change-stream/publish-product-events.ts'
 import { identifier, sql } from '../../db/sql.ts'
 import { CATALOGUE_COLUMNS } from '../../lake/catalogue-row.ts'
-import { CATALOGUE_EVENTS, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
-import { nameOf } from '../../lake/lake-names.ts'
+import { commitFiles, eventTableOf, readSnapshot } from '../../lake/iceberg/event-table.ts'
+import { newName } from '../../lake/lake-names.ts'
 import { LAKE_COLUMNS } from '../../lake/lake-row.ts'
 import { writeParquet } from '../../lake/parquet-writer.ts'
 import { isStatus } from '../../orders/order-status.ts'
@@ -118,17 +118,19 @@ async function assertAllAreFound<Row extends object, E extends TopicEvent>(
       return JSON.stringify(path === undefined ? made : withOther(made, path))
     }),
   )
-  const name = nameOf({ dataset: dataset.name, ingestDate: ingestedAt.slice(0, 10), first: 1, last: rows.length })
+  const name = newName(dataset.name, ingestedAt.slice(0, 10), 1, rows.length)
+  const snapshot = await readSnapshot(lake, dataset.name)
   await lake.withWorkspace(async (folder) => {
-    await writeParquet(join(folder, 'file'), lines, name, dataset.columns)
-    await lake.put(name, join(folder, 'file'))
+    const file = { path: join(folder, 'file'), location: snapshot.table.locate(name) }
+    const added = [await writeParquet(file, lines, eventTableOf(dataset.name))]
+    await lake.put(name, file.path)
+    assert.ok(await commitFiles(snapshot, { added, removed: snapshot.files, sequence: rows.length }, new Date()))
   })
   const compare = async () => {
     const { findings } = await comparePartition(partition, {
       ...{ pool, lake, streamUrl: store.addresses.stream, slotName: 'none', patienceMs: 0, now: () => new Date() },
-      lakeTable: table === 'orders' ? ORDER_EVENTS : CATALOGUE_EVENTS,
-      readTable: async () => ({ count: 0, faults: [], moved: [], isMoved: false, written: [] }),
-      dueBefore: { mails: 0, lake: 0, table: 0 },
+      tablesRead: { count: 0, faults: [], moved: [], written: [] },
+      dueBefore: { mails: 0, lake: 0 },
     })
     return new Map(findings.map(({ place, kind, examples }) => [`${place} ${kind}`, examples]))
   }

@@ -1,11 +1,10 @@
 import { listDeadLetters } from '../../change-stream/dead-letters.ts'
 import { type Sql, sql } from '../../db/sql.ts'
-import type { LakeTableDefinition } from '../../lake/iceberg/lake-table.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { readStoredSequence } from '../../topic/subscriber-lag.ts'
 import type { TopicEvent } from '../../topic/topic.ts'
 import { awaitInFlight, type InFlightOptions, type InFlightResult, MISSING_FROM_TOPIC, PATIENCE_MS } from './await-in-flight.ts'
-import { addUnregistered, findIncomplete, type TablesRead } from './compare-tables.ts'
+import { findIncomplete, type TablesRead } from './compare-tables.ts'
 import type { ComparedPartition } from './compared-partition.ts'
 import { type ComparisonTables, withComparisonTables } from './comparison-tables.ts'
 import { findDifferences, IS_LOST } from './find-differences.ts'
@@ -21,15 +20,13 @@ export interface Lag {
 
 export interface CompareOptions extends InFlightOptions {
   lake: LakeStore
-  lakeTable: LakeTableDefinition
-  /** Examines the Iceberg tables, and copies the events of `lakeTable` into `table_events`. */
-  readTable(tables: ComparisonTables): Promise<TablesRead>
+  tablesRead: TablesRead
   /** Copies what is compared with the topic besides, and returns the position up to which mails were handled. */
   readMails?: (tables: ComparisonTables) => Promise<number>
   /** Ranges of sequences in which a restore has lost events. */
   lostRanges?: { after: number; up_to: number }[]
-  /** Milliseconds since 1970: events from before it should be in the mails, in the lake; files from before it in the table, 0 if it is not known. */
-  dueBefore: { mails: number; lake: number; table: number }
+  /** Milliseconds since 1970: events from before it should be in the mails, or in the lake. */
+  dueBefore: { mails: number; lake: number }
   now: () => Date
 }
 
@@ -44,9 +41,6 @@ export interface PartitionReport {
   mailLag: Lag & { isOverdue: boolean }
   lake: { files: number; events: number; lostEvents: number; lastSequence: number }
   lakeLag: Lag & { isOverdue: boolean }
-  /** The events in the Iceberg table, and those of the lake that wait for its next commit. */
-  table: { events: number; waiting: number }
-  tablesRead: TablesRead
   findings: Finding[]
 }
 
@@ -71,22 +65,19 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
   partition: ComparedPartition<Row, E>,
   options: CompareOptions,
 ): Promise<PartitionReport> {
-  const { pool, streamUrl, lake, lakeTable, dueBefore, onStep = () => {} } = options
+  const { pool, streamUrl, lake, tablesRead, dueBefore, onStep = () => {} } = options
   return partition.keepRows(streamUrl, () =>
     withComparisonTables(async (tables) => {
       await tables.add('lost_ranges', options.lostRanges ?? [])
       const mailPosition = (await options.readMails?.(tables)) ?? 0
       const stored = await readStoredSequence(pool, partition.dataset.subscriber)
-      onStep('reading the tables of the lake')
-      const tablesRead = await options.readTable(tables)
-      const contents = await readLake(lake, partition.dataset, tables, { onStep })
+      const contents = await readLake(lake, partition.dataset.name, tables, onStep)
       const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
-      await addUnregistered(tables, contents, tablesRead, dueBefore.table)
       onStep('comparing')
-      // The newest file may have been deleted, and the lake ends before it then. Without any file it is a new lake, or that of another store.
+      // A lake that has no file is a new one, or that of another store.
       const lakeEnd = contents.files.length === 0 ? 0 : Math.max(contents.lastSequence, stored)
       const findings = [
-        ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, lakeTable, tablesRead, inFlight })),
+        ...(await findDifferences(tables, partition, { mailPosition, topicEnd, lakeEnd, lake: contents, tablesRead, inFlight })),
         ...listFindings('tables', 'missing', await findIncomplete(tables, tablesRead, partition.dataset.name)),
       ]
       const lagOf = async (events: Sql, due: number) => ({
@@ -117,11 +108,6 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
           sql`from topic_events anti join lake_events using (event_id) where topic_events.sequence > ${lakeEnd}`,
           dueBefore.lake,
         ),
-        table: {
-          events: await tables.count(sql`from table_events`),
-          waiting: await tables.count(sql`from unregistered_events where is_late = 0`),
-        },
-        tablesRead,
         findings,
       }
     }),
@@ -131,14 +117,10 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
 /** Milliseconds since 1970 before which a change should have arrived, when subscribers may lag and the lake buffers. */
 export function dueBeforeOf(
   startedAt: number,
-  {
-    patienceMs = PATIENCE_MS,
-    lakeFlushSeconds = 60,
-    lakeTableSeconds = 300,
-  }: { patienceMs?: number | undefined; lakeFlushSeconds?: number; lakeTableSeconds?: number },
+  { patienceMs = PATIENCE_MS, lakeFlushSeconds = 60 }: { patienceMs?: number | undefined; lakeFlushSeconds?: number },
 ): CompareOptions['dueBefore'] {
   const mails = startedAt - patienceMs
-  return { mails, lake: mails - lakeFlushSeconds * 1_000, table: lakeTableSeconds > 0 ? mails - lakeTableSeconds * 1_000 : 0 }
+  return { mails, lake: mails - lakeFlushSeconds * 1_000 }
 }
 
 async function measureLag(tables: ComparisonTables, from: Sql, now: Date): Promise<Lag> {

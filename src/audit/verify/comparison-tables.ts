@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBAppender, DuckDBConnection, DuckDBValue } from '@duckdb/node-api'
 import { identifier, literal, type Sql, sql } from '../../db/sql.ts'
+import type { LakeTableDefinition } from '../../lake/iceberg/lake-table.ts'
+import type { DataFile } from '../../lake/iceberg/manifest.ts'
 import { jsonRows, writeJsonLines } from '../../lake/json-lines.ts'
 import { typedList } from '../../lake/lake-columns.ts'
 import { toDuckDB, withDuckDB } from '../../lake/lake-database.ts'
-import { copyToParquet } from '../../lake/parquet-writer.ts'
+import { type NewFile, writeDataFile } from '../../lake/parquet-writer.ts'
 import { MAX_EXAMPLES, type Sample } from './finding.ts'
 
 /**
@@ -30,12 +32,6 @@ const TABLES = {
   mail_events: { event_id: 'VARCHAR', status: 'VARCHAR', queued_at: 'BIGINT' },
   /** `file`: index of the file in `LakeContents.files`. */
   lake_events: { event_id: 'VARCHAR', sequence: 'BIGINT', digests: 'UBIGINT[]', file: 'BIGINT' },
-  /** Events in the Iceberg table of the compared dataset. */
-  table_events: { event_id: 'VARCHAR', sequence: 'BIGINT' },
-  /** Lake events that the Iceberg table lacks. `is_late`: 1 when it should have them. */
-  unregistered_events: { event_id: 'VARCHAR', is_late: 'BIGINT' },
-  /** Files of the lake that a commit of that table should have added. */
-  late_files: { file: 'BIGINT' },
   held_events: { event_id: 'VARCHAR' },
   corrupt_messages: { sequence: 'BIGINT', reason: 'VARCHAR' },
   /** Rows of rewritten files that do not stay. */
@@ -81,9 +77,9 @@ export class ComparisonTables {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
 
-  /** Writes the rows of a query as a file of the lake. */
-  writeLakeFile(select: Sql, path: string, name: string): Promise<number> {
-    return copyToParquet(this.#connection, select, path, name)
+  /** Writes the rows of a query as a file of a table of the lake. */
+  writeLakeFile(file: NewFile, select: Sql, table: LakeTableDefinition): Promise<DataFile> {
+    return writeDataFile(this.#connection, file, select, table)
   }
 
   async run(statement: Sql): Promise<void> {

@@ -6,7 +6,7 @@ import { queryFolder } from '../../../test/lake-harness.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { writeOldFile } from '../../../test/old-lake-file.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
-import { listLake } from '../../lake/list-files.ts'
+import { LakeFiles } from '../../lake/lake-files.ts'
 import { partitionMessages } from '../../topic/partition-messages.ts'
 import { ORDERS } from '../../topic/partitions.ts'
 
@@ -20,9 +20,10 @@ test('finds a flipped byte in a file without a checksum, unless its content is u
   await store.trade(4)
   await store.untilDelivered()
   await stop()
-  for (const { name } of await listLake(store.lakeStore)) await rm(store.lakeStore.locate(name))
+  for (const folder of ['orders', 'iceberg/order_events']) await rm(store.lakeStore.locate(folder), { recursive: true })
   const { messages } = partitionMessages(ORDERS, await store.topic.read(0, 100))
   const path = await writeOldFile(store.lake, messages, new Date().toISOString().slice(0, 10))
+  await new LakeFiles(store.lakeStore, 'orders', () => new Date()).newestSequence()
   assert.deepEqual(summarise(await store.verify()), [], 'a file of the first release is right')
   // The time of ingestion is stored nowhere else.
   const readContents = async () =>

@@ -1,5 +1,4 @@
 import { identifier, type Sql, sql } from '../../db/sql.ts'
-import type { LakeTableDefinition } from '../../lake/iceberg/lake-table.ts'
 import type { CorruptMessage } from '../../topic/topic.ts'
 import { type InFlightResult, MISSING_FROM_TOPIC } from './await-in-flight.ts'
 import type { TablesRead } from './compare-tables.ts'
@@ -40,16 +39,15 @@ export interface Known {
   topicEnd: number
   lakeEnd: number
   lake: LakeContents
-  lakeTable: LakeTableDefinition
   tablesRead: TablesRead
   inFlight: InFlightResult
 }
 
-/** Compares the tables of one partition with each other: rows, topic, mails, lake and the Iceberg table of events. */
+/** Compares the tables of one partition with each other: rows, topic, mails and lake. */
 export async function findDifferences(
   tables: ComparisonTables,
   { places, keepsRows }: Pick<ComparedPartition<never, never>, 'places' | 'keepsRows'>,
-  { mailPosition, topicEnd, lakeEnd, lake, lakeTable, tablesRead, inFlight }: Known,
+  { mailPosition, topicEnd, lakeEnd, lake, tablesRead, inFlight }: Known,
 ): Promise<Finding[]> {
   const lost =
     inFlight.isSettled && !inFlight.isRefilled
@@ -85,13 +83,6 @@ export async function findDifferences(
     [places.lake, 'doubled', doubled('lake_events')],
     [places.lake, 'altered', sql`from (${ALTERED_IN_LAKE})`],
     ...(keepsRows ? unknown : []),
-    ['tables', 'missing', sql`from unregistered_events where is_late = 1`],
-    ['tables', 'doubled', doubled('table_events')],
-    [
-      'tables',
-      'unknown',
-      sql`${ofNoRow('table_events')} ${keepsRows ? sql`` : sql`anti join lake_events using (event_id)`} where ${isKept}`,
-    ],
   ]
   const findings = findingOf(
     places.stream,
@@ -100,9 +91,7 @@ export async function findDifferences(
   )
   if (inFlight.slotLost !== null) findings.push({ place: 'change stream', kind: 'lost', count: 1, examples: [inFlight.slotLost] })
   for (const [place, kind, from] of checks) {
-    const { count, examples } = await tables.sample(sql`select event_id ${from}`)
-    const named = place === 'tables' ? examples.map((id) => `${lakeTable.name}: ${id}`) : examples
-    findings.push(...findingOf(place, kind, { count, examples: named }))
+    findings.push(...findingOf(place, kind, await tables.sample(sql`select event_id ${from}`)))
   }
   const messages = await tables.select<CorruptMessage>(
     sql`select sequence, reason from corrupt_messages order by sequence limit ${MAX_EXAMPLES}`,

@@ -31,12 +31,10 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake missing': 'storefront lake repair writes them',
   'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
-  'tables missing': 'storefront lake tables adds them, after storefront lake repair where the lake has faults, too',
-  'tables doubled': 'storefront lake tables takes them out',
-  'tables unknown': 'storefront lake tables takes them out',
+  'tables missing': 'storefront lake tables writes them again, after storefront lake repair where the lake has faults, too',
   'tables corrupt':
     'storefront lake tables writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
-  'tables moved': 'the lake is harmless at its new place: storefront lake tables writes them again for it',
+  'tables moved': 'the store finds its files at the new place: storefront lake tables writes the metadata for other readers',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 
@@ -52,7 +50,7 @@ export function formatReport(report: VerifyReport): string {
     `mails   ${mails.sent} sent, ${mails.queued} queued, ${mails.failed} failed${describeLag(mails.lag)}${late('mails')}`,
     `lake    ${counted(lake.events, 'event')} in ${counted(lake.files, 'file')}${describeLost(lake)}${describeLag(lake.lag)}${late('lake')}`,
     ...(catalogueLake === null ? [] : [`lake    ${describeCatalogueLake(catalogueLake)}${late('catalogue in the lake')}`]),
-    ...(tables.tables === 0 ? [] : [`tables  ${describeTables(report)}`]),
+    ...(tables.tables === 0 ? [] : [`tables  ${counted(tables.tables, 'table')}`]),
     ...findings.flatMap((finding) => describeFinding(finding, finding.place === 'lake' ? lake.refusal : null)),
     describeVerdict(report),
   ].join('\n')
@@ -74,12 +72,6 @@ function describeCatalogue({ events, published, waiting, toRecord }: NonNullable
 
 function describeCatalogueLake({ events, files, waiting }: NonNullable<VerifyReport['catalogueLake']>): string {
   return `${counted(events, 'event')} of the catalogue in ${counted(files, 'file')}${describeWaiting(waiting)}`
-}
-
-function describeTables({ tables, catalogueLake }: VerifyReport): string {
-  const { events, waiting } = catalogueLake?.table ?? { events: 0, waiting: 0 }
-  const further = events === 0 ? '' : `, ${counted(events, 'event')} in catalogue_events`
-  return `${counted(tables.tables, 'table')}, ${counted(tables.events, 'event')} in order_events${further}${describeWaiting(tables.waiting + waiting)}`
 }
 
 function describeWaiting(waiting: number): string {

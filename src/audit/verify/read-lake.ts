@@ -1,14 +1,10 @@
 import { sql } from '../../db/sql.ts'
-import { findOtherName } from '../../lake/find-damage.ts'
+import { eventTableOf, LakeDamaged, type LakeSnapshot, type LiveFile, readSnapshot } from '../../lake/iceberg/event-table.ts'
 import { checkChecksum, WRONG_CHECKSUM } from '../../lake/lake-checksum.ts'
 import { typedList } from '../../lake/lake-columns.ts'
 import { isFaultOfMachine, readablePath } from '../../lake/lake-database.ts'
-import type { LakeDataset } from '../../lake/lake-dataset.ts'
-import { findEndOf } from '../../lake/lake-end.ts'
-import { parseName, splitSuperseded } from '../../lake/lake-names.ts'
-import { type LakeFile, LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
-import { listLake } from '../../lake/list-files.ts'
-import type { TopicEvent } from '../../topic/topic.ts'
+import type { DatasetName } from '../../lake/lake-names.ts'
+import { LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
@@ -20,106 +16,102 @@ export interface CorruptFile {
   /** A path, or an address in the object store. */
   path: string
   reason: string
-  /** The rows are valid, but the file was written under another name. */
-  isMisnamed: boolean
 }
 
 export interface LakeContents {
   /** The files that were read. The column `file` of `lake_events` is an index of this list. */
-  files: LakeFile[]
+  files: LiveFile[]
   /** The end of the lake: the sink's position. */
   lastSequence: number
   corrupt: CorruptFile[]
 }
 
-/** What is read of a dataset. */
-export type ReadDataset = Pick<LakeDataset<TopicEvent>, 'name' | 'columns'>
-
-export interface ReadLakeOptions {
-  /** Names of files to read although they are superseded by others. */
-  withSuperseded?: ReadonlySet<string>
-  onStep?: OnStep
-}
-
 /**
- * Reads every row of the current files of a dataset from the store into `lake_events`, and lists the files that cannot be read or do
- * not match their name. Restarts when files were replaced meanwhile.
+ * Reads every row of a dataset of the lake into `lake_events`, and lists the files that cannot be read or do not match
+ * their entry in the snapshot. Restarts when files were replaced meanwhile.
  */
 export async function readLake(
   store: LakeStore,
-  dataset: ReadDataset,
+  dataset: DatasetName,
   tables: ComparisonTables,
-  { withSuperseded = new Set(), onStep = () => {} }: ReadLakeOptions = {},
+  onStep: OnStep = () => {},
 ): Promise<LakeContents> {
-  await tables.run(sql`create or replace table no_lake_rows (${typedList(dataset.columns)})`)
   for (let attempt = 1; ; attempt++) {
-    await tables.run(sql`truncate lake_events`)
-    const all = await listLake(store, dataset.name)
-    const { current, superseded } = splitSuperseded(all)
-    const files = [...current, ...superseded.filter(({ name }) => withSuperseded.has(name))]
     try {
-      const corrupt = await readFiles(store, dataset, files, tables, onStep)
-      const lastSequence = await findEndOf(store, all)
-      const now = new Set((await listLake(store, dataset.name)).map(({ name }) => name))
-      if (files.every(({ name }) => now.has(name))) return { files, lastSequence, corrupt }
+      const snapshot = await readSnapshot(store, dataset)
+      const corrupt = await readRows(store, snapshot, tables, onStep)
+      const isGone = corrupt.some(({ reason }) => reason === GONE)
+      const isSame = (after: LakeSnapshot) => after.base.state.nextVersion === snapshot.base.state.nextVersion
+      if (attempt === MAX_ATTEMPTS || !isGone || isSame(await readSnapshot(store, dataset)))
+        return { files: snapshot.files, lastSequence: snapshot.sequence, corrupt }
     } catch (error) {
-      if (!(error instanceof LakeFileGone)) throw error
+      if (!(error instanceof LakeDamaged)) throw error
+      return { files: [], lastSequence: 0, corrupt: [{ name: '', path: eventTableOf(dataset).name, reason: error.message }] }
     }
-    if (attempt === MAX_ATTEMPTS) throw new Error('the files of the lake keep changing')
   }
 }
 
-async function readFiles(
+const GONE = 'it is gone'
+
+/** Reads the rows of these files into `lake_events`. */
+export async function readRows(
   store: LakeStore,
-  dataset: ReadDataset,
-  files: readonly LakeFile[],
+  { dataset, files }: Pick<LakeSnapshot, 'dataset' | 'files'>,
   tables: ComparisonTables,
   onStep: OnStep,
 ): Promise<CorruptFile[]> {
+  await tables.run(sql`create or replace table no_lake_rows (${typedList(eventTableOf(dataset).columns)})`)
+  await tables.run(sql`truncate lake_events`)
   const corrupt: CorruptFile[] = []
   for (const [index, file] of files.entries()) {
     onStep(`reading file ${countOf(index + 1)} of ${countOf(files.length)} of the lake`)
     const path = store.locate(file.name)
-    const read = async ([copy = '']: string[]) => {
-      const reason = await readFile(copy, file.name, dataset, index, tables)
-      const otherName = reason === null ? await findOtherName(copy, file.name) : null
-      return { reason: (reason ?? otherName)?.replaceAll(copy, path) ?? null, isMisnamed: otherName !== null }
-    }
-    const { reason, isMisnamed } = await store.withCopies([file], read, { isFresh: true })
-    if (reason !== null) corrupt.push({ name: file.name, path, reason, isMisnamed })
+    const read = async ([copy = '']: string[]) => (await readFile(copy, file, dataset, index, tables))?.replaceAll(copy, path) ?? null
+    const reason = await store.withCopies([file], read, { isFresh: true }).catch((error) => {
+      if (!(error instanceof LakeFileGone)) throw error
+      return GONE
+    })
+    if (reason !== null) corrupt.push({ name: file.name, path, reason })
   }
   return corrupt
 }
 
 /** Why the file is corrupt; null when it is not. Its rows go into `lake_events` if they can be read at all. */
-async function readFile(path: string, name: string, dataset: ReadDataset, index: number, tables: ComparisonTables): Promise<string | null> {
+async function readFile(
+  path: string,
+  { first, last, ingestDate, data }: LiveFile,
+  dataset: DatasetName,
+  index: number,
+  tables: ComparisonTables,
+): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
   // Each release that has written files of the catalogue has given them one.
-  if (checksum === 'none' && dataset.name === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
+  if (checksum === 'none' && dataset === 'catalogue') return 'it is cut off, or the store has not written it: it has no checksum'
   try {
     const unknown = checksum === 'none' ? await findUnknownColumns(path, dataset, tables) : []
     if (unknown.length > 0) return `it has columns that no release wrote: ${unknown.join(', ')}`
     await tables.runWide(sql`
       create or replace temp table file_events as
-      select event_id, sequence, ${ROW_DIGESTS[dataset.name]} as digests, ingested_at
+      select event_id, sequence, ${ROW_DIGESTS[dataset]} as digests, ingested_at
       from (select * from no_lake_rows union all by name select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`)
   } catch (error) {
     if (isFaultOfMachine(error)) throw error
     return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
   }
   await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
-  const { first = 0, last = 0, ingestDate = '' } = parseName(name) ?? {}
-  const orphans = await tables.count(sql`
+  const others = await tables.count(sql`
     from file_events
     where sequence is null or sequence not between ${first} and ${last} or strftime(ingested_at, '%Y-%m-%d') is distinct from ${ingestDate}`)
-  return orphans === 0 ? null : `${orphans} of its rows are not in the range and of the date of its name`
+  if (others > 0) return `${others} of its rows are not in the range of its entry in the snapshot, or not of its day`
+  const rows = await tables.count(sql`from file_events`)
+  return rows === data.record_count ? null : `it has ${rows} rows, and ${data.record_count} in the snapshot`
 }
 
 /** Detects a damaged column name in a file without a checksum. Missing columns are allowed. */
-async function findUnknownColumns(path: string, { columns: known }: ReadDataset, tables: ComparisonTables): Promise<string[]> {
+async function findUnknownColumns(path: string, dataset: DatasetName, tables: ComparisonTables): Promise<string[]> {
   const columns = await tables.select<{ column_name: string }>(
     sql`select column_name from (describe select * from read_parquet(${readablePath(path)}, hive_partitioning = false))`,
   )
-  return columns.map(({ column_name }) => column_name).filter((name) => !(name in known))
+  return columns.map(({ column_name }) => column_name).filter((name) => !(name in eventTableOf(dataset).columns))
 }

@@ -1,5 +1,6 @@
 import type { Pool } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { eventTableOf } from '../../lake/iceberg/event-table.ts'
 import { readBatches } from '../../topic/partition-messages.ts'
 import { EPOCH_SEQUENCES, type TopicEvent } from '../../topic/topic.ts'
 import { countOf, type OnStep } from '../on-step.ts'
@@ -45,7 +46,7 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
         is_in_turn: message.isInTurn === true ? 1 : 0,
       }),
     )
-    const rows = await tables.spoolRows(lines, { ...dataset.columns, ...COMPARED_COLUMNS })
+    const rows = await tables.spoolRows(lines, { ...eventTableOf(dataset.name).columns, ...COMPARED_COLUMNS })
     await tables.runWide(sql`
       insert into topic_events
       select event_id, digest, erasable, changed_at, sequence, ${ROW_DIGESTS[dataset.name]}, is_mailed, is_in_turn from ${rows}`)

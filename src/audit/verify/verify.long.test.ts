@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { copyFile, readdir, truncate, unlink, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { copyFile, readdir, rm, truncate, unlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { allowBrokenRows } from '../../../test/broken-rows.ts'
 import { addBuyers } from '../../../test/buyers.ts'
 import { onCleanup } from '../../../test/cleanup.ts'
 import { eventually } from '../../../test/eventually.ts'
+import { commitFile } from '../../../test/lake-harness.ts'
 import { startAuditedStore, summarise } from '../../../test/pipeline-audit.ts'
 import { dropSlot } from '../../../test/stream-harness.ts'
 import { orderSlotOf } from '../../app/prepare-database.ts'
@@ -104,7 +105,7 @@ test('reports a subscriber with too much lag as undecided, because it may have l
   await store.untilDelivered()
   await stop()
   // The rest looks like a new lake, and so does a wrong folder.
-  for (const file of await filesOf(store.lake)) await unlink(file)
+  await rm(store.lake, { recursive: true })
   await store.pool.query('delete from email_deliveries')
   await store.pool.query(`delete from topic_subscribers where name = 'email'`)
   const fresh = await store.verify(60_000)
@@ -153,9 +154,10 @@ test('reports each kind of fault with its place, its number and examples', async
     values ($1, gen_random_uuid(), gen_random_uuid(), 'storefront.order.created', 'sent')`,
     [nobody],
   )
-  const folder = dirname(files[0] ?? '')
   await unlink(files[1] ?? '')
-  await copyFile(files[2] ?? '', join(folder, '0000000000000900-0000000000000901.parquet'))
+  const copy = (files[2] ?? '').slice(store.lake.length + 1).replace(/\w{16}\.parquet$/, '0123456789abcdef.parquet')
+  await copyFile(files[2] ?? '', join(store.lake, copy))
+  await commitFile(store.lakeStore, copy)
   await truncate(files[3] ?? '', 900)
 
   const report = await store.verify(0)
@@ -164,21 +166,18 @@ test('reports each kind of fault with its place, its number and examples', async
   assert.deepEqual(found.get('topic altered'), [event(1)])
   assert.deepEqual(found.get('mails missing'), [event(1)])
   assert.deepEqual(found.get('mails unknown'), [nobody])
-  // That of the newest file, which is cut off, is written again by the sink.
-  assert.deepEqual([found.get('lake missing'), report.lake.lag.events], [[event(1)], 1])
+  assert.deepEqual([found.get('lake missing'), report.lake.lag.events], [[event(1), event(3)].toSorted(), 0])
   assert.deepEqual(found.get('lake doubled'), [event(2)])
   assert.deepEqual(
     found
       .get('lake corrupt')
       ?.map((line) => line.split(': ')[0])
       .sort(),
-    [join(folder, '0000000000000900-0000000000000901.parquet'), files[3]].sort(),
+    [files[1], files[3]],
   )
-  assert.equal(found.has('database restored'), false, 'a high sequence in a name alone is no evidence')
   assert.equal(found.size, 7)
   assert.match(formatReport(report), /topic: 1 missing \(storefront replay publishes them\)\n {2}[0-9a-f-]{36}\.1\n/)
 
-  await unlink(join(folder, '0000000000000900-0000000000000901.parquet'))
   await store.pool.query('delete from email_deliveries where event_id = $1', [nobody])
   await store.pool.query('delete from topic_messages where id = $1', [event(1)])
   await store.replay()
@@ -233,7 +232,7 @@ test('finds a file that is not Parquet, and a history that lacks a version', asy
   const [order = ''] = await store.trade(2)
   await store.untilDelivered()
   const [file = ''] = await filesOf(store.lake)
-  await writeFile(join(dirname(file), '0000000000000001-0000000000000002.parquet'), 'PAR1 it is not')
+  await writeFile(file, 'PAR1 it is not')
   await allowBrokenRows(store.pool)
   await store.pool.query(`update orders set status_history = '[]' where id = $1`, [order])
   const found = new Map((await store.verify()).findings.map(({ place, kind, examples }) => [`${place} ${kind}`, examples]))

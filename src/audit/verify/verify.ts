@@ -1,18 +1,16 @@
 import type { CatalogueEvent } from '../../catalogue/catalogue-event.ts'
 import type { Pool } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
-import { examineTable } from '../../lake/iceberg/examine-table.ts'
-import { CATALOGUE_EVENTS, ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
-import { type LakeStore, repeatWhenGone } from '../../lake/lake-store.ts'
+import { LakeDamaged, readSnapshot } from '../../lake/iceberg/event-table.ts'
+import { DATASET_NAMES } from '../../lake/lake-names.ts'
+import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { Topic } from '../../topic/topic.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import type { InFlightOptions } from './await-in-flight.ts'
-import { comparePartition, dueBeforeOf, type Lag, type PartitionReport } from './compare-partition.ts'
-import { readRows, readTables, type TablesRead } from './compare-tables.ts'
+import { comparePartition, dueBeforeOf, type Lag } from './compare-partition.ts'
+import { readTables, type TablesRead } from './compare-tables.ts'
 import { cataloguePartition, orderPartition } from './compared-partition.ts'
-import type { ComparisonTables } from './comparison-tables.ts'
 import { type Finding, findingOf, MAX_EXAMPLES, type Place } from './finding.ts'
 import { findInvalidRows } from './invalid-rows.ts'
 import { readMails } from './read-mails.ts'
@@ -26,8 +24,6 @@ export interface VerifyOptions extends InFlightOptions {
   catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
-  /** The pause between two commits of the Iceberg table, 300 by default; 0: by command only. */
-  lakeTableSeconds?: number
   now: () => Date
 }
 
@@ -49,8 +45,6 @@ export interface CatalogueLakeReport {
   events: number
   /** Events of the topic after the end of the lake. */
   waiting: number
-  /** The events in the Iceberg table `catalogue_events`, and those of the lake that wait for its next commit. */
-  table: PartitionReport['table']
 }
 
 export interface VerifyReport {
@@ -63,26 +57,25 @@ export interface VerifyReport {
   mails: { sent: number; queued: number; failed: number; lag: Lag }
   /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
-  /** The Iceberg tables that were written, the events in `order_events`, and those of the lake that wait for its next commit. */
-  tables: { tables: number; events: number; waiting: number }
+  /** The number of Iceberg tables that were written. */
+  tables: { tables: number }
   findings: Finding[]
   /** Places that lack events which are either in flight or lost: it cannot be decided yet. */
   undecided: Place[]
 }
 
-const MAX_ATTEMPTS = 5
-
 /** Compares orders, catalogue, topic, mails and lake with each other, also beside a running store. */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   const { pool, topic, lake, onStep = () => {} } = options
   const dueBefore = dueBeforeOf(options.now().getTime(), options)
-  const restored = await findRestored({ pool, topic, lake }, options.catalogue?.topic)
+  const restored = await findRestored({ pool, topic, lake: await ifReadable(lake) }, options.catalogue?.topic)
+  onStep('reading the tables of the lake')
+  const tablesRead = await readTables(lake)
   const orders = await comparePartition(orderPartition(topic), {
     ...options,
     dueBefore,
-    lakeTable: ORDER_EVENTS,
+    tablesRead,
     lostRanges: restored.ranges,
-    readTable: (tables) => readTables(lake, tables),
     async readMails(tables) {
       const position = await findSubscriberPosition(pool, 'email')
       await readMails(pool, tables, onStep)
@@ -95,8 +88,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
   if (orders.mailLag.isOverdue) undecided.push('mails')
   if (orders.lakeLag.isOverdue) undecided.push('lake')
   const { catalogue } = options
-  const compared =
-    catalogue === undefined ? null : await compareCatalogue({ ...options, ...catalogue }, dueBefore, orders.tablesRead.written)
+  const compared = catalogue === undefined ? null : await compareCatalogue({ ...options, ...catalogue }, dueBefore, tablesRead.written)
   findings.push(...(compared?.findings ?? []))
   undecided.push(...(compared?.undecided ?? []))
   const mailsThatAre = (status: string) => orders.mails.find((row) => row.status === status)?.n ?? 0
@@ -118,7 +110,7 @@ export async function verify(options: VerifyOptions): Promise<VerifyReport> {
       lag: lagOf(orders.lakeLag),
       refusal: (await findLakeAhead({ pool, topic }, lastSequence))?.message ?? null,
     },
-    tables: { tables: orders.tablesRead.count, ...orders.table },
+    tables: { tables: tablesRead.count },
     findings,
     undecided,
   }
@@ -130,13 +122,13 @@ export async function compareCatalogue(
   dueBefore = dueBeforeOf(options.now().getTime(), options),
   written: TablesRead['written'] = [],
 ) {
-  const { pool, lake, onStep = () => {} } = options
+  const { pool, onStep = () => {} } = options
   onStep('comparing the events of the catalogue')
   const report = await comparePartition(cataloguePartition(options.topic), {
     ...options,
     dueBefore,
-    lakeTable: CATALOGUE_EVENTS,
-    readTable: (tables) => repeatWhenGone(MAX_ATTEMPTS, () => readTable(lake, tables, written)),
+    // The tables are examined with those of the orders.
+    tablesRead: { count: 0, moved: [], faults: [], written },
   })
   const { altered, toRecord } = await findAlteredProducts(pool, onStep)
   const isSettled = report.isSettled && (toRecord === 0 || (await isRecording(pool, options.patienceMs)))
@@ -144,18 +136,21 @@ export async function compareCatalogue(
   if (report.lakeLag.isOverdue) undecided.push('catalogue in the lake')
   return {
     catalogue: { events: report.recorded, published: report.published, waiting: report.inFlight.events, toRecord, isSettled },
-    catalogueLake: { files: report.lake.files, events: report.lake.events, waiting: report.lakeLag.events, table: report.table },
+    catalogueLake: { files: report.lake.files, events: report.lake.events, waiting: report.lakeLag.events },
     findings: [...report.findings, ...findingOf('products', 'altered', altered)],
     undecided,
   }
 }
 
-/** Copies the ids of the Iceberg table `catalogue_events` into `table_events`. Its metadata are examined with those of the orders' tables. */
-async function readTable(lake: LakeStore, tables: ComparisonTables, written: TablesRead['written']): Promise<TablesRead> {
-  await tables.run(sql`truncate table_events`)
-  const { files, movedFrom } = await examineTable(lake, CATALOGUE_EVENTS)
-  const faults = await readRows(lake, files, (rows) => tables.runWide(sql`insert into table_events ${rows}`))
-  return { count: 0, isMoved: movedFrom !== null, moved: [], faults, written }
+/** The lake; null while its metadata are damaged: then it is no evidence of a restore. */
+async function ifReadable(lake: LakeStore): Promise<LakeStore | null> {
+  try {
+    for (const dataset of DATASET_NAMES) await readSnapshot(lake, dataset)
+    return lake
+  } catch (error) {
+    if (!(error instanceof LakeDamaged)) throw error
+    return null
+  }
 }
 
 /** A finding when the database was restored and is not yet reconciled with topic and lake; and the ranges in which it has lost events. */

@@ -28,9 +28,12 @@ const MAX_MANIFESTS = 50
 /** What a table has now, as a commit starts from. */
 export interface TableBase {
   state: TableState
-  /** Undamaged metadata of the lake's present place; null otherwise, and before the first commit. */
+  /** Undamaged metadata; null otherwise, and before the first commit. */
   metadata: TableMetadata | null
+  /** With the present locations of their files. */
   manifests: LiveManifest[]
+  /** Whether the metadata name another place: the next commit writes everything for this one. */
+  isMoved: boolean
 }
 
 export interface Change {
@@ -44,12 +47,22 @@ export interface Change {
   isKept?: (snapshot: Snapshot) => boolean
 }
 
-/** What the table has. When its metadata are damaged or of another place, it has nothing, and the next commit begins again. */
+/** What the table has. When its metadata are damaged, it has nothing. */
 export async function readBase(table: TableStore): Promise<TableBase> {
   const state = await table.read()
   const metadata = state.newest?.metadata ?? null
-  const manifests = metadata !== null && isHere(table, metadata) ? await table.readManifests(currentSnapshot(metadata)) : null
-  return manifests === null ? { state, metadata: null, manifests: [] } : { state, metadata, manifests }
+  const manifests = metadata === null ? null : await table.readManifests(metadata)
+  if (metadata === null || manifests === null) return { state, metadata: null, manifests: [], isMoved: false }
+  const isMoved = !isHere(table, metadata)
+  return { state, metadata, manifests: isMoved ? manifests.map((manifest) => relocated(table, metadata, manifest)) : manifests, isMoved }
+}
+
+function relocated(table: TableStore, { location }: TableMetadata, { manifest, entries }: LiveManifest): LiveManifest {
+  const here = ({ data_file, ...entry }: ManifestEntry): ManifestEntry => {
+    const name = table.nameAt(data_file.file_path, location)
+    return { ...entry, data_file: { ...data_file, file_path: name === null ? data_file.file_path : table.locate(name) } }
+  }
+  return { manifest, entries: entries.map(here) }
 }
 
 /** Locations of the data files. */
@@ -59,11 +72,7 @@ export function locationsOf({ manifests }: TableBase): string[] {
 
 /** Whether the metadata name the place in which they are. */
 export function isHere(table: TableStore, { location }: TableMetadata): boolean {
-  return location === placeOf(table)
-}
-
-function placeOf(table: TableStore): string {
-  return table.locate(table.folder.slice(0, -1))
+  return location === table.home
 }
 
 /** Commits a snapshot. False when another process has committed meanwhile: then start again from `readBase`. */
@@ -74,17 +83,19 @@ export async function commitSnapshot(
   change: Change,
   now: Date,
 ): Promise<boolean> {
-  const before = base.metadata ?? emptyMetadata(placeOf(table), base.state.newest?.metadata)
-  const parent = base.metadata === null ? null : currentSnapshot(base.metadata)
+  const continued = base.isMoved ? null : base.metadata
+  const before = continued ?? emptyMetadata(table.home, base.state.newest?.metadata)
+  const parent = continued === null ? null : currentSnapshot(continued)
   const snapshotId = newSnapshotId()
   const sequenceNumber = before['last-sequence-number'] + 1
   const fields = schemaOf(definition)
   const addedEntries = change.added.map((data_file): ManifestEntry => {
     return { status: ADDED, snapshot_id: snapshotId, sequence_number: sequenceNumber, file_sequence_number: sequenceNumber, data_file }
   })
-  const isRewrite = change.removed.size > 0 || base.manifests.length >= MAX_MANIFESTS
-  const entries = isRewrite ? [...carryOver(base.manifests, change.removed, snapshotId), ...addedEntries] : addedEntries
-  const manifests: ManifestFile[] = isRewrite ? [] : base.manifests.map(({ manifest }) => manifest)
+  const isRewritten = ({ entries }: LiveManifest) =>
+    base.isMoved || base.manifests.length >= MAX_MANIFESTS || entries.some(({ data_file }) => change.removed.has(data_file.file_path))
+  const entries = [...carryOver(base.manifests.filter(isRewritten), change.removed, snapshotId), ...addedEntries]
+  const manifests: ManifestFile[] = base.manifests.filter((each) => !isRewritten(each)).map(({ manifest }) => manifest)
   if (entries.length > 0) {
     const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields })
     manifests.push(
@@ -115,7 +126,7 @@ export function withPrevious<T extends Pick<TableMetadata, 'metadata-log' | 'las
   { state }: { state: Pick<TableState, 'newest'> },
   table: TableStore,
 ): T {
-  if (state.newest === null) return metadata
+  if (state.newest === null || state.newest.metadata.location !== table.home) return metadata
   const previous = { 'metadata-file': table.locate(state.newest.name), 'timestamp-ms': state.newest.metadata['last-updated-ms'] }
   return { ...metadata, 'metadata-log': [...metadata['metadata-log'], previous].slice(-MAX_PREVIOUS_METADATA) }
 }

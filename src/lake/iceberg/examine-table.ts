@@ -1,5 +1,6 @@
 import { type LakeFile, LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
 import { isHere } from './commit-snapshot.ts'
+import { eventTableOf } from './event-table.ts'
 import type { LakeTableDefinition } from './lake-table.ts'
 import { currentSnapshot } from './table-metadata.ts'
 import { type FileReference, TableStore, type TableVersion } from './table-store.ts'
@@ -8,6 +9,8 @@ export interface TableExamination {
   /** The newest version; null for a table that was never written. */
   newest: TableVersion | null
   nextVersion: number
+  /** See `TableState`. */
+  isBehind: boolean
   /** The existing files of the newest snapshot. */
   files: LakeFile[]
   /** What cannot be read: metadata, snapshots and their files, with the reason. */
@@ -33,10 +36,19 @@ export async function examineTable(store: LakeStore, definition: LakeTableDefini
   })
 }
 
-async function examine(store: LakeStore, table: TableStore, { dataset }: LakeTableDefinition): Promise<TableExamination> {
+async function examine(store: LakeStore, table: TableStore, definition: LakeTableDefinition): Promise<TableExamination> {
+  const { dataset } = definition
   const state = await table.read()
-  const { newest, nextVersion } = state
-  const examination: TableExamination = { newest, nextVersion, files: [], faults: [...state.damaged], lost: new Set(), movedFrom: null }
+  const { newest, nextVersion, isBehind } = state
+  const examination: TableExamination = {
+    newest,
+    nextVersion,
+    isBehind,
+    files: [],
+    faults: [...state.damaged],
+    lost: new Set(),
+    movedFrom: null,
+  }
   if (newest === null) return examination
   if (!isHere(table, newest.metadata)) return { ...examination, movedFrom: newest.metadata.location }
   const listed = [...(await store.list(`${table.folder}data/`)), ...(await store.list(`${dataset}/`))]
@@ -45,16 +57,19 @@ async function examine(store: LakeStore, table: TableStore, { dataset }: LakeTab
   const { files, faults, lost } = examination
   const gone = new Set<string>()
   const known = new Map<string, FileReference[]>()
+  // `readLake` reads what counts of the events, and a repair ends the snapshots that have lost some of it.
+  const isOfEvents = definition === eventTableOf(dataset)
+  const live = new Set(isOfEvents ? (await table.readReferences(current, known))?.files.map(({ location }) => location) : [])
   for (const snapshot of newest.metadata.snapshots) {
     const references = await table.readReferences(snapshot, known)
     if (references === null) faults.push(`${snapshot['manifest-list']}: it, or a manifest in it, is damaged or gone`)
     if (references === null) lost.add(snapshot['snapshot-id'])
     for (const { location, sizeBytes } of references?.files ?? []) {
       const file = byName.get(table.nameAt(location) ?? '')
-      if (file?.sizeBytes !== sizeBytes) {
+      if (file?.sizeBytes !== sizeBytes && !live.has(location)) {
         gone.add(location)
         lost.add(snapshot['snapshot-id'])
-      } else if (snapshot === current) files.push(file)
+      } else if (snapshot === current && file !== undefined) files.push(file)
     }
   }
   faults.push(...[...gone].map((location) => `${location}: it is gone or has another size`))

@@ -1,9 +1,11 @@
 import { OperatorError } from '../../errors.ts'
-import type { LakeStore } from '../lake-store.ts'
+import { prefixOf } from '../lake-names.ts'
+import type { LakeStore, ListedFile } from '../lake-store.ts'
 import { withPrevious } from './commit-snapshot.ts'
+import { eventTableOf, LakeNotAdopted, SEQUENCE } from './event-table.ts'
 import { examineTable } from './examine-table.ts'
 import type { LakeTableDefinition } from './lake-table.ts'
-import { keepSnapshots, type TableMetadata } from './table-metadata.ts'
+import { currentSnapshot, keepSnapshots, type TableMetadata } from './table-metadata.ts'
 import { type FileReference, TableStore } from './table-store.ts'
 
 export interface ExpireReport {
@@ -13,39 +15,64 @@ export interface ExpireReport {
 }
 
 const MAX_ATTEMPTS = 10
+/**
+ * A commit takes less time from its first file to its metadata. Readers of a snapshot that has just ended have as long.
+ */
+const GRACE_MS = 3_600_000
 
 /**
- * Removes the snapshots older than `before`, all but the current one, and then every file of the table that no remaining snapshot has.
- * A file that a commit in flight has put cannot be among them: the files are listed first, and the commit that follows takes the version
- * that it would need, and fails when that version was there and is gone already. Changes nothing when a remaining snapshot cannot be read.
+ * Removes the snapshots older than `before`, all but the current one, and then every file that no remaining snapshot
+ * has and that is older than the grace, also those that killed commits left. Changes nothing when a remaining snapshot
+ * cannot be read.
  */
-export async function expireSnapshots(table: TableStore, before: Date, now: Date = new Date()): Promise<ExpireReport> {
+export async function expireSnapshots(
+  store: LakeStore,
+  definition: LakeTableDefinition,
+  before: Date,
+  now: Date = new Date(),
+): Promise<ExpireReport> {
+  const table = new TableStore(store, definition.name)
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const listed = await table.list()
+    const listed = await listOwn(store, table, definition)
     const state = await table.read()
     const { newest } = state
     if (newest === null) return { snapshots: 0, files: 0 }
+    if (state.isBehind) throw unreadable(table)
+    const isOfEvents = definition === eventTableOf(definition.dataset)
+    // The files of an earlier release count by their names, and are in no snapshot.
+    if (isOfEvents && currentSnapshot(newest.metadata).summary[SEQUENCE] === undefined) throw new LakeNotAdopted()
     const kept = keepSnapshots(newest.metadata, (snapshot) => snapshot['timestamp-ms'] >= before.getTime())
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
     const metadata = { ...withPrevious(kept, { state }, table), 'last-updated-ms': at }
     const used = await findUsed(table, metadata)
     if (!(await table.commit(state.nextVersion, metadata))) continue
-    const unused = listed.filter((name) => !used.has(name))
-    for (const name of unused) await table.delete(name)
+    const unused = listed.filter(({ name, storedAt }) => !used.has(name) && storedAt < now.getTime() - GRACE_MS)
+    for (const { name } of unused) await store.delete(name)
     return { snapshots: newest.metadata.snapshots.length - kept.snapshots.length, files: unused.length }
   }
   throw new Error('other processes keep changing the table of the lake')
 }
 
+async function listOwn(store: LakeStore, { folder }: TableStore, definition: LakeTableDefinition): Promise<ListedFile[]> {
+  const own = await store.list(folder)
+  return definition === eventTableOf(definition.dataset) ? [...own, ...(await store.list(prefixOf(definition.dataset)))] : own
+}
+
+function unreadable({ folder }: TableStore): OperatorError {
+  return new OperatorError(`a snapshot of ${folder} cannot be read: run storefront lake repair, then this again`)
+}
+
 /**
- * Ends the earlier snapshots that cannot be read, and gives the table a version above damaged metadata. The current snapshot stays: the
- * commit before this one has written it again.
+ * Ends the earlier snapshots that cannot be read, and gives a derived table a version above damaged metadata. The
+ * current snapshot stays: a repair, or the commit before this one, has written it again.
  */
 export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const { newest, nextVersion, lost, faults } = await examineTable(store, definition)
+    const { newest, nextVersion, isBehind, lost, faults } = await examineTable(store, definition)
     if (newest === null || faults.length === 0) return 0
+    // An earlier version lacks events of the lake: storefront lake repair finds them.
+    if (isBehind && definition === eventTableOf(definition.dataset)) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
     if (await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table)))
       return newest.metadata.snapshots.length - kept.snapshots.length
@@ -59,8 +86,7 @@ async function findUsed(table: TableStore, metadata: TableMetadata): Promise<Set
   const known = new Map<string, FileReference[]>()
   for (const snapshot of metadata.snapshots) {
     const references = await table.readReferences(snapshot, known)
-    if (references === null)
-      throw new OperatorError(`a snapshot of ${table.folder} cannot be read: run storefront lake tables, then this again`)
+    if (references === null) throw unreadable(table)
     locations.add(snapshot['manifest-list'])
     for (const location of references.manifests) locations.add(location)
     for (const { location } of references.files) locations.add(location)

@@ -49,8 +49,8 @@ const TableMetadata = Type.Object({
 export type TableMetadata = Static<typeof TableMetadata>
 
 const metadataCheck = Compile(TableMetadata)
-/** A snapshot is in each metadata file until it expires, so their number is bounded also where no command expires them. */
-const MAX_SNAPSHOTS = 2_000
+/** A snapshot is in each metadata file until it expires, and each file of events makes a metadata file. */
+const MAX_SNAPSHOTS = 100
 /** Earlier metadata files that stay, for readers that have one of them open. */
 export const MAX_PREVIOUS_METADATA = 100
 

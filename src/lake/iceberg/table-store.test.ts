@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { copyFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { now, tableEvents } from '../../../test/conformance/lake-table-conformance.ts'
-import { writeFiles } from '../../../test/lake-harness.ts'
+import { later, now } from '../../../test/conformance/lake-table-conformance.ts'
+import { readEvents, writeFiles } from '../../../test/lake-harness.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { OperatorError } from '../../errors.ts'
-import { commitEvents } from './commit-events.ts'
 import { examineTable } from './examine-table.ts'
 import { expireSnapshots } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
@@ -30,22 +29,18 @@ test('metadata of a version that no commit has put are passed over, named, and d
   const lake = await makeLocalLake(t)
   const { store, pathOf } = lake
   const ids = await writeFiles(t, store, [3])
-  await commitEvents(store, { now })
   const folder = 'iceberg/order_events/metadata'
   await copyFile(pathOf(`${folder}/v1.metadata.json`), pathOf(`${folder}/v999999999999999.metadata.json`))
-  for (const first of [4, 6]) {
-    ids.push(...(await writeFiles(t, store, [2], { from: first })))
-    assert.equal((await commitEvents(store, { now })).snapshots, 1)
-  }
+  for (const first of [4, 6]) ids.push(...(await writeFiles(t, store, [2], { from: first })))
   const { newest, faults } = await examineTable(store, ORDER_EVENTS)
-  assert.deepEqual([newest?.version, faults.length], [3, 1])
+  assert.deepEqual([newest?.version, faults.length], [4, 1])
   assert.match(faults[0] ?? '', /v999999999999999\.metadata\.json: .*: delete it$/)
-  await expireSnapshots(new TableStore(store, ORDER_EVENTS.name), now(), now())
-  assert.deepEqual([await tableEvents(lake), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
+  assert.deepEqual(await readEvents(store), ids)
+  await expireSnapshots(store, ORDER_EVENTS, now(), later())
+  assert.deepEqual([await readEvents(store), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
 
-  await copyFile(pathOf(`${folder}/v4.metadata.json`), pathOf(`${folder}/v2147483647.metadata.json`))
-  await writeFiles(t, store, [1], { from: 8 })
-  await assert.rejects(commitEvents(store, { now }), (error) => {
+  await copyFile(pathOf(`${folder}/v5.metadata.json`), pathOf(`${folder}/v2147483647.metadata.json`))
+  await assert.rejects(writeFiles(t, store, [1], { from: 8 }), (error) => {
     return error instanceof OperatorError && /v2147483647\.metadata\.json .*: delete it$/.test(error.message)
   })
 })

@@ -6,7 +6,14 @@ import { findDamagedBytes } from '../find-damage.ts'
 import { LakeFileGone, type LakeStore, repeatWhenGone } from '../lake-store.ts'
 import { AvroDamaged } from './avro-file.ts'
 import { DELETED, decodeManifest, decodeManifestList, type ManifestEntry, type ManifestFile } from './manifest.ts'
-import { formatMetadata, MAX_PREVIOUS_METADATA, parseMetadata, type Snapshot, type TableMetadata } from './table-metadata.ts'
+import {
+  currentSnapshot,
+  formatMetadata,
+  MAX_PREVIOUS_METADATA,
+  parseMetadata,
+  type Snapshot,
+  type TableMetadata,
+} from './table-metadata.ts'
 
 const MAX_ATTEMPTS = 5
 /** A commit each second reaches it in 68 years: a higher version was put by another program. */
@@ -29,6 +36,8 @@ export interface TableState {
   nextVersion: number
   /** Newer metadata files that do not count, with the reason: half of a file that somebody copied, or a version that no commit has put. */
   damaged: string[]
+  /** Whether a commit has put a newer version than `newest`, which cannot be read. */
+  isBehind: boolean
 }
 
 export interface LiveManifest {
@@ -57,6 +66,8 @@ export class TableStore {
   readonly #store: LakeStore
   readonly folder: string
   readonly #versionName: RegExp
+  /** Manifests of the snapshot that was read last, by location: their files never change. */
+  #known = new Map<string, ManifestEntry[]>()
 
   constructor(store: LakeStore, table: string) {
     this.#store = store
@@ -70,10 +81,18 @@ export class TableStore {
     return at.startsWith('s3://') ? at : `file://${resolve(at)}`
   }
 
-  /** The name of the file at a location; null for a place outside of this lake. */
-  nameAt(location: string): string | null {
-    const root = this.locate('x').slice(0, -1)
+  /**
+   * The name of the file at a location; null for a place outside of this lake. `home`: where the table was when the
+   * location was written.
+   */
+  nameAt(location: string, home = this.home): string | null {
+    const root = home.slice(0, home.length - this.folder.length + 1)
     return location.startsWith(root) ? location.slice(root.length) : null
+  }
+
+  /** The location of the table. */
+  get home(): string {
+    return this.locate(this.folder.slice(0, -1))
   }
 
   async read(): Promise<TableState> {
@@ -83,19 +102,24 @@ export class TableStore {
       const damaged = strange.map((name) => `${this.#store.locate(name)}: no commit has put a version as high as this: delete it`)
       for (const { version, name } of versions) {
         const metadata = parseMetadata(Buffer.from(await this.#store.read(name)).toString())
-        if (metadata !== null) return { newest: { version, name, metadata }, nextVersion, damaged }
+        if (metadata !== null) return { newest: { version, name, metadata }, nextVersion, damaged, isBehind: version + 1 < nextVersion }
         damaged.push(`${this.#store.locate(name)}: it is no metadata of a table, or was changed`)
       }
-      return { newest: null, nextVersion, damaged }
+      return { newest: null, nextVersion, damaged, isBehind: nextVersion > 1 }
     })
   }
 
-  /** The manifests of a snapshot with their files; null when one of them is damaged or gone. */
-  async readManifests(snapshot: Snapshot): Promise<LiveManifest[] | null> {
+  /** The manifests of the current snapshot with their files; null when one of them is damaged or gone. */
+  async readManifests(metadata: TableMetadata): Promise<LiveManifest[] | null> {
+    const snapshot = currentSnapshot(metadata)
     return nullIfDamaged(async () => {
-      const manifests = await this.#readList(snapshot)
+      const manifests = await this.#readList(snapshot, metadata.location)
       const live: LiveManifest[] = []
-      for (const manifest of manifests) live.push({ manifest, entries: await this.#readEntries(manifest) })
+      for (const manifest of manifests) {
+        const entries = this.#known.get(manifest.manifest_path) ?? (await this.#readEntries(manifest, metadata.location))
+        live.push({ manifest, entries })
+      }
+      this.#known = new Map(live.map(({ manifest, entries }) => [manifest.manifest_path, entries]))
       assertTotal(
         snapshot,
         live.reduce((sum, { entries }) => sum + entries.length, 0),
@@ -142,11 +166,6 @@ export class TableStore {
     return version >= newest - MAX_PREVIOUS_METADATA
   }
 
-  /** Names of the table's files and of earlier metadata. */
-  async list(): Promise<string[]> {
-    return (await this.#store.list(this.folder)).map(({ name }) => name)
-  }
-
   /**
    * The locations of the table's own files that exist and are intact. Reads all files but those in `known`, which it
    * extends: no name gets another file.
@@ -170,14 +189,10 @@ export class TableStore {
     if ((await this.read()).newest !== null) await this.#afterCommit()
   }
 
-  async delete(name: string): Promise<void> {
-    await this.#store.delete(name)
-  }
-
   /** The hint is for readers without a catalogue. It may be late, and then names earlier metadata that are still there. Returns the newest version. */
   async #afterCommit(): Promise<number> {
     const { versions } = await this.#listVersions()
-    const newest = (await this.read()).newest?.version ?? 0
+    const newest = versions[0]?.version ?? 0
     await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
     for (const { version, name } of versions) if (version < newest - MAX_PREVIOUS_METADATA) await this.#store.delete(name)
     return newest
@@ -200,19 +215,19 @@ export class TableStore {
     return `${this.folder}metadata/v${version}.metadata.json`
   }
 
-  async #readList(snapshot: Snapshot): Promise<ManifestFile[]> {
-    return decodeManifestList(await this.#readAt(snapshot['manifest-list']))
+  async #readList(snapshot: Snapshot, home?: string): Promise<ManifestFile[]> {
+    return decodeManifestList(await this.#readAt(snapshot['manifest-list'], home))
   }
 
-  async #readEntries(manifest: ManifestFile): Promise<ManifestEntry[]> {
-    const entries = await decodeManifest(await this.#readAt(manifest.manifest_path))
+  async #readEntries(manifest: ManifestFile, home?: string): Promise<ManifestEntry[]> {
+    const entries = await decodeManifest(await this.#readAt(manifest.manifest_path, home))
     const counts = manifest.added_files_count + manifest.existing_files_count + manifest.deleted_files_count
     if (entries.length !== counts) throw new AvroDamaged(`${manifest.manifest_path} has ${entries.length} entries of ${counts}`)
     return entries.filter(({ status }) => status !== DELETED)
   }
 
-  async #readAt(location: string): Promise<Uint8Array> {
-    const name = this.nameAt(location)
+  async #readAt(location: string, home?: string): Promise<Uint8Array> {
+    const name = this.nameAt(location, home)
     if (name === null) throw new LakeFileGone(`${location} is not in this lake`)
     const bytes = await this.#store.read(name)
     const digest = DIGEST_IN_NAME.exec(name)?.[1]

@@ -1,18 +1,14 @@
-import { createHash, randomUUID } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { hash, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { identifier, sql } from '../../db/sql.ts'
 import { OperatorError } from '../../errors.ts'
-import { findDamage, REMEDY } from '../find-damage.ts'
+import { findDamagedBytes, REMEDY } from '../find-damage.ts'
 import { withDuckDB } from '../lake-database.ts'
 import type { LakeFile, LakeStore } from '../lake-store.ts'
 import { createViews } from '../lake-views.ts'
 import { readLakeFiles } from '../list-files.ts'
-import { copyToParquet } from '../parquet-writer.ts'
-import { selectRows } from '../query-duckdb.ts'
+import { writeDataFile } from '../parquet-writer.ts'
 import { type Change, commitSnapshot, locationsOf, readBase } from './commit-snapshot.ts'
-import { describeFile } from './describe-file.ts'
-import { CATALOGUE_EVENTS, DERIVED_TABLES, type DerivedTable, ORDER_EVENTS } from './lake-table.ts'
+import { DERIVED_TABLES, type DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
@@ -45,14 +41,14 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
     const entries = base.manifests.flatMap(({ entries }) => entries)
     const present = checksFiles ? await table.findSound(locationsOf(base), read) : null
     const gone = entries.filter(({ data_file }) => present?.has(data_file.file_path) === false)
-    const before = base.metadata === null || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
+    const before = base.metadata === null || base.isMoved || gone.length > 0 ? {} : currentSnapshot(base.metadata).summary
     const made = await readLakeFiles(store, definition.dataset, async (files, paths) => {
-      const madeFrom = createHash('sha256')
-        .update(JSON.stringify(files.map(({ name, tag }) => [name, tag])))
-        .digest('hex')
+      const madeFrom = hash('sha256', JSON.stringify(files.map(({ name }) => name)))
       if (files.length === 0 || before[MADE_FROM] === madeFrom) return null
       for (const [index, file] of files.entries()) await valid.assert(file, paths[index] ?? '')
-      return { ...(await write(store, table, definition, paths)), madeFrom }
+      const upTo = files.reduce((end, { last }) => Math.max(end, last), 0)
+      const events = files.reduce((sum, { data }) => sum + data.record_count, 0)
+      return { file: await write(store, table, definition, paths), upTo, events, madeFrom }
     })
     if (made === null) return false
     const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
@@ -74,33 +70,23 @@ class ValidFiles {
     this.#store = store
   }
 
-  async assert({ name, tag }: LakeFile, path: string): Promise<void> {
-    const key = JSON.stringify([name, tag])
-    if (this.#checked.has(key)) return
-    const damage = await findDamage(path, name)
+  async assert({ name }: LakeFile, path: string): Promise<void> {
+    if (this.#checked.has(name)) return
+    const damage = await findDamagedBytes(path)
     if (damage !== null) throw new OperatorError(`${this.#store.locate(name)}: ${damage}; ${REMEDY}`)
-    this.#checked.add(key)
+    this.#checked.add(name)
   }
 }
 
-async function write(
-  store: LakeStore,
-  table: TableStore,
-  definition: DerivedTable,
-  paths: readonly string[],
-): Promise<{ file: DataFile; upTo: number; events: number }> {
+function write(store: LakeStore, table: TableStore, definition: DerivedTable, paths: readonly string[]): Promise<DataFile> {
   return store.withWorkspace(async (folder) => {
-    const path = join(folder, 'file')
     const name = `${table.folder}data/${randomUUID()}.parquet`
-    return withDuckDB(`${path}.spill`, async (connection) => {
+    const file = { path: join(folder, 'file'), location: table.locate(name) }
+    const data = await withDuckDB(`${file.path}.spill`, async (connection) => {
       await createViews(connection, definition.dataset, paths)
-      const events = identifier(definition.dataset === 'orders' ? ORDER_EVENTS.name : CATALOGUE_EVENTS.name)
-      const [[upTo, count] = []] = await selectRows(connection, sql`select max(sequence), count(distinct event_id) from ${events}`)
-      await copyToParquet(connection, definition.select, path, name)
-      const { size: sizeBytes } = await stat(path)
-      const file = await describeFile(connection, definition, path, { location: table.locate(name), sizeBytes })
-      await store.put(name, path)
-      return { file, upTo: Number(upTo), events: Number(count) }
+      return writeDataFile(connection, file, definition.select, definition)
     })
+    await store.put(name, file.path)
+    return data
   })
 }

@@ -1,0 +1,127 @@
+import { sql } from '../db/sql.ts'
+import { findDamagedBytes } from './find-damage.ts'
+import { commitSnapshot, readBase } from './iceberg/commit-snapshot.ts'
+import { describeFile } from './iceberg/describe-file.ts'
+import {
+  commitFiles,
+  eventTableOf,
+  isOldName,
+  LakeNotAdopted,
+  type LakeSnapshot,
+  readSnapshot,
+  SEQUENCE,
+  toLiveFile,
+} from './iceberg/event-table.ts'
+import type { DataFile } from './iceberg/manifest.ts'
+import type { TableStore } from './iceberg/table-store.ts'
+import { ifDamaged, makeSpillPath, readablePath, withDuckDB } from './lake-database.ts'
+import { type DatasetName, prefixOf } from './lake-names.ts'
+import type { LakeStore, ListedFile } from './lake-store.ts'
+import { queryDuckDB } from './query-duckdb.ts'
+
+const MAX_ATTEMPTS = 10
+
+/**
+ * Like `readSnapshot`, for the process that writes: a new lake gets its first snapshot, and one of an earlier release
+ * is adopted.
+ */
+export async function openLakeEvents(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<LakeSnapshot> {
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    try {
+      const snapshot = await readSnapshot(store, dataset, table)
+      // A file without any metadata would look like a lake that has lost them.
+      if (snapshot.base.metadata !== null || (await commitFiles(snapshot, { added: [] }, now))) return snapshot
+    } catch (error) {
+      if (!(error instanceof LakeNotAdopted)) throw error
+      await adopt(store, dataset, table, now)
+    }
+  }
+  throw new Error('other processes keep changing the lake')
+}
+
+/**
+ * Makes a snapshot of the files of an earlier release, in which names decided: a file was superseded by another one of
+ * its folder whose range covers its own and whose level is the same or higher. What was on its way in `.pending/` comes
+ * again from the topic.
+ */
+async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<void> {
+  const base = await readBase(table)
+  let listed = (await store.list(prefixOf(dataset))).filter(({ name }) => isOldName(name))
+  const added = new Map<string, DataFile>()
+  for (let isDone = false; !isDone; ) {
+    isDone = true
+    for (const file of currentFiles(listed)) {
+      if (added.has(file.name)) continue
+      const data = await describe(store, table, dataset, file)
+      if (data !== null) added.set(file.name, data)
+      else {
+        // It superseded others by its name alone.
+        await store.quarantine(file.name)
+        listed = listed.filter(({ name }) => name !== file.name)
+        isDone = false
+      }
+    }
+  }
+  const files = currentFiles(listed)
+  const sequence = Math.max(0, ...files.map(({ name }) => rangeOf(name).last))
+  const removed = new Set(base.manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file.file_path)))
+  const change = {
+    ...({ operation: 'overwrite', removed, summary: { [SEQUENCE]: String(sequence) } } as const),
+    added: files.flatMap(({ name }) => added.get(name) ?? []),
+    isKept: () => false,
+  }
+  if (!(await commitSnapshot(table, eventTableOf(dataset), base, change, now))) return
+  for (const { name } of await store.list('.pending/'))
+    if (name.includes('catalogue') === (dataset === 'catalogue')) await store.delete(name)
+}
+
+/**
+ * Its entry for the manifest; null when the file is damaged, was written under another name, or has rows outside of its
+ * name's range.
+ */
+async function describe(
+  store: LakeStore,
+  table: TableStore,
+  dataset: DatasetName,
+  { name, sizeBytes }: ListedFile,
+): Promise<DataFile | null> {
+  return store.withCopies([{ name, sizeBytes }], async ([path = '']) => {
+    if ((await findDamagedBytes(path)) !== null) return null
+    const written = await queryDuckDB(
+      sql`select decode(value) from parquet_kv_metadata(${readablePath(path)}) where decode(key) = 'name'`,
+    ).catch(ifDamaged(null))
+    if (written === null || (written[0]?.[0] ?? name) !== name) return null
+    const data = await withDuckDB(makeSpillPath(), (connection) =>
+      describeFile(connection, eventTableOf(dataset), path, { location: table.locate(name), sizeBytes }),
+    )
+    const { first, last } = toLiveFile(table, data)
+    return data.record_count === 0 || (first >= rangeOf(name).first && last <= rangeOf(name).last) ? data : null
+  })
+}
+
+interface OldRange {
+  folder: string
+  first: number
+  last: number
+  level: number
+}
+
+function rangeOf(name: string): OldRange {
+  const [, folder = '', first, last, level = '0'] = /^(.*)\/(\d{16})-(\d{16})(?:\.(\d{1,6}))?\.parquet$/.exec(name) ?? []
+  return { folder, first: Number(first), last: Number(last), level: Number(level) }
+}
+
+/** The files that no other file supersedes. */
+function currentFiles<T extends { name: string }>(files: readonly T[]): T[] {
+  const ranges = files.map((file) => ({ file, ...rangeOf(file.name) }))
+  ranges.sort((a, b) => (a.folder === b.folder ? a.first - b.first || b.last - a.last || b.level - a.level : a.folder < b.folder ? -1 : 1))
+  const current: T[] = []
+  // Files of the folder whose range reaches the current file: one or two, except after a merge that was killed.
+  let open: typeof ranges = []
+  for (const range of ranges) {
+    open = open.filter(({ folder, last }) => folder === range.folder && last >= range.first)
+    if (!open.some(({ last, level }) => last >= range.last && level >= range.level)) current.push(range.file)
+    open.push(range)
+  }
+  return current
+}

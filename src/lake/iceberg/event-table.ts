@@ -1,0 +1,159 @@
+import { OperatorError } from '../../errors.ts'
+import { REMEDY } from '../find-damage.ts'
+import { DATASET_NAMES, type DatasetName, ingestDateOf, prefixOf } from '../lake-names.ts'
+import type { LakeFile, LakeStore } from '../lake-store.ts'
+import { commitSnapshot, readBase, type TableBase } from './commit-snapshot.ts'
+import { fieldIdOf } from './field-ids.ts'
+import { CATALOGUE_EVENTS, type LakeTableDefinition, ORDER_EVENTS } from './lake-table.ts'
+import type { DataFile, ManifestEntry } from './manifest.ts'
+import { currentSnapshot, type Snapshot } from './table-metadata.ts'
+import { TableStore } from './table-store.ts'
+
+/** Snapshot summary property: the end of the lake, up to which the snapshot has every event. */
+export const SEQUENCE = 'storefront.sequence'
+
+/** The table whose newest snapshot decides which files of a dataset count. */
+export function eventTableOf(dataset: DatasetName): LakeTableDefinition {
+  return dataset === 'orders' ? ORDER_EVENTS : CATALOGUE_EVENTS
+}
+
+/** A file of the newest snapshot, with what its manifest says of its rows. */
+export interface LiveFile extends LakeFile {
+  ingestDate: string
+  /** Its least and greatest sequence. */
+  first: number
+  last: number
+  /** The time of its oldest and its newest event, in milliseconds since 1970. */
+  oldest: number
+  newest: number
+  data: DataFile
+}
+
+/** What counts in a dataset of the lake. */
+export interface LakeSnapshot {
+  table: TableStore
+  dataset: DatasetName
+  base: TableBase
+  /** In order of day and first sequence. */
+  files: LiveFile[]
+  /** The end of the lake. */
+  sequence: number
+}
+
+/** The metadata of a dataset are damaged or gone, and its files are there. */
+export class LakeDamaged extends OperatorError {
+  override readonly name = 'LakeDamaged'
+}
+
+/** A release before this one has written the lake, and no process with the role `lake` has started since. */
+export class LakeNotAdopted extends OperatorError {
+  override readonly name = 'LakeNotAdopted'
+
+  constructor() {
+    super('an earlier release has written the lake: stop its processes and start one of this release with the role lake')
+  }
+}
+
+/** Reads the newest snapshot. Throws LakeDamaged and LakeNotAdopted; a lake that was never written is empty. */
+export async function readSnapshot(
+  store: LakeStore,
+  dataset: DatasetName,
+  table = new TableStore(store, eventTableOf(dataset).name),
+): Promise<LakeSnapshot> {
+  const base = await readBase(table)
+  const { newest, isBehind, damaged } = base.state
+  const damagedBy = (reason: string) => new LakeDamaged(`${reason}; ${REMEDY}`)
+  if (isBehind) throw damagedBy(damaged.at(-1) ?? store.locate(table.folder))
+  if (newest === null) {
+    const files = await store.list(prefixOf(dataset))
+    if (files.some(({ name }) => !isOldName(name))) throw damagedBy(`${store.locate(table.folder)}: the metadata of the lake are gone`)
+    if (files.length > 0) throw new LakeNotAdopted()
+    return toSnapshot(table, dataset, base, 0)
+  }
+  if (base.metadata === null) throw damagedBy(`${store.locate(newest.name)}: a manifest of its snapshot is damaged or gone`)
+  const sequence = currentSnapshot(base.metadata).summary[SEQUENCE]
+  if (sequence === undefined) throw new LakeNotAdopted()
+  return toSnapshot(table, dataset, base, Number(sequence))
+}
+
+/** Whether a release before snapshots decided has written the file. */
+export function isOldName(name: string): boolean {
+  return /\/\d{16}-\d{16}(\.\d{1,6})?\.parquet$/.test(name)
+}
+
+export function toSnapshot(table: TableStore, dataset: DatasetName, base: TableBase, sequence: number): LakeSnapshot {
+  const files = base.manifests.flatMap(({ entries }) => entries.map((entry) => toLiveFile(table, entry.data_file)))
+  files.sort((a, b) => (a.ingestDate === b.ingestDate ? a.first - b.first : a.ingestDate < b.ingestDate ? -1 : 1))
+  return { table, dataset, base, files, sequence }
+}
+
+export function toLiveFile(table: TableStore, data: DataFile): LiveFile {
+  const name = table.nameAt(data.file_path) ?? data.file_path
+  const [first, oldest] = ['sequence', 'event_time'].map((column) => boundOf(data.lower_bounds, column))
+  const [last, newest] = ['sequence', 'event_time'].map((column) => boundOf(data.upper_bounds, column))
+  return {
+    ...{ name, sizeBytes: data.file_size_in_bytes, ingestDate: ingestDateOf(name), data },
+    ...{ first: first ?? 0, last: last ?? 0 },
+    ...{ oldest: Math.floor((oldest ?? 0) / MICROS), newest: Math.ceil((newest ?? 0) / MICROS) },
+  }
+}
+
+const MICROS = 1_000
+
+function boundOf(bounds: DataFile['lower_bounds'], column: string): number {
+  const bytes = bounds.find(({ key }) => key === fieldIdOf(column))?.value
+  return bytes === undefined ? 0 : Number(Buffer.from(bytes).readBigInt64LE())
+}
+
+export interface FilesChange {
+  added: readonly DataFile[]
+  removed?: readonly LiveFile[]
+  /** The new end of the lake; that of the snapshot unless given. */
+  sequence?: number
+  /** Ends the earlier snapshots that have removed files, because these are damaged or gone. */
+  endsSnapshots?: boolean
+}
+
+/**
+ * The only write to a dataset of the lake: files, and the end of the lake, become visible in one step. False when
+ * another process has committed since the snapshot was read: then nothing has changed, and the caller decides by a
+ * newer snapshot.
+ */
+export function commitFiles(
+  { table, dataset, base, sequence: end }: LakeSnapshot,
+  { added, removed = [], sequence = end, endsSnapshots = false }: FilesChange,
+  now: Date,
+): Promise<boolean> {
+  const locations = new Set(removed.map(({ data }) => data.file_path))
+  const entries = base.manifests.flatMap(({ entries }) => entries)
+  const lostFrom = endsSnapshots ? firstWith(entries, locations) : Number.POSITIVE_INFINITY
+  const rows = (files: readonly DataFile[]) => files.reduce((sum, { record_count }) => sum + record_count, 0)
+  return commitSnapshot(
+    table,
+    eventTableOf(dataset),
+    base,
+    {
+      operation: locations.size === 0 ? 'append' : rows(removed.map(({ data }) => data)) === rows(added) ? 'replace' : 'overwrite',
+      ...{ added, removed: locations, summary: { [SEQUENCE]: String(sequence) } },
+      isKept: (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom,
+    },
+    now,
+  )
+}
+
+/** The sequence number of the first snapshot with one of these files. */
+function firstWith(entries: readonly ManifestEntry[], locations: ReadonlySet<string>): number {
+  return Math.min(...entries.flatMap((entry) => (locations.has(entry.data_file.file_path) ? [entry.sequence_number] : [])))
+}
+
+/**
+ * Writes the metadata for the place in which the lake is now: for other readers, because ours and the next commit need
+ * no help.
+ */
+export async function settleMoved(store: LakeStore, now: Date): Promise<void> {
+  for (const dataset of DATASET_NAMES) {
+    const snapshot = await readSnapshot(store, dataset)
+    // Another process that commits meanwhile does the same.
+    if (snapshot.base.isMoved) await commitFiles(snapshot, { added: [] }, now)
+  }
+}
