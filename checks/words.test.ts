@@ -32,7 +32,7 @@ test('finds turns of any case across the line breaks of text and comments, and n
   assert.equal(found('/**\n * The batch goes\n * on.\n */'), 1)
   assert.equal(found('-- it is tried\n-- again'), 1)
   assert.equal(found('Whoever asks'), 1)
-  assert.equal(found('20 3 * * * cd /srv/shop && npx storefront lake compact'), 1)
+  assert.equal(found('20 3 * * * cd /srv/shop && npx storefront lake maintain'), 1)
   assert.equal(found('npx --yes storefront verify, npm exec -- storefront verify'), 2)
   assert.equal(found("import { Checkout } from './checkout.ts'"), 2)
   assert.equal(found('const { insist } = helpers'), 1)

@@ -59,7 +59,7 @@ export const BUCKET_FAULTS: Fault[] = [
   },
   {
     name: 's3-compact',
-    title: 'kill -9 of lake compact around a step, twice, in S3, beside the writer',
+    title: 'kill -9 of lake maintain around a step, twice, in S3, beside the writer',
     async run(round, orders) {
       const server = await openBucket(round)
       await compactAndDie(round, orders, (step) => {
@@ -73,7 +73,7 @@ export const BUCKET_FAULTS: Fault[] = [
   {
     name: 's3-table',
     title:
-      'the Iceberg tables in S3: a version whose answer is lost, that is refused as a conflict or with 500, and kill -9 of its writer and of lake compact before and after it',
+      'the Iceberg tables in S3: a version whose answer is lost, that is refused as a conflict or with 500, and kill -9 of its writer and of lake maintain before and after it',
     async run(round, orders) {
       const server = await openBucket(round)
       await round.survive('stream,email')

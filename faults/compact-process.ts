@@ -1,6 +1,6 @@
 import { hookLakeSteps } from './lake-hooks.ts'
 
-// `storefront lake compact` of every day, which may kill itself at a step of lake-hooks.ts.
+// `storefront lake maintain` which may kill itself at a step of lake-hooks.ts.
 const { FAULT = '', FAULT_AFTER = '0' } = process.env
 let remaining = Number(FAULT_AFTER)
 hookLakeSteps((step) => {
@@ -9,14 +9,11 @@ hookLakeSteps((step) => {
 
 const { openLake } = await import('../src/app/open-lake.ts')
 const { readConfig } = await import('../src/config.ts')
-const { compactLake } = await import('../src/lake/compact-lake.ts')
-const { writeDerivedTables } = await import('../src/lake/iceberg/write-derived-tables.ts')
+const { maintainLake } = await import('../src/lake/maintain-lake.ts')
 const { withLakeLock } = await import('../src/lake/lake-lock.ts')
 
 const config = readConfig()
 const store = await openLake(config)
-await withLakeLock(config.databaseAddresses?.api ?? '', async () => {
-  await compactLake({ store, isWanted: () => true })
-  await writeDerivedTables(store)
-})
+const { failures } = await withLakeLock(config.databaseAddresses?.api ?? '', () => maintainLake({ store }))
+if (failures.length > 0) throw new Error(failures.join('; '))
 store.close()

@@ -44,7 +44,7 @@ export const LAKE_FAULTS: Fault[] = [
   },
   {
     name: 'lake-compact',
-    title: 'kill -9 of lake compact around a step, twice, beside the writer',
+    title: 'kill -9 of lake maintain around a step, twice, beside the writer',
     run: (round, orders) => compactAndDie(round, orders, (step) => round.compact({ FAULT: step })),
   },
   {

@@ -23,7 +23,7 @@ const datasetOf = (round: Round) => (round.random() < 0.5 ? '' : 'catalogue ')
 export const TABLE_FAULTS: Fault[] = [
   {
     name: 'lake-table',
-    title: 'kill -9 of the lake writer and of lake compact, four times each, around the steps of a commit of the Iceberg tables',
+    title: 'kill -9 of the lake writer and of lake maintain, four times each, around the steps of a commit of the Iceberg tables',
     async run(round, orders) {
       await round.survive('stream,email')
       await farFromMidnight()

@@ -224,7 +224,7 @@ test('tables of the lake that are damaged or were moved', async (t) => {
     'lake tables',
     'warning',
     /^order_events is damaged, or its metadata name another place$/,
-    /lake tables$/,
+    /lake maintain$/,
   )
 })
 

@@ -122,7 +122,6 @@ test('the commands of the documents work as they are written', async (t) => {
   assert.match(outputOf('webhook list'), new RegExp(endpoint))
   assert.match(outputOf('webhook rotate'), /whsec_/)
   assert.match(outputOf('lake query'), /^pending +\| 1$[\s\S]*"order_number":\s?"100001"/m)
-  assert.match(outputOf('lake compact'), /^merged into 0 files/)
   assert.match(outputOf('npm test -- src/money.test.ts'), /^ℹ fail 0$/m)
 })
 

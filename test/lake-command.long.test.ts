@@ -32,14 +32,16 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   const folder = join(server.folder, 'shop/orders', `ingest_date=${today}`)
   assert.equal((await readdir(folder)).length, 3)
 
-  const busy = await withLakeLock(store.url, () => run('lake', 'compact'))
+  const busy = await withLakeLock(store.url, () => run('lake', 'maintain'))
   assert.deepEqual([busy.status, busy.stderr], [1, 'storefront: the files of the lake are being merged or repaired by another process\n'])
-  assert.equal((await run('lake', 'compact')).stdout, 'merged into 0 files\n')
   const sources = await readdir(folder)
-  const merged = await run('lake', 'compact', '--date', today)
+  const merged = await run('lake', 'maintain')
   const [name = '', ...others] = (await readdir(folder)).filter((file) => !sources.includes(file))
   const path = `s3://${server.bucket}/shop/orders/ingest_date=${today}/${name}`
-  assert.deepEqual([merged.stdout, others], [`${path}: 6 rows of 3 files\nmerged into 1 file\n`, []])
+  assert.deepEqual(
+    [merged.stdout, others],
+    [`${path}: 6 rows of 3 files\nmerged into 1 file; wrote 5 tables again\nended 0 snapshots, deleted 0 files\n`, []],
+  )
   assert.match((await run('lake', 'query', 'select count(*) as n, count(distinct event_id) from order_events')).stdout, /^6 \| 6$/m)
 
   await writeFile(join(folder, name), 'PAR1 it is not')
@@ -51,6 +53,6 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   assert.equal((await run('verify')).status, 0)
   assert.equal((await run('replay', '--subscriber', 'lake')).stdout, 'wrote 0 events that the lake lacked\n')
 
-  const usage = await run('lake', 'compact', '--date', 'yesterday')
+  const usage = await run('lake', 'maintain', '--keep-hours', 'few')
   assert.equal(usage.status, 2)
 })

@@ -21,7 +21,7 @@ const COMMANDS = [
   ['verify'],
   ['replay'],
   ['replay', '--subscriber', 'email'],
-  ['lake', 'compact'],
+  ['lake', 'maintain'],
 ]
 
 async function atDatabase<T extends pg.QueryResultRow>(...statements: string[]): Promise<T[][]> {

@@ -8,6 +8,7 @@ import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../lake/lake
 import { LakeAhead } from '../lake/lake-files.ts'
 import { LakeSink, type LakeSinkOptions } from '../lake/lake-sink.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
+import { LakeMaintenance } from '../lake/maintain-lake.ts'
 import { ACCOUNT_MAILS, createAccountMailWorker } from '../mail/account-mail.ts'
 import { MAIL_DELIVERIES } from '../mail/email-deliveries.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
@@ -102,9 +103,9 @@ function traceLake(tracing: Tracing | null, { nats }: Config) {
   return tracing === null ? null : { handled, stored }
 }
 
-/** The subscribers that write the data lake. */
+/** The subscribers that write the data lake, and what maintains it. */
 async function createLake(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, catalogueTopic, deliveryLog, logger, tracing, running } = parts
+  const { config, addresses, pool, topic, catalogueTopic, deliveryLog, logger, tracing, running } = parts
   const store = await openSuitableLake(config, logger)
   const traced = traceLake(tracing, config)
   const orders = createSink(parts, store, topic, ORDER_DATASET, {
@@ -126,8 +127,9 @@ async function createLake(parts: SubscriberParts): Promise<Service[]> {
     },
   })
   running.lake = orders.sink
+  const maintenance = new LakeMaintenance({ store, url: addresses.api, logger })
   const closing: Service = { start: async () => {}, stop: async () => store.close() }
-  return [closing, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
+  return [closing, maintenance, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
 }
 
 interface SinkListener extends Pick<LakeSinkOptions, 'onStored'> {

@@ -9,7 +9,6 @@ import {
   DEFAULT_LIMIT,
   DEFAULT_SOURCE,
   databaseUrl,
-  day,
   dryRun,
   encoding,
   expiresInDays,
@@ -162,22 +161,10 @@ export const COMMANDS: readonly Command[] = [
       (await import('./lake-commands.ts')).runQuery(context, text, { allowFiles, json }),
   }),
   defineCommand({
-    name: 'lake compact',
-    options: { date: day },
-    help: "merges the lake's small files of each day before today, or of one day, those of orders and those of the catalogue",
-    run: async (context, { date }) => (await import('./lake-commands.ts')).compact(context, date),
-  }),
-  defineCommand({
-    name: 'lake tables',
-    help: "writes the lake's Iceberg tables `orders`, `order_lines`, `products`, `prices` and `stock_events` again, and the metadata of a lake that was moved",
-    needs: 'lake',
-    run: async (context) => (await import('./lake-commands.ts')).updateTables(context),
-  }),
-  defineCommand({
-    name: 'lake expire-snapshots',
+    name: 'lake maintain',
     options: { 'keep-hours': keepHours },
-    help: 'ends older snapshots of the Iceberg tables and deletes the files that only they have',
-    run: async (context, { 'keep-hours': hours }) => (await import('./lake-commands.ts')).expireOldSnapshots(context, hours),
+    help: 'does now what the role `lake` does by itself: merges small files, writes the tables of the newest state again, ends old snapshots, and deletes the files that none has',
+    run: async (context, { 'keep-hours': hours }) => (await import('./lake-commands.ts')).maintain(context, hours),
   }),
   defineCommand({
     name: 'lake repair',

@@ -92,13 +92,6 @@ export const scopes: Option<Scope[]> = {
   },
 }
 
-export const day: Option<string> = {
-  value: 'YYYY-MM-DD',
-  help: 'only this day, which may be today',
-  must: 'be a day such as 2026-03-01',
-  read: (given) => (isDay(given) ? given : undefined),
-}
-
 export const databaseUrl: Option<string> = {
   value: 'URL',
   help: "moves this database instead of the embedded one; its owner's address",

@@ -174,7 +174,7 @@ async function repairWith(
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)
-        terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake tables`)
+        terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake maintain`)
       return lost.length === 0 && tablesFailure === null ? 0 : 1
     })
   } finally {

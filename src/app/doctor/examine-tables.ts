@@ -8,7 +8,7 @@ import { openLake } from '../open-lake.ts'
 import { check, type Finding, ok, warning } from './finding.ts'
 
 const NAME = 'lake tables'
-const REMEDY = 'run storefront lake tables'
+const REMEDY = 'run storefront lake maintain'
 const REPAIR = 'run storefront lake repair'
 
 /** The Iceberg lake tables: whether their newest snapshot can be read here. */

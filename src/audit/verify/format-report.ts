@@ -31,10 +31,10 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'lake missing': 'storefront lake repair writes them',
   'lake doubled': 'storefront lake repair removes them',
   'lake altered': 'storefront lake repair writes them again',
-  'tables missing': 'storefront lake tables writes them again, after storefront lake repair where the lake has faults, too',
+  'tables missing': 'storefront lake maintain writes them again, after storefront lake repair where the lake has faults, too',
   'tables corrupt':
-    'storefront lake tables writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
-  'tables moved': 'the store finds its files at the new place: storefront lake tables writes the metadata for other readers',
+    'storefront lake maintain writes what it can again and ends the snapshots that cannot be read, after storefront lake repair where the lake has faults, too',
+  'tables moved': 'the store finds its files at the new place: storefront lake maintain writes the metadata for other readers',
   'lake corrupt': 'storefront lake repair sets the files aside and writes them again',
 }
 

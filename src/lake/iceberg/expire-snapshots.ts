@@ -45,8 +45,9 @@ export async function expireSnapshots(
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
     const metadata = { ...withPrevious(kept, { state }, table), 'last-updated-ms': at }
     const used = await findUsed(table, metadata)
-    if (!(await table.commit(state.nextVersion, metadata))) continue
     const unused = listed.filter(({ name, storedAt }) => !used.has(name) && storedAt < now.getTime() - GRACE_MS)
+    if (unused.length === 0 && kept.snapshots.length === newest.metadata.snapshots.length) return { snapshots: 0, files: 0 }
+    if (!(await table.commit(state.nextVersion, metadata))) continue
     for (const { name } of unused) await store.delete(name)
     return { snapshots: newest.metadata.snapshots.length - kept.snapshots.length, files: unused.length }
   }

@@ -6,34 +6,30 @@ import { readWithIcebird } from '../../test/iceberg-reader.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
 import { readTables } from '../audit/verify/compare-tables.ts'
-import { listLake } from '../lake/list-files.ts'
-import { updateTables } from './lake-commands.ts'
+import { listLake } from './list-files.ts'
+import { maintainLake } from './maintain-lake.ts'
 
-test('lake tables names a damaged file of the lake, and what repairs it', async (t) => {
+test('maintaining names a damaged file of the lake, and what repairs it', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [2])
   await writeCatalogue(t, lake.store)
-  const [out, err]: [string[], string[]] = [[], []]
-  const terminal = { out: (line: string) => void out.push(line), err: (line: string) => void err.push(line), exit: () => assert.fail() }
-  assert.equal(await updateTables({ lake: lake.store, terminal }), 0)
-  assert.deepEqual([out.splice(0), err], [['5 tables written again'], []])
+  const { failures, written } = await maintainLake({ store: lake.store })
+  assert.deepEqual([failures, written], [[], 5])
   await writeFiles(t, lake.store, [2], { from: 3 })
   const file = (await listLake(lake.store, 'orders')).at(-1) ?? assert.fail()
   await writeFile(lake.pathOf(file.name), 'half of a file')
-  assert.equal(await updateTables({ lake: lake.store, terminal }), 1)
-  assert.match(err.join('\n'), /^tables of the newest state are not written again: .*: it cannot be read: .*; run storefront lake repair$/)
-  assert.deepEqual(out, ['0 tables written again'])
+  const damaged = await maintainLake({ store: lake.store })
+  assert.deepEqual([damaged.failures.length, damaged.written], [2, 0])
+  assert.match(damaged.failures[1] ?? '', /^tables of the newest state: .*: it cannot be read: .*; run storefront lake repair$/)
 })
 
-test('verify finds each damaged file of the tables, and each table that is gone; lake tables writes them again', async (t) => {
+test('verify finds each damaged file of the tables, and each table that is gone; maintaining writes them again', async (t) => {
   const lake = await makeLocalLake(t)
   await writeFiles(t, lake.store, [3, 2])
   await writeCatalogue(t, lake.store)
-  const out: string[] = []
-  const terminal = { out: (line: string) => void out.push(line), err: (line: string) => assert.fail(line), exit: () => assert.fail() }
-  const update = () => updateTables({ lake: lake.store, terminal })
+  const update = async () => assert.deepEqual((await maintainLake({ store: lake.store })).failures, [])
   const faults = async () => (await readTables(lake.store)).faults
-  assert.equal(await update(), 0)
+  await update()
   assert.deepEqual(await faults(), [])
   const rows = () => Promise.all(['orders', 'products', 'prices', 'stock_events'].map((name) => readWithIcebird(lake, name)))
   const before = await rows()
@@ -69,13 +65,13 @@ test('verify finds each damaged file of the tables, and each table that is gone;
   for (const [what, work] of cases) {
     await work()
     assert.ok((await faults()).length > 0, what)
-    assert.equal(await update(), 0, what)
+    await update()
     assert.deepEqual(await faults(), [], what)
     assert.deepEqual(await rows(), before, what)
   }
   const hint = lake.pathOf('iceberg/orders/metadata/version-hint.text')
   const right = await readFile(hint, 'utf8')
   await writeFile(hint, '1')
-  assert.equal(await update(), 0)
+  await update()
   assert.equal(await readFile(hint, 'utf8'), right)
 })

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { copyFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createTestDatabase } from '../../test/database.ts'
+import { writeFiles } from '../../test/lake-harness.ts'
+import { makeLocalLake } from '../../test/lake-stores.ts'
+import { silent } from '../../test/stream-harness.ts'
+import { commitFiles, readSnapshot } from './iceberg/event-table.ts'
+import { newName } from './lake-names.ts'
+import { queryLake } from './lake-query.ts'
+import { LakeMaintenance } from './maintain-lake.ts'
+
+const MINUTE_MS = 60_000
+const DAYS = 7
+const DAY_MS = 1_440 * MINUTE_MS
+/** Files of each day, enough for several merges. */
+const MINUTES = 75
+
+test('a week with a file each minute of some hours never has more than 60 files of a day, nor many of anything else', async (t) => {
+  const { store, pathOf } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  let now = new Date('2026-03-01T00:00:00Z')
+  await writeFiles(t, store, [1], { now: () => now })
+  const { files, table } = await readSnapshot(store, 'orders')
+  const [first = assert.fail()] = files
+  const source = join(pathOf(''), '..', 'source')
+  await copyFile(pathOf(first.name), source)
+  const maintenance = new LakeMaintenance({ store, url, logger: silent, now: () => now })
+  let [written, most] = [1, 0]
+  const start = now.getTime()
+  for (let minute = 1; minute < DAYS * MINUTES; minute++) {
+    now = new Date(start + Math.floor(minute / MINUTES) * DAY_MS + (minute % MINUTES) * MINUTE_MS)
+    // The same row again and again: what counts here are files.
+    const name = newName('orders', now.toISOString().slice(0, 10), 1, 1)
+    await store.withWorkspace(async (folder) => {
+      await copyFile(source, join(folder, 'file'))
+      await store.put(name, join(folder, 'file'))
+    })
+    const added = [{ ...first.data, file_path: table.locate(name) }]
+    assert.ok(await commitFiles(await readSnapshot(store, 'orders', table), { added }, now))
+    written += 1
+    await maintenance.round()
+    const days = Map.groupBy((await readSnapshot(store, 'orders', table)).files, ({ ingestDate }) => ingestDate)
+    most = Math.max(most, ...[...days.values()].map((own) => own.length))
+  }
+  assert.ok(most <= 60, `${most} files of a day`)
+  const { base, files: live } = await readSnapshot(store, 'orders')
+  assert.ok(live.length <= DAYS - 1 + 60, `${live.length} files`)
+  assert.ok((base.metadata?.snapshots.length ?? 0) <= 100 && base.manifests.length <= 50)
+  const started = performance.now()
+  assert.deepEqual((await queryLake(store, 'select count(*) from order_events')).rows, [[String(written)]])
+  t.diagnostic(
+    `${written} files written, ${most} of a day at most, ${live.length} left; a query takes ${Math.round(performance.now() - started)} ms`,
+  )
+})
