@@ -78,7 +78,7 @@ async function readTimes({ pool }: Store, customers: number): Promise<Record<str
   const nobody = async () => []
   const page = pagingOf([], {}, NumberPosition)
   return {
-    'GET /orders, a random customer': await time(() => listOrders(pool, customerId(randomInt(customers)), {}, page)),
+    'GET /orders, a random customer': await time(() => listOrders(pool, customerId(randomInt(customers)), {}, page, [])),
     'operators: newest orders': await time(() => searchOrders(pool, nobody, {}, page)),
     'operators: newest delivered': await time(() => searchOrders(pool, nobody, { status: 'delivered' }, page)),
   }

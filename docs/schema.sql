@@ -3275,6 +3275,7 @@ CREATE TABLE public.webhook_endpoints (
     failing_since timestamp(3) with time zone,
     disabled_at timestamp(3) with time zone,
     disabled_reason text,
+    failing_reason text,
     CONSTRAINT webhook_endpoints_disabled_with_reason CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
     CONSTRAINT webhook_endpoints_previous_secret_with_end CHECK (((previous_sealed_secret IS NULL) = (previous_secret_until IS NULL)))
 );

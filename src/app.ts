@@ -152,10 +152,10 @@ function openPools(config: Config, database: OpenDatabase, logger: Logger): Pool
       logger.warn({ reason }, 'this is another database than before: order numbers and versions were advanced'),
   }
   const sizes = poolSizes(config)
-  const open = (applicationName: string, size: number) =>
-    createPool({ url: database.addresses.api, applicationName, onError, witness, size })
+  const open = (applicationName: string, size: number, kept = 0) =>
+    createPool({ url: database.addresses.api, applicationName, onError, witness, size, kept })
   const pipeline = open('storefront-pipeline', sizes.pipeline)
-  const leases = open('storefront-leases', 1)
+  const leases = open('storefront-leases', 1, 1)
   const requests = open('storefront', sizes.general)
   const placing = open('storefront-orders', sizes.placing)
   return {

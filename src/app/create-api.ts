@@ -257,7 +257,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       apiKeyRoutes(scope, auth.context)
       operatorRoutes(scope, auth.context)
       activityRoutes(scope, pool)
-      ownDataRoutes(scope, auth.context, admission)
+      ownDataRoutes(scope, auth.context, admission, shared.cancellableStatuses)
       customerRoutes(scope, auth.context)
       catalogueRoutes(scope, catalogue)
       feedRoutes(scope, catalogue)

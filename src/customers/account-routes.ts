@@ -6,6 +6,7 @@ import type { Admission } from '../http/admission.ts'
 import { callerOf } from '../http/caller.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import type { OrderStatus } from '../orders/order-status.ts'
 import { ShippingAddressSchema } from '../orders/postal-address.ts'
 import { AddressSchema, addAddress, changeAddress, deleteAddress, listAddresses } from './addresses.ts'
 import { EXAMPLE_ADDRESS } from './examples.ts'
@@ -34,7 +35,12 @@ const Export = Type.Object(
 )
 
 /** The caller's addresses, and everything that the store has about the caller. */
-export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthContext, admission: Admission): void {
+export function ownDataRoutes(
+  server: HttpServer,
+  { pool, throttle, now }: AuthContext,
+  admission: Admission,
+  cancellableStatuses: readonly OrderStatus[],
+): void {
   defineRoute(
     server,
     'GET /me/addresses',
@@ -125,7 +131,7 @@ export function ownDataRoutes(server: HttpServer, { pool, throttle, now }: AuthC
       return reply
         .header('content-disposition', 'attachment; filename="account.json"')
         .type('application/json; charset=utf-8')
-        .send(Readable.from(admission.inParts('export', request, exportAccount(pool, caller.userId, now()))) as never)
+        .send(Readable.from(admission.inParts('export', request, exportAccount(pool, caller.userId, now(), cancellableStatuses))) as never)
     },
   )
 }

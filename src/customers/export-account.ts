@@ -4,6 +4,7 @@ import { noSql, type Sql, sql } from '../db/sql.ts'
 import { pagingOf } from '../http/pagination.ts'
 import { listOrders } from '../orders/list-orders.ts'
 import { NumberPosition } from '../orders/order-page.ts'
+import type { OrderStatus } from '../orders/order-status.ts'
 import { orderOwnersOf } from '../orders/orders.ts'
 
 const ROWS_AT_ONCE = 500
@@ -13,13 +14,13 @@ const ORDERS_AT_ONCE = 100
  * Everything that the store has about an account and its guests, as pieces of one JSON text. One page is in memory at a time, and no
  * connection waits for the client. Throws `invalid_token` when the account is gone. See docs/security.md for the tables.
  */
-export async function* exportAccount(pool: Pool, userId: string, now: Date): AsyncGenerator<string> {
+export async function* exportAccount(pool: Pool, userId: string, now: Date, cancellable: readonly OrderStatus[]): AsyncGenerator<string> {
   // A deleted account is refused before the first byte.
   await getUser(pool, userId)
   yield `{"exported_at":${JSON.stringify(now)}`
   for (const [name, table] of Object.entries(TABLES)) yield* list(name, rowsOf(pool, userId, table))
   yield* list('mails', mailsOf(pool, userId))
-  yield* list('orders', ordersOf(pool, userId))
+  yield* list('orders', ordersOf(pool, userId, cancellable))
   yield '}'
 }
 
@@ -34,9 +35,9 @@ async function* list(name: string, pages: AsyncIterable<readonly string[]>): Asy
   yield ']'
 }
 
-async function* ordersOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
+async function* ordersOf(pool: Pool, userId: string, cancellable: readonly OrderStatus[]): AsyncGenerator<string[]> {
   for (let cursor: string | null | undefined; cursor !== null; ) {
-    const page = await listOrders(pool, userId, {}, pagingOf([userId], { limit: ORDERS_AT_ONCE, cursor }, NumberPosition))
+    const page = await listOrders(pool, userId, {}, pagingOf([userId], { limit: ORDERS_AT_ONCE, cursor }, NumberPosition), cancellable)
     yield page.orders
     cursor = page.next_cursor
   }

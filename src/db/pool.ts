@@ -24,6 +24,8 @@ export interface PoolOptions {
   /** The name in `pg_stat_activity`. */
   applicationName: string
   onError: (error: Error) => void
+  /** Connections that stay open when nothing uses them, once they are open; none by default. */
+  kept?: number
   /** Default: `SERVING_BOUNDS`. */
   bounds?: SessionBounds
   /** The process's knowledge of the database; by default none. */
@@ -83,6 +85,7 @@ export function createPool(options: PoolOptions): Pool {
     Client: ClosingClient,
     connectionString: options.url,
     max: options.size,
+    min: options.kept ?? 0,
     application_name: options.applicationName,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,

@@ -27,6 +27,8 @@ export interface WorkOptions {
   places: number
   /** How the places are shared by receivers; deliveries to `NO_RECEIVER` begin as they come. */
   share?: ReceiverShare
+  /** Ends the attempts in flight when the patience of a stop has ended, before another process gets them. */
+  breakOff?: () => Promise<void> | void
 }
 
 const POLL_MS = 60_000
@@ -34,7 +36,7 @@ const RETRY_MS = 2_000
 const STOP_PATIENCE_MS = 5_000
 /** A third of a lease. */
 const HEARTBEAT_MS = 5_000
-/** The pause before an outcome is stored whose row another transaction has locked. */
+/** The pause before an outcome is stored whose row another transaction has locked, and the wait for attempts that were broken off. */
 const LOCKED_MS = 500
 /** A delivery that waited longer than this without a heartbeat is not begun: its lease may have ended. */
 const LEASE_MARGIN_MS = 12_000
@@ -143,6 +145,8 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
     await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
+    await this.#options.breakOff?.()
+    await withinMs(LOCKED_MS, Promise.all(this.#ends), null)
     this.#isOver = true
     // Its statement would have the rows locked, which then keep their leases.
     await this.#heartbeat.stop()

@@ -108,7 +108,7 @@ export interface AccountMailWorkerOptions {
   onTried?: OnMailTried
 }
 
-/** Sends account mails, at least once, until they go out or have expired. `deliveries` must have been started. */
+/** Sends account mails, at least once, until they go out or have expired. */
 export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   const { deliveries, mailer, encryption, render, logger, now, onTried } = options
   let worker: DeliveryWorker<QueuedMail> | undefined

@@ -37,7 +37,7 @@ export interface EmailSubscriberOptions {
 
 /**
  * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
- * queues, so a mail server that is slow or down delays nothing else. `deliveries` must have been started.
+ * queues, so a mail server that is slow or down delays nothing else.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
   const { pool, deliveries, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
@@ -99,7 +99,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   return {
     handle,
     async start(): Promise<void> {
-      worker ??= deliveries.work<MailToSend>(MAIL_DELIVERIES, orderMailWork(mailer.connections), deliver)
+      worker ??= deliveries.work<MailToSend>(
+        MAIL_DELIVERIES,
+        { ...orderMailWork(mailer.connections), breakOff: () => mailer.close() },
+        deliver,
+      )
     },
     /** The mail server was unavailable for so long and is back. */
     endPauses(outageMs: number): void {

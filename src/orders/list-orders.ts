@@ -17,7 +17,7 @@ export function listOrders(
   userId: string,
   { status }: Static<typeof OrderQuery>,
   paging: Paging<Static<typeof NumberPosition>>,
-  cancellable?: readonly OrderStatus[],
+  cancellable: readonly OrderStatus[],
 ): Promise<OrderPage> {
   return readOrderPage(pool, {
     paging,

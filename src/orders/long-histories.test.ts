@@ -54,7 +54,7 @@ test('a page reads little more from the database than it shows', async () => {
   const { stream } = (connection as unknown as { connection: { stream: { bytesRead: number } } }).connection
   try {
     const before = stream.bytesRead
-    const { orders } = await listOrders(connection as never, userId, {}, pagingOf([], { limit: 100 }, NumberPosition))
+    const { orders } = await listOrders(connection as never, userId, {}, pagingOf([], { limit: 100 }, NumberPosition), [])
     const shown = orders.reduce((sum, order) => sum + order.length, 0)
     const read = stream.bytesRead - before
     assert.ok(read < 2 * shown, `reads ${read} bytes for ${shown}`)

@@ -9,7 +9,7 @@ import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
 import { isMoneyHeld } from './order-charges.ts'
 import { transitionsOf } from './order-state.ts'
-import { allowedTransitions, type OrderStatus } from './order-status.ts'
+import type { OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
 import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
@@ -171,10 +171,12 @@ function assertNotInStatus(order: Order, { to, reference = null }: Move): void {
 }
 
 /** Throws `illegal_transition` for an order that operators could cancel, and its customer cannot. */
-function assertCancellable({ status }: Order, statuses: readonly OrderStatus[]): void {
-  if (statuses.includes(status) || !allowedTransitions(status).includes('cancelled')) return
+function assertCancellable(order: Order, statuses: readonly OrderStatus[]): void {
+  const { status } = order
+  const allowed = transitionsOf(status, stateOf(order).lines)
+  if (statuses.includes(status) || !allowed.includes('cancelled')) return
   throw new AppError('illegal_transition', `Only the shop can cancel a ${status} order. Ask the shop.`, {
-    members: { current_status: status, allowed_transitions: [] },
+    members: { current_status: status, allowed_transitions: allowed.filter((to) => to !== 'cancelled') },
   })
 }
 

@@ -90,7 +90,7 @@ test('leaves out an order that is moved while the page is read and so meets the 
       }
     },
   })
-  const page = await listOrders(moving, ada?.id ?? '', { status: 'pending' }, pagingOf([], { limit: 4 }, NumberPosition))
+  const page = await listOrders(moving, ada?.id ?? '', { status: 'pending' }, pagingOf([], { limit: 4 }, NumberPosition), [])
   const ids = page.orders.map((order) => JSON.parse(order).id)
   assert.deepEqual(
     ids,
@@ -112,7 +112,7 @@ test('plans a page once on a connection, and not for each request', async (t) =>
   const pool = createPool({ url: store.url, size: 1, applicationName: 'test', onError: () => {} })
   t.after(() => pool.end())
   for (const { limit, ...filters } of [{}, { status: 'pending' as const }, { limit: 3 }])
-    for (let i = 0; i < 20; i++) await listOrders(pool, ada?.id ?? '', filters, pagingOf([], { limit }, NumberPosition))
+    for (let i = 0; i < 20; i++) await listOrders(pool, ada?.id ?? '', filters, pagingOf([], { limit }, NumberPosition), [])
   const { rows } = await pool.query<{ generic: number }>(
     `select generic_plans::integer as generic from pg_prepared_statements where name like 'list_orders%'`,
   )

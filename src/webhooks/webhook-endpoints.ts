@@ -130,7 +130,7 @@ export async function removeEndpoint(pool: Pool, id: string, auditContext: Audit
   await inBatches(
     pool,
     sql`delete from webhook_deliveries where endpoint_id = ${id} and event_id = any(array(
-    select event_id from webhook_deliveries where endpoint_id = ${id} limit ${BATCH}
+    select event_id from webhook_deliveries where endpoint_id = ${id} limit ${BATCH} for update skip locked
   ))`,
   )
   return inTransaction(pool, async (tx) => {
@@ -170,15 +170,8 @@ export interface ListedEndpoint {
 }
 
 const NO_ID = '00000000-0000-0000-0000-000000000000'
-// The delivery that failed last waits longest.
 const LISTED = sql`select id, url, event_types, failing_since, disabled_at,
-    coalesce(disabled_reason, (
-      select last_error
-      from webhook_deliveries
-      where endpoint_id = endpoint.id and status = 'queued' and last_error is not null and endpoint.failing_since is not null
-      order by due_at desc
-      limit 1
-    )) as reason,
+    coalesce(disabled_reason, case when failing_since is not null then failing_reason end) as reason,
     (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'queued') as queued,
     (select count(*) from webhook_deliveries where endpoint_id = endpoint.id and status = 'failed') as failed
   from webhook_endpoints as endpoint`
@@ -235,14 +228,14 @@ export async function clearEndpointFailing(pool: Pool, id: string): Promise<void
   await pool.query('update webhook_endpoints set failing_since = null where id = $1 and failing_since is not null', [id])
 }
 
-/** Records that a delivery failed. Returns since when all have failed. */
-export async function recordEndpointFailing(pool: Pool, id: string, now: Date): Promise<Date | null> {
+/** Records that a delivery failed, and why. Returns since when all have failed. */
+export async function recordEndpointFailing(pool: Pool, id: string, now: Date, reason: string): Promise<Date | null> {
   const { rows } = await pool.query<{ failing_since: Date }>(
     `update webhook_endpoints
-     set failing_since = coalesce(failing_since, $2)
+     set failing_since = coalesce(failing_since, $2), failing_reason = $3
      where id = $1
      returning failing_since`,
-    [id, now],
+    [id, now, reason],
   )
   return rows[0]?.failing_since ?? null
 }
@@ -264,15 +257,15 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
       join webhook_endpoints as endpoint on endpoint.id = delivery.endpoint_id
       where delivery.endpoint_id = ${id} and delivery.status = 'queued' and endpoint.disabled_at is not null
       limit ${BATCH}
-      for update of delivery
+      for update of delivery skip locked
     ))`,
   )
   return rowCount === 1
 }
 
-/** Repeats a statement that changes at most `BATCH` rows until few are left. */
+/** Repeats a statement that changes at most `BATCH` rows until it finds none: a worker may have some of a batch locked. */
 async function inBatches(pool: Pool, statement: Sql): Promise<void> {
-  while ((await pool.query(statement)).rowCount === BATCH);
+  while ((await pool.query(statement)).rowCount !== 0);
 }
 
 /** Whether an endpoint has chosen an event of the catalogue. */

@@ -211,9 +211,12 @@ test('an endpoint with any number of deliveries is disabled and removed by state
     select $1, event_id, 'queued', now(), now() + interval '1 hour' from event`,
     [id],
   )
-  assert.ok(await disableEndpoint(db.pool, id, 'by this test', new Date()))
-  const { queued, failed, reason } = await endpoint(id)
-  assert.deepEqual([queued, failed, reason], [0, 2_500, 'by this test'])
+  await inTransaction(db.pool, async (worker) => {
+    await worker.query(`select from webhook_deliveries where event_id = 'e.1' for update`)
+    assert.ok(await disableEndpoint(db.pool, id, 'by this test', new Date()))
+    const { queued, failed, reason } = await endpoint(id)
+    assert.deepEqual([queued, failed, reason], [1, 2_499, 'by this test'], 'a worker has one of the first batch')
+  })
   assert.ok(await removeEndpoint(db.pool, id))
   assert.equal((await db.pool.query('select from webhook_deliveries')).rowCount, 0)
   assert.equal(await removeEndpoint(db.pool, id), false)

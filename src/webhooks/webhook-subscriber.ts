@@ -52,7 +52,7 @@ export interface WebhookSubscriberOptions {
 
 /**
  * Posts each event of orders and of the catalogue to every endpoint that wants it and existed at its time: at least once, in no fixed order.
- * The handlers only queue, so an endpoint that is slow or down delays nothing else. `deliveries` must have been started.
+ * The handlers only queue, so an endpoint that is slow or down delays nothing else.
  */
 export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   const { pool, deliveries, sender, encryption, logger, now, onTried, tracing } = options
@@ -117,7 +117,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
   async function fail(webhook: Taken<WebhookToPost>, { reason, isGone, pauseSeconds }: Refusal, record: Attempt['record']): Promise<void> {
     const { endpoint_id: endpoint, event_id: event, attempts: attempt, tried_for_seconds } = webhook
     const at = now()
-    const failingSince = await recordEndpointFailing(pool, endpoint, at)
+    const failingSince = await recordEndpointFailing(pool, endpoint, at, reason)
     const isFinal = isGone || tried_for_seconds >= PATIENCE_SECONDS
     const pause = pauseSeconds === null ? {} : { seconds: pauseAsked(attempt, pauseSeconds) }
     await record(isFinal ? { to: 'failed', reason } : { to: 'retry', reason, ...pause })
@@ -166,7 +166,7 @@ export function createWebhookSubscriber(options: WebhookSubscriberOptions) {
     handle,
     handleCatalogue,
     async start(): Promise<void> {
-      worker ??= deliveries.work<WebhookToPost>(WEBHOOK_DELIVERIES, WORK, deliver)
+      worker ??= deliveries.work<WebhookToPost>(WEBHOOK_DELIVERIES, { ...WORK, breakOff: () => sender.close() }, deliver)
     },
     /** Waits for deliveries in flight, five seconds at most. Idempotent, safe before start. */
     async stop(): Promise<void> {

@@ -142,7 +142,7 @@ export class BatchDecision {
     // The exact stock is checked last: learning it costs an order that is placed.
     assertAvailable(basket, [], ofGuests('exact'))
     assertAvailable(basket, stock.shortagesOf(basket.lines, 'exact'), [])
-    // Another guest of the address may be anybody: learning that there is such an order costs an order that is placed.
+    // Another guest of the address may be anybody: a wrong guess of what was ordered costs an order that is placed.
     this.#assertNoRepeat(request, () => true)
     pending?.add(userId)
     stock.take(basket.lines)

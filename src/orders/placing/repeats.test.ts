@@ -109,7 +109,7 @@ test('guests of one address share their references for a day, and the one who ha
   assert.equal((await order(lamp, { token: third.token, body: of(1) })).status, 201)
 })
 
-test('whether a guest of an address has ordered something is learned only by ordering it', async () => {
+test('whether another guest of an address has ordered something is not learned from a request that is refused anyway', async () => {
   const lamp = await store.addProduct({ stock: 100, amount: 500 })
   const [first, second] = await twoGuests('oracle@example.com')
   const body = { client_reference: 'cart-2' }

@@ -4,10 +4,7 @@ import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
 import { canonicalJson, type IdempotencyKey, KEY_RETENTION_HOURS, type StoredResponse } from './idempotency.ts'
 
-/**
- * A name under which a person places no second order for some time. See docs/decisions/0031-idempotency-keys-have-no-
- * foreign-key.md.
- */
+/** A name under which a person places no second order for some time: docs/decisions/0031-repeated-orders.md. */
 export interface Repeat {
   /**
    * `key` and `reference`: guests of one address share theirs. `content`: the same lines to the same address, by an
