@@ -69,7 +69,7 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   cache_purges: ['select', 'insert', 'update', 'delete'],
   webhook_endpoints: ['select', 'insert', 'update', 'delete'],
   webhook_events: ['select', 'insert', 'delete'],
-  webhook_deliveries: ['select', 'insert', 'update'],
+  webhook_deliveries: ['select', 'insert', 'update', 'delete'],
   customer_addresses: ['select', 'insert', 'update', 'delete'],
   // Activities cannot be changed.
   activities: ['select', 'insert'],
