@@ -4,12 +4,13 @@ import { dirname } from 'node:path'
 import { describe, test } from 'node:test'
 import { later, tableEvents } from '../../test/conformance/lake-table-conformance.ts'
 import { readEvents, writeFiles } from '../../test/lake-harness.ts'
+import { watchSteps } from '../../test/lake-steps.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake, type TestLake } from '../../test/lake-stores.ts'
 import { writeOldFile } from '../../test/old-lake-file.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
-import { commitSnapshot, readBase } from './iceberg/commit-snapshot.ts'
+import { commitSnapshot, locationsOf, readBase } from './iceberg/commit-snapshot.ts'
 import { describeFile } from './iceberg/describe-file.ts'
-import { LakeNotAdopted, readSnapshot } from './iceberg/event-table.ts'
+import { LakeDamaged, LakeNotAdopted, readSnapshot } from './iceberg/event-table.ts'
 import { expireSnapshots } from './iceberg/expire-snapshots.ts'
 import { ORDER_EVENTS } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
@@ -79,5 +80,34 @@ function adopting(makeLake: MakeLake): void {
     await assert.rejects(expireSnapshots(lake.store, ORDER_EVENTS, later(), later()), LakeNotAdopted)
     assert.equal(await adopt(lake), 9)
     assert.deepEqual([await readEvents(lake.store), await tableEvents(lake)], [IDS, IDS])
+  })
+
+  test('that an earlier release has written again since is damaged, and loses nothing', async (t) => {
+    const lake = await makeLake(t)
+    await writeFiles(t, lake.store, [2])
+    const listed = await lake.store.list('orders/')
+    const table = new TableStore(lake.store, ORDER_EVENTS.name)
+    const base = await readBase(table)
+    const change = { operation: 'overwrite', added: [], removed: new Set(locationsOf(base)) } as const
+    await commitSnapshot(table, ORDER_EVENTS, base, change, now())
+    await assert.rejects(readSnapshot(lake.store, 'orders'), LakeDamaged)
+    await assert.rejects(adopt(lake), LakeDamaged)
+    assert.deepEqual(await lake.store.list('orders/'), listed)
+  })
+
+  test('that another process adopts and writes meanwhile keeps what that one wrote', async (t) => {
+    // The lists are those of the metadata and of the files, to find out that it is to be adopted, and to adopt it.
+    for (const list of [1, 2, 3, 4]) {
+      const lake = await makeLake(t)
+      await oldFile(lake, 1, 3)
+      let lists = 0
+      const late = watchSteps(await lake.connect(), async (step) => {
+        if (step !== 'after list' || ++lists !== list) return
+        await adopt(lake)
+        await writeFiles(t, lake.store, [2], { from: 4 })
+      })
+      assert.equal(await new LakeFiles(late, 'orders', now).newestSequence(), 5, `list ${list}`)
+      assert.equal((await readEvents(lake.store)).length, 5, `list ${list}`)
+    }
   })
 }

@@ -46,7 +46,9 @@ export async function openLakeEvents(store: LakeStore, dataset: DatasetName, tab
  */
 async function adopt(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<void> {
   const base = await readBase(table)
-  let listed = (await store.list(prefixOf(dataset))).filter(({ name }) => isOldName(name))
+  let listed = await store.list(prefixOf(dataset))
+  // Another process has adopted it meanwhile.
+  if (!listed.every(({ name }) => isOldName(name))) return
   const added = new Map<string, DataFile>()
   for (let isDone = false; !isDone; ) {
     isDone = true

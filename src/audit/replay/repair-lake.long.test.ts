@@ -8,8 +8,10 @@ import { watchSteps } from '../../../test/lake-steps.ts'
 import { farFromMidnight } from '../../../test/midnight.ts'
 import { type AuditedStore, startStoreWithFiles, summarise } from '../../../test/pipeline-audit.ts'
 import { compactLake } from '../../lake/compact-lake.ts'
+import { commitSnapshot, locationsOf, readBase } from '../../lake/iceberg/commit-snapshot.ts'
 import type { LiveFile } from '../../lake/iceberg/event-table.ts'
 import { ORDER_EVENTS } from '../../lake/iceberg/lake-table.ts'
+import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { newName } from '../../lake/lake-names.ts'
 import { toLakeRow } from '../../lake/lake-row.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
@@ -155,6 +157,7 @@ for (const [what, damage] of [
   ['the newest metadata', async (store: AuditedStore) => truncate(await newestOf(store, /\.json$/), 100)],
   ['the manifests', async (store: AuditedStore) => truncate(await newestOf(store, /manifest-.*\.avro$/), 100)],
   ['all metadata', (store: AuditedStore) => rm(store.lakeStore.locate('iceberg/order_events'), { recursive: true })],
+  ['a snapshot of an earlier release', overwriteAsBefore],
 ] as const) {
   test(`makes ${what} again of the files, also of one that only the topic has lost, beside what no snapshot has`, async (t) => {
     const store = await startWithFiles(t, 4)
@@ -176,6 +179,14 @@ for (const [what, damage] of [
     assert.deepEqual(events.slice(0, 8), whole)
     assert.deepEqual((await repairOn(store, store.lakeStore)).quarantined, [])
   })
+}
+
+/** Commits as a release did whose snapshots did not decide. */
+async function overwriteAsBefore({ lakeStore }: AuditedStore): Promise<void> {
+  const table = new TableStore(lakeStore, ORDER_EVENTS.name)
+  const base = await readBase(table)
+  const change = { operation: 'overwrite', added: [], removed: new Set(locationsOf(base)) } as const
+  assert.ok(await commitSnapshot(table, ORDER_EVENTS, base, change, now()))
 }
 
 /** The path of the newest file of the metadata whose name matches. */

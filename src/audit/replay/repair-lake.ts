@@ -184,7 +184,10 @@ async function readOrRebuild(
   } catch (error) {
     if (!(error instanceof LakeDamaged)) throw error
   }
-  const base = await readBase(table)
+  const read = await readBase(table)
+  const recorded = read.metadata === null ? undefined : currentSnapshot(read.metadata).summary[SEQUENCE]
+  // The files of an earlier release's snapshot are copies of those in the folder.
+  const base = recorded === undefined ? { ...read, manifests: [] } : read
   const known = toSnapshot(table, dataset, base, 0)
   const names = new Set(known.files.map(({ name }) => name))
   const found = await withDuckDB(makeSpillPath(), async (connection) => {
@@ -202,7 +205,6 @@ async function readOrRebuild(
     return others
   })
   const files = [...known.files, ...found.map((data) => toLiveFile(table, data))]
-  const recorded = base.metadata === null ? 0 : Number(currentSnapshot(base.metadata).summary[SEQUENCE] ?? 0)
-  const sequence = files.reduce((end, { last }) => Math.max(end, last), recorded)
+  const sequence = files.reduce((end, { last }) => Math.max(end, last), Number(recorded ?? 0))
   return { snapshot: { ...known, files, sequence }, found, isRebuilt: true }
 }

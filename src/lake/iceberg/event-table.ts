@@ -64,16 +64,22 @@ export async function readSnapshot(
   const { newest, isBehind, damaged } = base.state
   const damagedBy = (reason: string) => new LakeDamaged(`${reason}; ${REMEDY}`)
   if (isBehind) throw damagedBy(damaged.at(-1) ?? store.locate(table.folder))
-  if (newest === null) {
-    const files = await store.list(prefixOf(dataset))
-    if (files.some(({ name }) => !isOldName(name))) throw damagedBy(`${store.locate(table.folder)}: the metadata of the lake are gone`)
-    if (files.length > 0) throw new LakeNotAdopted()
+  const sequence = base.metadata === null ? undefined : currentSnapshot(base.metadata).summary[SEQUENCE]
+  if (sequence !== undefined) return toSnapshot(table, dataset, base, Number(sequence))
+  if (newest !== null && base.metadata === null)
+    throw damagedBy(`${store.locate(newest.name)}: a manifest of its snapshot is damaged or gone`)
+  const files = await store.list(prefixOf(dataset))
+  if (files.every(({ name }) => isOldName(name))) {
+    if (newest !== null || files.length > 0) throw new LakeNotAdopted()
     return toSnapshot(table, dataset, base, 0)
   }
-  if (base.metadata === null) throw damagedBy(`${store.locate(newest.name)}: a manifest of its snapshot is damaged or gone`)
-  const sequence = currentSnapshot(base.metadata).summary[SEQUENCE]
-  if (sequence === undefined) throw new LakeNotAdopted()
-  return toSnapshot(table, dataset, base, Number(sequence))
+  // Another process may have adopted the lake and written to it since.
+  if ((await table.read()).nextVersion > base.state.nextVersion) return readSnapshot(store, dataset, table)
+  throw damagedBy(
+    newest === null
+      ? `${store.locate(table.folder)}: the metadata of the lake are gone`
+      : `${store.locate(newest.name)}: a process of an earlier release has written it, which must be stopped`,
+  )
 }
 
 /** Whether a release before snapshots decided has written the file. */
