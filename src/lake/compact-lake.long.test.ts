@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { describe, test } from 'node:test'
 import { readEvents, startSinkOn, withoutTag, writeFiles } from '../../test/lake-harness.ts'
-import { watchSteps } from '../../test/lake-steps.ts'
+import { deleteUnused, watchSteps } from '../../test/lake-steps.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { type CompactOptions, compactLake, groupFiles } from './compact-lake.ts'
@@ -151,6 +151,13 @@ function together(makeLake: MakeLake): void {
     await late
     assert.deepEqual(await readEvents(store), events)
     assert.equal((await namesIn(store)).length, 1)
+  })
+
+  test('merges again into a file of another name when its first one was deleted with those that no snapshot has', async (t) => {
+    const { store, connect } = await makeLake(t)
+    const events = await writeFiles(t, store, [2, 2])
+    assert.deepEqual(await compact(deleteUnused(await connect())), { merged: 1, failures: [] })
+    assert.deepEqual(await readEvents(store), events)
   })
 
   test('commits beside a writer that commits all the time', async (t) => {

@@ -61,27 +61,27 @@ async function mergeDay(dataset: DatasetName, day: string, options: Omit<Compact
 async function merge(read: LakeSnapshot, group: LiveFile[], { store, now = () => new Date(), onMerged }: Omit<CompactOptions, 'isWanted'>) {
   const { dataset, table } = read
   const [first, last] = [Math.min(...group.map((file) => file.first)), Math.max(...group.map((file) => file.last))]
-  const name = newName(dataset, group[0]?.ingestDate ?? '', first, last)
-  const data = await store.withWorkspace(async (folder) => {
-    const file = { path: join(folder, 'file'), location: table.locate(name) }
-    const written = await store.withCopies(group, (paths) =>
-      writeMerged(file, paths, dataset).catch((error: Error) => {
+  const names = new Set(group.map((file) => file.name))
+  await store.withWorkspace(async (folder) => {
+    const path = join(folder, 'file')
+    const data = await store.withCopies(group, (paths) =>
+      writeMerged({ path, location: path }, paths, dataset).catch((error: Error) => {
         throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
       }),
     )
-    await store.put(name, file.path)
-    return written
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+      const snapshot = await readSnapshot(store, dataset, table)
+      const removed = snapshot.files.filter((file) => names.has(file.name))
+      // Another process has merged or repaired some of them.
+      if (removed.length < group.length) return
+      // A file of an earlier attempt may be deleted already, because no snapshot has it.
+      const name = newName(dataset, group[0]?.ingestDate ?? '', first, last)
+      await store.put(name, path)
+      if (await commitFiles(snapshot, { added: [{ ...data, file_path: table.locate(name) }], removed }, now()))
+        return onMerged?.({ name, files: group.length, rows: data.record_count })
+    }
+    throw new Error('other processes keep changing the lake')
   })
-  const names = new Set(group.map((file) => file.name))
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const snapshot = await readSnapshot(store, dataset, table)
-    const removed = snapshot.files.filter((file) => names.has(file.name))
-    // Another process has merged or repaired some of them.
-    if (removed.length < group.length) return
-    if (await commitFiles(snapshot, { added: [data], removed }, now()))
-      return onMerged?.({ name, files: group.length, rows: data.record_count })
-  }
-  throw new Error('other processes keep changing the lake')
 }
 
 /** Groups neighbouring files to be merged, at least two each and at most `maxBytes`. */

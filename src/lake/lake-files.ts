@@ -69,17 +69,15 @@ export class LakeFiles {
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
     if (end === undefined) throw new RangeError('a lake file needs at least one row')
-    let made: { after: number; added: DataFile[] } = { after: -1, added: [] }
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
       const snapshot = await readSnapshot(this.#store, this.#dataset, this.#table)
       const after = snapshot.sequence
       // No process of the same database can have written a later epoch before these rows.
       if (epochOf(after) > epochOf(end)) throw new LakeAhead(after, end)
       if (after >= end) return after
-      // Its file can be in the next snapshot unless another writer has moved the end.
-      if (made.after !== after) made = { after, added: await this.#write(await this.#withoutRepeats(snapshot, pending)) }
+      // A file of an earlier attempt may be deleted already, because no snapshot has it.
+      const added = await this.#write(await this.#withoutRepeats(snapshot, pending))
       await fence?.check()
-      const { added } = made
       if (await commitFiles(snapshot, { added, sequence: end }, this.#now())) {
         for (const { record_count } of added) this.#onWritten(record_count)
         return end

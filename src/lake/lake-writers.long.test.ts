@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { NEVER, readEvents, startSinkOn } from '../../test/lake-harness.ts'
-import { watchSteps } from '../../test/lake-steps.ts'
+import { deleteUnused, watchSteps } from '../../test/lake-steps.ts'
 import { type MakeLake, makeLocalLake, makeS3Lake } from '../../test/lake-stores.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
 import { readSnapshot } from './iceberg/event-table.ts'
@@ -103,6 +103,13 @@ function fencing(makeLake: MakeLake): void {
     await late
     await deliver(await startSinkOn(t, await connect()), 40)
     assert.deepEqual(await readEvents(store), IDS)
+  })
+
+  test('a writer whose file was deleted with those that no snapshot has writes its rows again', async (t) => {
+    const { store, connect } = await makeLake(t)
+    const paused = deleteUnused(await connect())
+    await deliver(await startSinkOn(t, paused), 20)
+    assert.deepEqual(await readEvents(store), IDS.slice(0, 20))
   })
 
   test('two writers that take turns without ever being told so double nothing', async (t) => {
