@@ -23,6 +23,15 @@ export class LakeAhead extends OperatorError {
   }
 }
 
+/** The lake has lost rows that it had: a backup has replaced it, or another process has taken back a commit. */
+export class LakeBehind extends Error {
+  override readonly name = 'LakeBehind'
+
+  constructor(end: number, known: number) {
+    super(`the lake ends at sequence ${end}, and had every event up to ${known}: what it lacks is delivered again`)
+  }
+}
+
 /** A row that will be written to a file. */
 export interface PendingRow {
   sequence: number
@@ -47,6 +56,8 @@ export class LakeFiles {
   readonly #table: TableStore
   readonly #now: () => Date
   readonly #onWritten: (rows: number) => void
+  /** The end of the lake that this process knows. */
+  #end = 0
 
   constructor(store: LakeStore, dataset: DatasetName, now: () => Date, onWritten: (rows: number) => void = () => {}) {
     this.#store = store
@@ -58,13 +69,15 @@ export class LakeFiles {
 
   /** The end of the lake, 0 for none. */
   async newestSequence(): Promise<number> {
-    return (await openLakeEvents(this.#store, this.#dataset, this.#table, this.#now())).sequence
+    this.#end = (await openLakeEvents(this.#store, this.#dataset, this.#table, this.#now())).sequence
+    return this.#end
   }
 
   /**
    * Writes one file of rows of one ingest date, in order of sequence. Returns the new end of the lake. Leaves out the
    * rows that another process has written meanwhile, and events that the lake already has, which a replay publishes
-   * under a new sequence. Throws, and writes nothing, when `fence` reports that another process has taken over.
+   * under a new sequence. Throws, and writes nothing, when `fence` reports that another process has taken over, and
+   * LakeBehind until `newestSequence` is called.
    */
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
@@ -74,12 +87,15 @@ export class LakeFiles {
       const after = snapshot.sequence
       // No process of the same database can have written a later epoch before these rows.
       if (epochOf(after) > epochOf(end)) throw new LakeAhead(after, end)
+      if (after < this.#end) throw new LakeBehind(after, this.#end)
+      this.#end = after
       if (after >= end) return after
       // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const added = await this.#write(await this.#withoutRepeats(snapshot, pending))
       await fence?.check()
       if (await commitFiles(snapshot, { added, sequence: end }, this.#now())) {
         for (const { record_count } of added) this.#onWritten(record_count)
+        this.#end = end
         return end
       }
     }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
@@ -11,6 +11,7 @@ import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { ageTemporaries, listTemporaries, makeLakeDirectory, NEVER, range, readSequences, startSink } from '../../test/lake-harness.ts'
 import { makeMessages } from '../../test/order-event-factory.ts'
+import { LakeBehind } from './lake-files.ts'
 
 const errors = (lines: string[]) => pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
 
@@ -89,6 +90,25 @@ test('writes no event that a second active sink has written meanwhile', async (t
   await second.flush()
   await first.flush()
   assert.deepEqual(await readSequences(directory), range(1, 8))
+})
+
+test('takes again what a lake lacks that an older copy has replaced', async (t) => {
+  const directory = await makeLakeDirectory(t)
+  const sink = await startSink(t, directory)
+  const store = async (first: number, count: number) => {
+    await sink.handle(makeMessages(count, first), NEVER)
+    await sink.flush()
+  }
+  await store(1, 3)
+  await cp(directory, `${directory}.older`, { recursive: true })
+  await store(4, 2)
+  await rm(directory, { recursive: true })
+  await rename(`${directory}.older`, directory)
+  await assert.rejects(store(6, 1), LakeBehind)
+  await assert.rejects(sink.handle(makeMessages(1, 7), NEVER), LakeBehind, 'the subscription begins again')
+  assert.equal(await sink.lastSequence(), 3)
+  await store(4, 4)
+  assert.deepEqual(await readSequences(directory), range(1, 7))
 })
 
 test('removes what a killed process left half-written, and readers never see it', async (t) => {

@@ -5,7 +5,7 @@ import type { OrderEvent } from '../orders/events.ts'
 import { type Fence, FencedOut, type MessageHandler, type TopicEvent } from '../topic/topic.ts'
 import { withinMs } from '../within-ms.ts'
 import type { LakeDataset } from './lake-dataset.ts'
-import { LakeFiles, type PendingRow } from './lake-files.ts'
+import { LakeBehind, LakeFiles, type PendingRow } from './lake-files.ts'
 import type { LakeStore } from './lake-store.ts'
 
 export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
@@ -57,6 +57,8 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
   /** The fence of the subscription that delivered the buffered messages. */
   #fence: Fence | null = null
   #running = false
+  /** Until the subscription begins again from the end of the lake. */
+  #behind: LakeBehind | null = null
   #writing: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
   #quietTimer: NodeJS.Timeout | null = null
@@ -112,12 +114,14 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     while (this.#writing !== null) await this.#writing.catch(() => undefined)
     this.#discardBuffer()
     this.#lastTaken = await this.#watch(() => this.#files.newestSequence())
+    this.#behind = null
     return this.#lastTaken
   }
 
   /** Buffers messages that are new. Writes first when the buffer is full, and throws when that fails. */
   readonly handle: MessageHandler<E> = async (messages, signal, fence) => {
     if (!this.#running) throw new Error('the lake sink is not running')
+    if (this.#behind !== null) throw this.#behind
     this.#fence = fence ?? null
     const generation = this.#generation
     let turnCharacters = 0
@@ -198,6 +202,7 @@ export class LakeSink<E extends TopicEvent = OrderEvent> {
     } catch (error) {
       // The process that has taken over gets these events, too, and writes the lake.
       const isTakenOver = error instanceof FencedOut
+      if (error instanceof LakeBehind) this.#behind = error
       if (isTakenOver) this.#discardBuffer()
       this.#failures += 1
       this.#flushFailure = isTakenOver ? null : reasonOf(error)
