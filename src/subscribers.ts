@@ -6,8 +6,8 @@ interface SubscriberDefinition {
   partition: 'orders' | 'catalogue'
   /** What it makes of the events, in the operators' words. */
   makes: string
-  /** What knows how far it has come: the topic, or the files that it writes. */
-  position: 'topic' | 'files'
+  /** What knows how far it has come: the topic, or the newest snapshot of the lake. */
+  position: 'topic' | 'lake'
   /** Whether it delivers from a queue, whose name is its own, and each attempt has a span. */
   hasQueue: boolean
 }
@@ -17,8 +17,8 @@ export const SUBSCRIBERS = [
   { name: 'email', role: 'email', partition: 'orders', makes: 'mails', position: 'topic', hasQueue: true },
   { name: 'webhook', role: 'webhook', partition: 'orders', makes: 'webhooks', position: 'topic', hasQueue: true },
   { name: 'catalogue-webhook', role: 'webhook', partition: 'catalogue', makes: 'webhooks', position: 'topic', hasQueue: false },
-  { name: 'lake', role: 'lake', partition: 'orders', makes: 'lake', position: 'files', hasQueue: false },
-  { name: 'catalogue-lake', role: 'lake', partition: 'catalogue', makes: 'lake', position: 'files', hasQueue: false },
+  { name: 'lake', role: 'lake', partition: 'orders', makes: 'lake', position: 'lake', hasQueue: false },
+  { name: 'catalogue-lake', role: 'lake', partition: 'catalogue', makes: 'lake', position: 'lake', hasQueue: false },
 ] as const satisfies readonly SubscriberDefinition[]
 
 export type Subscriber = (typeof SUBSCRIBERS)[number]

@@ -110,7 +110,6 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
     endpoint = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(await run('webhook list'))?.[0] ?? assert.fail('no endpoint')
   },
   'storefront webhook deliveries ID': () => run(`webhook deliveries ${endpoint}`),
-  'storefront webhook deliveries ID --status queued --limit 1000': () => run(`webhook deliveries ${endpoint} --status queued --limit 1000`),
   'storefront webhook enable ID': async () => {
     await pool.query(`update webhook_endpoints set disabled_at = now(), disabled_reason = 'gone'`)
     await run(`webhook enable ${endpoint}`)

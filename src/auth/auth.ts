@@ -121,10 +121,14 @@ function createSessionGuard({ pool, adminFactors, now }: Pick<AuthContext, 'pool
   }
 
   async function isFresh({ sessionId }: AccountCaller, needsSecondFactor: boolean): Promise<boolean> {
-    const { rows } = await pool.query<{ authenticated_by: string[] }>(sql`select authenticated_by from sessions
-      where id = ${sessionId} and revoked_at is null and authenticated_at > ${new Date(now().getTime() - FRESH_MS)}`)
-    if (rows[0] === undefined) return false
-    return !needsSecondFactor || rows[0].authenticated_by.some(isSecondFactorMethod)
+    const { rows } = await pool.query<{ authenticated_by: string[]; is_fresh: boolean }>(
+      sql`select authenticated_by, authenticated_at > ${new Date(now().getTime() - FRESH_MS)} as is_fresh
+      from sessions
+      where id = ${sessionId} and revoked_at is null`,
+    )
+    // Ended, which this process may not know yet.
+    if (rows[0] === undefined) throw invalidToken()
+    return rows[0].is_fresh && (!needsSecondFactor || rows[0].authenticated_by.some(isSecondFactorMethod))
   }
 }
 

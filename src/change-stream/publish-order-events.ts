@@ -3,6 +3,7 @@ import { sql } from '../db/sql.ts'
 import { findDefect } from '../orders/event-defects.ts'
 import { hasWholeHistory, type OrderEvent, type OrderRecord, orderEventId, toOrderEvents } from '../orders/events.ts'
 import { getOrderRecords, STREAMED_COLUMNS, selectList } from '../orders/order-column-sql.ts'
+import { subjectOf } from '../topic/incarnations.ts'
 import { ORDER_DEAD_LETTERS } from './dead-letters.ts'
 import { type PublishOptions, publishStoredEvents, type StoredEvents } from './publish-stored-events.ts'
 
@@ -21,7 +22,7 @@ export const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
   eventIdOf: orderEventId,
   toEvents: toOrderEvents,
   readAfter: (db, last) => readAfter(db, last, AFTER_ALL),
-  readOf: getOrderRecords,
+  readOf: (db, ids) => getOrderRecords(db, [...new Set(ids.map(subjectOf))]),
 }
 
 /**

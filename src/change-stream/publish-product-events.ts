@@ -71,11 +71,23 @@ async function readAfter(db: Queryable, last: ProductEventRecord | null): Promis
   return rows
 }
 
-async function readOf(db: Queryable, productIds: readonly string[]): Promise<ProductEventRecord[]> {
+// Damage can have made any id.
+const EVENT_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}(\.stock)?\.\d{1,18}$/
+
+/** By the key, so that a product with many events is not read for each of them. */
+async function readOf(db: Queryable, ids: readonly string[]): Promise<ProductEventRecord[]> {
+  const keys = ids.filter((id) => EVENT_ID.test(id)).map((id) => id.split('.'))
   const { rows } = await db.query<ProductEventRecord>(
     sql`select product_id, stream, version::text as version, type, occurred_at, traceparent, data
     from product_events
-    where product_id = any(${productIds}::uuid[])`,
+    where (product_id, stream, version) in (
+      select *
+      from unnest(
+        ${keys.map(([product]) => product)}::uuid[],
+        ${keys.map(({ length }) => (length === 3 ? 'stock' : 'product'))}::text[],
+        ${keys.map((parts) => parts.at(-1))}::bigint[]
+      )
+    )`,
   )
   return rows
 }

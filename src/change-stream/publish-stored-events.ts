@@ -17,8 +17,8 @@ export interface StoredEvents<Row, E extends TopicEvent> {
   subject: string
   /** The next rows in the order of their keys, none at the end; the first ones after null. Bounded by their sizes. */
   readAfter(db: Queryable, last: Row | null): Promise<Row[]>
-  /** All rows of these orders or products. */
-  readOf(db: Queryable, subjects: readonly string[]): Promise<Row[]>
+  /** The rows that events with these ids are made of. */
+  readOf(db: Queryable, ids: readonly string[]): Promise<Row[]>
   /** Why no event can be made of a row, null when one can. */
   findDefect(row: Row): string | null
   /** The id of the newest event of a row. */

@@ -101,6 +101,6 @@ export type StepUp = true | 'always'
 export interface SessionGuard {
   /** Throws `second_factor_setup_required`. */
   assertMayUseScopes(caller: AccountCaller): Promise<void>
-  /** Throws `step_up_required`. */
+  /** Throws `step_up_required`, and `invalid_token` for a session that has ended. */
   assertFreshProof(caller: AccountCaller, when: StepUp): Promise<void>
 }

@@ -1,4 +1,4 @@
-import { rmSync, writeSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { EXIT_REFUSED, QueryRefused, type QueryRequest, queryWithin } from './bounded-query.ts'
 import { openLakeStore } from './open-lake-store.ts'
@@ -19,16 +19,14 @@ lines.once('line', async (line) => {
     // The time since this process was started.
     const elapsedMs = Math.round(performance.now())
     const head = `{"columns":${JSON.stringify(columns)},"is_truncated":${isTruncated},"elapsed_ms":${elapsedMs},"rows":[`
-    end(0, 1, `${head}${rows.join(',')}]}`)
+    end(0, process.stdout, `${head}${rows.join(',')}]}`)
   } catch (error) {
-    if (error instanceof QueryRefused) end(EXIT_REFUSED, 1, error.message)
-    else end(1, 2, error instanceof Error ? error.message : String(error))
+    if (error instanceof QueryRefused) end(EXIT_REFUSED, process.stdout, error.message)
+    else end(1, process.stderr, error instanceof Error ? error.message : String(error))
   }
 })
 
-/** Ends at once, whatever DuckDB still does. */
-function end(status: number, descriptor: number, text: string): never {
-  const bytes = Buffer.from(text)
-  for (let sent = 0; sent < bytes.length; ) sent += writeSync(descriptor, bytes, sent)
-  process.exit(status)
+/** Ends as soon as the text is written, whatever DuckDB still does. */
+function end(status: number, stream: NodeJS.WriteStream, text: string): void {
+  stream.write(text, () => process.exit(status))
 }

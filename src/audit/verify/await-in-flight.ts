@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { PgoutputReader } from '../../change-stream/pgoutput.ts'
-import { findBrokenReason } from '../../change-stream/replication-slot.ts'
-import { findRefill } from '../../change-stream/slot-positions.ts'
+import { type PgoutputMessage, PgoutputReader } from '../../change-stream/pgoutput.ts'
+import { findLostReason } from '../../change-stream/replication-slot.ts'
 import { connectClient, type Pool, type Queryable } from '../../db/pool.ts'
 import { literal, sql } from '../../db/sql.ts'
 import { OBJECT_IN_USE, sqlState } from '../../db/sql-state.ts'
@@ -19,6 +18,8 @@ const FETCH_ROWS = 2_000
 /** DuckDB: the events that the database has and the topic does not. */
 export const MISSING_FROM_TOPIC = sql`select event_id, changed_at from recorded_events anti join topic_events using (event_id)`
 
+type Change<Row> = Extract<PgoutputMessage<Row, never>, { kind: 'change' }>
+
 export interface InFlightOptions {
   pool: Pool
   /** Address of the same database for the role that may replicate. */
@@ -31,7 +32,7 @@ export interface InFlightOptions {
 }
 
 export interface InFlightResult {
-  /** Why the slot can deliver nothing more; null when it can. */
+  /** Why the slot has not delivered all: it is lost, or its refill has not ended. Null when it can. */
   slotLost: string | null
   /** Whether the stream publishes all that the topic lacks from the database: its slot is lost, or its refill has not ended. */
   isRefilled: boolean
@@ -73,30 +74,32 @@ async function readSlot(
   slotName: string,
   lsn: string,
 ): Promise<{ lost: string | null; isRefilled: boolean; isActive: boolean; isPast: boolean }> {
-  const broken = await findBrokenReason(db, slotName)
-  const isRefilled = broken !== null || (await findRefill(db, slotName)) !== null
+  const reason = await findLostReason(db, slotName)
   const { rows } = await db.query<{ is_active: boolean; is_past: boolean }>(
     'select active as is_active, confirmed_flush_lsn >= $2 as is_past from pg_replication_slots where slot_name = $1',
     [slotName, lsn],
   )
   const { rows: known } = await db.query(sql`select from slot_positions where slot_name = ${slotName}`)
   // A slot that was never made has lost nothing: the stream publishes everything when it first runs.
-  const lost = rows.length + known.length === 0 ? null : broken
-  return { lost, isRefilled, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
+  const lost = rows.length + known.length === 0 ? null : reason
+  return { lost, isRefilled: reason !== null, isActive: rows[0]?.is_active ?? false, isPast: rows[0]?.is_past === true }
 }
 
 /** Puts the events that are in the slot into `held_events`. False when it has a reader after all. */
 function readHeldEvents<Row extends object, E extends TopicEvent>(
   streamUrl: string,
   slotName: string,
-  { publication, table, keys, stored }: ComparedPartition<Row, E>,
+  { publication, table, keys, stored, idsOf }: ComparedPartition<Row, E>,
   tables: ComparisonTables,
 ): Promise<boolean> {
   const reader = new PgoutputReader<Row>({ table, columns: keys, previousColumns: [] })
-  return peekIntoSlot(streamUrl, { slotName, publication }, reader, (records) =>
+  return peekIntoSlot(streamUrl, { slotName, publication }, reader, (changes) =>
     tables.add(
       'held_events',
-      records.map((record) => ({ event_id: stored.eventIdOf(record) })),
+      // A new row has all its events, such as an order that was moved in with its history.
+      changes
+        .flatMap(({ record, previous }) => (previous === null ? idsOf(record) : stored.eventIdOf(record)))
+        .map((event_id) => ({ event_id })),
     ),
   )
 }
@@ -106,7 +109,7 @@ async function peekIntoSlot<Row extends object>(
   streamUrl: string,
   { slotName, publication }: { slotName: string; publication: string },
   reader: PgoutputReader<Row>,
-  visit: (records: Row[]) => Promise<void>,
+  visit: (changes: Change<Row>[]) => Promise<void>,
 ): Promise<boolean> {
   await using stream = await connectClient(streamUrl, 'storefront-verify')
   try {
@@ -116,8 +119,8 @@ async function peekIntoSlot<Row extends object>(
       select data from pg_logical_slot_peek_binary_changes($1, null, null, 'proto_version', '1', 'publication_names', $2)`,
       [slotName, publication],
     )
-    for (let records = await fetchRecords(stream, reader); records !== null; records = await fetchRecords(stream, reader))
-      await visit(records)
+    for (let changes = await fetchChanges(stream, reader); changes !== null; changes = await fetchChanges(stream, reader))
+      await visit(changes)
     return true
   } catch (error) {
     if (sqlState(error) === OBJECT_IN_USE) return false
@@ -125,11 +128,11 @@ async function peekIntoSlot<Row extends object>(
   }
 }
 
-async function fetchRecords<Row extends object>(tx: Queryable, reader: PgoutputReader<Row>): Promise<Row[] | null> {
+async function fetchChanges<Row extends object>(tx: Queryable, reader: PgoutputReader<Row>): Promise<Change<Row>[] | null> {
   const { rows } = await tx.query<{ data: Buffer }>(sql`fetch ${literal(FETCH_ROWS)} from held`)
   if (rows.length === 0) return null
   return rows.flatMap(({ data }) => {
     const message = reader.read(data)
-    return message.kind === 'change' ? [message.record] : []
+    return message.kind === 'change' ? [message] : []
   })
 }

@@ -6,7 +6,6 @@ import { CATALOGUE_PUBLICATION, PUBLICATION } from '../../change-stream/replicat
 import type { Queryable } from '../../db/pool.ts'
 import { CATALOGUE_DATASET, type LakeDataset, ORDER_DATASET } from '../../lake/lake-dataset.ts'
 import { isImported, isMailed, type OrderEvent, type OrderRecord, orderEventIds, PERSONAL_MEMBERS } from '../../orders/events.ts'
-import { subjectOf } from '../../topic/incarnations.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { EventContent } from './event-digest.ts'
 import type { Place } from './finding.ts'
@@ -84,7 +83,7 @@ export async function makeEvents<Row, E extends TopicEvent>(
   { readOf, findDefect, toEvents }: StoredEvents<Row, E>,
   ids: readonly string[],
 ): Promise<Map<string, E>> {
-  const rows = await readOf(db, [...new Set(ids.map(subjectOf))])
+  const rows = await readOf(db, ids)
   const wanted = new Set(ids)
   const events = rows.filter((row) => findDefect(row) === null).flatMap(toEvents)
   return new Map(events.filter(({ id }) => wanted.has(id)).map((event) => [event.id, event]))

@@ -21,9 +21,11 @@ function digest(value: unknown): string {
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
-  const members = Object.entries(value).filter(([, member]) => member != null)
-  return `{${members
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`)
-    .join()}}`
+  const members = value as Record<string, unknown>
+  let text = ''
+  for (const name of Object.keys(members).sort()) {
+    const member = members[name]
+    if (member != null) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(member)}`
+  }
+  return `{${text}}`
 }

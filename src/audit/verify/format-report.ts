@@ -14,6 +14,8 @@ const MEANINGS: Partial<Record<`${Place} ${FindingKind}`, string>> = {
   'catalogue in the lake doubled': 'storefront lake repair removes them',
   'catalogue in the lake altered': 'storefront lake repair writes them again',
   'catalogue in the lake corrupt': 'storefront lake repair sets the files aside and writes them again',
+  'catalogue altered': 'a row was corrected by SQL after its event: delete the event from the topic, then storefront replay',
+  'topic altered': 'a row was corrected by SQL after its event: delete the event from the topic, then storefront replay',
   'catalogue unordered': 'subscribers may have the state of an earlier version',
   'topic unordered': 'subscribers may have the state of an earlier version',
   'products altered': 'their newest events are not their state, as after a change by SQL: storefront replay records it',
