@@ -9,6 +9,8 @@ import { reasonOf } from '../db/loggable-error.ts'
 import type { Pool } from '../db/pool.ts'
 import { releaseRestored } from '../deliveries/delivery-rows.ts'
 import { OperatorError } from '../errors.ts'
+import { LakeFiles } from '../lake/lake-files.ts'
+import { DATASET_NAMES } from '../lake/lake-names.ts'
 import type { LakeStore } from '../lake/lake-store.ts'
 import { Loop } from '../loop.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
@@ -69,6 +71,9 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
   try {
     lake = hasLake(config) ? await openLake(config) : null
     if (signal?.aborted) closeLake()
+    // The role `lake`, which otherwise adopts the lake of an earlier release, does not start before a restore is finished.
+    if (lake !== null && reason !== undefined)
+      for (const dataset of DATASET_NAMES) await new LakeFiles(lake, dataset, () => new Date()).newestSequence()
     const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }
     if (reason === undefined) return await ensureIncarnation(options)
     await ensureIncarnation({ ...options, reason })

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { onCleanup } from '../../test/cleanup.ts'
 import { eventually } from '../../test/eventually.ts'
+import { withoutTag } from '../../test/lake-harness.ts'
 import { summarise } from '../../test/pipeline-audit.ts'
 import { createRestorableStore, type RunningStore } from '../../test/restorable-store.ts'
 import { silent } from '../../test/stream-harness.ts'
@@ -18,6 +19,13 @@ const countIncarnations = async ({ pool }: RunningStore) => (await pool.query('s
 
 // The store's customer and operator log in at each start.
 const countOpenSessions = async ({ pool }: RunningStore) => (await pool.query('select from sessions where revoked_at is null')).rowCount
+
+/** Makes the lake one of an earlier release, whose files counted by their names. */
+function makeOld(lake: string): void {
+  rmSync(join(lake, 'iceberg'), { recursive: true })
+  for (const name of readdirSync(lake, { encoding: 'utf8', recursive: true }))
+    if (name.endsWith('.parquet')) renameSync(join(lake, name), join(lake, withoutTag(name)))
+}
 
 test('the next start finishes an unfinished restore before it sells', async (t) => {
   const store = createRestorableStore(t)
@@ -65,6 +73,7 @@ test('the next start finishes an unfinished restore before it sells', async (t) 
   // A process that is killed after the swap leaves this.
   await restoreCluster(folder, target)
   putLakeBack()
+  makeOld(folder.lake)
   const restoredAgain = await store.start()
   assert.equal(await countIncarnations(restoredAgain), 2)
   const second = await restoredAgain.place()
