@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { copyFile } from 'node:fs/promises'
+import { copyFile, rm, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { later, now } from '../../../test/conformance/lake-table-conformance.ts'
@@ -43,4 +43,19 @@ test('metadata of a version that no commit has put are passed over, named, and d
   await assert.rejects(writeFiles(t, store, [1], { from: 8 }), (error) => {
     return error instanceof OperatorError && /v2147483647\.metadata\.json .*: delete it$/.test(error.message)
   })
+})
+
+test('damaged metadata of a higher version cost none of the earlier metadata', async (t) => {
+  const { store, pathOf } = await makeLocalLake(t)
+  const ids = await writeFiles(t, store, [3, 2])
+  const stray = pathOf('iceberg/order_events/metadata/v500.metadata.json')
+  await writeFile(stray, 'half of a file')
+  const table = new TableStore(store, 'order_events')
+  await table.renewHint()
+  const { newest } = await table.read()
+  assert.ok(newest !== null)
+  assert.equal(await table.commit(newest.version + 1, newest.metadata), false)
+  await rm(stray)
+  assert.equal((await table.read()).newest?.version, newest.version + 1)
+  assert.deepEqual(await readEvents(store), ids)
 })

@@ -161,7 +161,7 @@ export class TableStore {
     if (version > MAX_VERSION)
       throw new OperatorError(`${this.#store.locate(this.#nameOf(version - 1))} leaves no higher version for a table: delete it`)
     if ((await this.putFile(name, Buffer.from(formatMetadata(metadata)))) === 'taken') return false
-    const newest = await this.#afterCommit()
+    const newest = await this.#afterCommit(version)
     // The name of an earlier version is free again, and later versions know nothing of what was put there.
     return version >= newest - MAX_PREVIOUS_METADATA
   }
@@ -186,15 +186,17 @@ export class TableStore {
 
   /** Writes the hint again, which somebody may have changed. */
   async renewHint(): Promise<void> {
-    if ((await this.read()).newest !== null) await this.#afterCommit()
+    const { newest, isBehind } = await this.read()
+    if (newest !== null && !isBehind) await this.#afterCommit(newest.version)
   }
 
   /** The hint is for readers without a catalogue. It may be late, and then names earlier metadata that are still there. Returns the newest version. */
-  async #afterCommit(): Promise<number> {
+  async #afterCommit(version: number): Promise<number> {
     const { versions } = await this.#listVersions()
     const newest = versions[0]?.version ?? 0
     await this.#withFile(Buffer.from(String(newest)), (path) => this.#store.replace(`${this.folder}metadata/version-hint.text`, path))
-    for (const { version, name } of versions) if (version < newest - MAX_PREVIOUS_METADATA) await this.#store.delete(name)
+    // A higher version may be damaged.
+    for (const earlier of versions) if (earlier.version < version - MAX_PREVIOUS_METADATA) await this.#store.delete(earlier.name)
     return newest
   }
 
