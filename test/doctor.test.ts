@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { catalogueSlotOf, orderSlotOf } from '../src/app/prepare-database.ts'
@@ -217,6 +217,9 @@ test('tables of the lake that are damaged or were moved', async (t) => {
   const found = /v9\.metadata\.json: it is no metadata of a table, or was changed$/
   assertFinding(await look(), 'lake tables', 'warning', found, /^run storefront lake repair$/)
   rmSync(join(metadata, 'v9.metadata.json'))
+  renameSync(metadata, `${metadata}.aside`)
+  assertFinding(await look(), 'lake tables', 'warning', /the metadata of the lake are gone$/, /^run storefront lake repair$/)
+  renameSync(`${metadata}.aside`, metadata)
   const { lake: elsewhere } = makeDataFolder(t)
   cpSync(root, elsewhere, { recursive: true })
   assertFinding(

@@ -1,11 +1,13 @@
 import type { Config } from '../../config.ts'
+import { OperatorError } from '../../errors.ts'
 import { readBase } from '../../lake/iceberg/commit-snapshot.ts'
-import { eventTableOf } from '../../lake/iceberg/event-table.ts'
+import { eventTableOf, readSnapshot } from '../../lake/iceberg/event-table.ts'
 import { CATALOGUE_TABLES } from '../../lake/iceberg/lake-table.ts'
 import { TableStore } from '../../lake/iceberg/table-store.ts'
+import { DATASET_NAMES } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { openLake } from '../open-lake.ts'
-import { check, type Finding, ok, warning } from './finding.ts'
+import { check, type Finding, ok, splitRemedy, warning } from './finding.ts'
 
 const NAME = 'lake tables'
 const REMEDY = 'run storefront lake maintain'
@@ -36,6 +38,15 @@ async function examine(lake: LakeStore): Promise<Finding[]> {
     if (state.newest !== null && (metadata === null || isMoved))
       findings.push(warning(NAME, `${name} is damaged, or its metadata name another place`, remedy))
     findings.push(...state.damaged.map((reason) => warning(NAME, reason, remedy)))
+  }
+  for (const dataset of findings.length > 0 ? [] : DATASET_NAMES) {
+    try {
+      await readSnapshot(lake, dataset)
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error
+      const { found, remedy } = splitRemedy(error.message, REPAIR)
+      findings.push(warning(NAME, found, remedy))
+    }
   }
   if (findings.length > 0) return findings
   return [ok(NAME, written.length === 0 ? 'none was written yet' : `${written.join(', ')} can be read`)]

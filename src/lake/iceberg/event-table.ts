@@ -50,7 +50,7 @@ export class LakeNotAdopted extends OperatorError {
   override readonly name = 'LakeNotAdopted'
 
   constructor() {
-    super('an earlier release has written the lake: stop its processes and start one of this release with the role lake')
+    super('an earlier release has written the lake; stop its processes and start one of this release with the role lake')
   }
 }
 
