@@ -71,7 +71,7 @@ async function compare(config: Config, { pool, url, logger, reason, signal, ...l
   try {
     lake = hasLake(config) ? await openLake(config) : null
     if (signal?.aborted) closeLake()
-    // The role `lake`, which otherwise adopts the lake of an earlier release, does not start before a restore is finished.
+    // The role `lake`, which adopts the lake of an earlier release, does not start before a restore is finished.
     if (lake !== null && reason !== undefined)
       for (const dataset of DATASET_NAMES) await new LakeFiles(lake, dataset, () => new Date()).newestSequence()
     const options: IncarnationOptions = { pool, topic, catalogueTopic, lake, logger, ...lakeOptions }

@@ -181,6 +181,18 @@ for (const [what, damage] of [
   })
 }
 
+test('makes the events of a damaged file again, or names them, also when the metadata are gone', async (t) => {
+  const store = await startWithFiles(t, 3)
+  const [path = ''] = await pathsOf(store)
+  const [kept, gone] = partitionMessages(ORDERS, await store.topic.read(0, 2)).messages
+  await store.pool.query('delete from topic_messages where id = any ($1)', [[kept?.event.id, gone?.event.id]])
+  await flipByte(path, (await readFile(path)).length - 60)
+  await rm(store.lakeStore.locate('iceberg/order_events'), { recursive: true })
+  const { written, lost, quarantined } = await repairOn(store, store.lakeStore)
+  assert.deepEqual([written, lost, quarantined], [2, [], [`${path}.corrupt`]])
+  assert.equal((await readEvents(store.lakeStore)).length, 6)
+})
+
 /** Commits as a release did whose snapshots did not decide. */
 async function overwriteAsBefore({ lakeStore }: AuditedStore): Promise<void> {
   const table = new TableStore(lakeStore, ORDER_EVENTS.name)

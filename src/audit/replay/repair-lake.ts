@@ -8,6 +8,7 @@ import {
   eventTableOf,
   LakeDamaged,
   type LakeSnapshot,
+  type LiveFile,
   readSnapshot,
   SEQUENCE,
   toLiveFile,
@@ -191,20 +192,30 @@ async function readOrRebuild(
   const known = toSnapshot(table, dataset, base, 0)
   const names = new Set(known.files.map(({ name }) => name))
   const found = await withDuckDB(makeSpillPath(), async (connection) => {
-    const others: DataFile[] = []
+    const others: LiveFile[] = []
     for (const { name, sizeBytes } of await store.list(prefixOf(dataset))) {
       if (names.has(name)) continue
+      const file = { location: table.locate(name), sizeBytes }
       const data = await store.withCopies([{ name, sizeBytes }], async ([path = '']) =>
-        (await findDamagedBytes(path)) === null
-          ? describeFile(connection, eventTableOf(dataset), path, { location: table.locate(name), sizeBytes })
-          : null,
+        (await findDamagedBytes(path)) === null ? describeFile(connection, eventTableOf(dataset), path, file) : null,
       )
-      if (data !== null) others.push(data)
-      else await store.quarantine(name)
+      others.push(data === null ? unreadFile(table, file, name) : toLiveFile(table, data))
     }
     return others
   })
-  const files = [...known.files, ...found.map((data) => toLiveFile(table, data))]
+  const files = [...known.files, ...found]
   const sequence = files.reduce((end, { last }) => Math.max(end, last), Number(recorded ?? 0))
-  return { snapshot: { ...known, files, sequence }, found, isRebuilt: true }
+  return { snapshot: { ...known, files, sequence }, found: found.map(({ data }) => data), isRebuilt: true }
+}
+
+/** A damaged file that no snapshot describes, with the range of its name. */
+function unreadFile(table: TableStore, { location, sizeBytes }: { location: string; sizeBytes: number }, name: string): LiveFile {
+  const [, first = 0, last = 0] = /(\d{16})-(\d{16})[^/]*$/.exec(name) ?? []
+  const data = { ...NO_ROWS, file_path: location, file_size_in_bytes: sizeBytes }
+  return { ...toLiveFile(table, data), first: Number(first), last: Number(last) }
+}
+
+const NO_ROWS = {
+  ...({ content: 0, file_format: 'PARQUET', partition: {}, record_count: 0 } as const),
+  ...{ value_counts: [], null_value_counts: [], lower_bounds: [], upper_bounds: [] },
 }
