@@ -187,4 +187,10 @@ test('groups neighbours up to a size, and leaves single files alone', () => {
   ])
   assert.deepEqual(sizes([1, 100], [3, 100]), [])
   assert.deepEqual(sizes(), [])
+  const first = [30, 14, 6, 3, 5].map((sizeBytes, index) => ({ first: index, sizeBytes }))
+  const groups = groupFiles(first, 100, true)
+  assert.deepEqual(
+    groups.map((group) => group.map(({ sizeBytes }) => sizeBytes)),
+    [[14, 6, 3, 5]],
+  )
 })

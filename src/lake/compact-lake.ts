@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { sql } from '../db/sql.ts'
 import { REMEDY } from './find-damage.ts'
 import { commitFiles, eventTableOf, type LakeSnapshot, type LiveFile, readSnapshot } from './iceberg/event-table.ts'
@@ -15,7 +16,11 @@ export interface CompactOptions {
   store: LakeStore
   /** Whether a day (UTC, `YYYY-MM-DD`) is merged. */
   isWanted: (ingestDate: string) => boolean
+  /** Whether files that are larger than all later ones of their day wait until these have grown. */
+  leavesLarge?: boolean
   now?: () => Date
+  /** Ends the work, which throws its reason. */
+  signal?: AbortSignal
   /** Called for each merged file once it has replaced the others. */
   onMerged?: (merged: { name: string; files: number; rows: number }) => void
 }
@@ -41,6 +46,7 @@ export async function compactLake({ isWanted, ...options }: CompactOptions): Pro
       try {
         report.merged += await repeatWhenGone(MAX_ATTEMPTS, () => mergeDay(dataset, day, options))
       } catch (error) {
+        options.signal?.throwIfAborted()
         report.failures.push(`${day}: ${(error as Error).message.split('\n')[0]}`)
       }
     }
@@ -53,19 +59,24 @@ async function mergeDay(dataset: DatasetName, day: string, options: Omit<Compact
   const groups = groupFiles(
     snapshot.files.filter(({ ingestDate }) => ingestDate === day),
     MAX_FILE_BYTES,
+    options.leavesLarge,
   )
   for (const group of groups) await merge(snapshot, group, options)
   return groups.length
 }
 
-async function merge(read: LakeSnapshot, group: LiveFile[], { store, now = () => new Date(), onMerged }: Omit<CompactOptions, 'isWanted'>) {
+async function merge(
+  read: LakeSnapshot,
+  group: LiveFile[],
+  { store, now = () => new Date(), signal, onMerged }: Omit<CompactOptions, 'isWanted'>,
+) {
   const { dataset, table } = read
   const [first, last] = [Math.min(...group.map((file) => file.first)), Math.max(...group.map((file) => file.last))]
   const names = new Set(group.map((file) => file.name))
   await store.withWorkspace(async (folder) => {
     const path = join(folder, 'file')
     const data = await store.withCopies(group, (paths) =>
-      writeMerged({ path, location: path }, paths, dataset).catch((error: Error) => {
+      writeMerged({ path, location: path }, paths, dataset, signal).catch((error: Error) => {
         throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
       }),
     )
@@ -85,7 +96,11 @@ async function merge(read: LakeSnapshot, group: LiveFile[], { store, now = () =>
 }
 
 /** Groups neighbouring files to be merged, at least two each and at most `maxBytes`. */
-export function groupFiles<T extends Pick<LiveFile, 'first' | 'sizeBytes'>>(files: readonly T[], maxBytes: number): T[][] {
+export function groupFiles<T extends Pick<LiveFile, 'first' | 'sizeBytes'>>(
+  files: readonly T[],
+  maxBytes: number,
+  leavesLarge = false,
+): T[][] {
   const groups: T[][] = []
   let bytes = Number.POSITIVE_INFINITY
   for (const file of files.toSorted((a, b) => a.first - b.first)) {
@@ -96,19 +111,26 @@ export function groupFiles<T extends Pick<LiveFile, 'first' | 'sizeBytes'>>(file
       bytes = file.sizeBytes
     }
   }
-  return groups.filter((group) => group.length > 1)
+  return (leavesLarge ? groups.map(withoutLarge) : groups).filter((group) => group.length > 1)
+}
+
+function withoutLarge<T extends Pick<LiveFile, 'sizeBytes'>>([first, ...others]: T[]): T[] {
+  if (first === undefined) return []
+  const rest = others.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+  return first.sizeBytes > rest ? withoutLarge(others) : [first, ...others]
 }
 
 /** Writes the rows of all files into one, in order of sequence. Throws when it has other rows. */
-async function writeMerged(file: NewFile, paths: readonly string[], dataset: DatasetName): Promise<DataFile> {
+async function writeMerged(file: NewFile, paths: readonly string[], dataset: DatasetName, signal?: AbortSignal): Promise<DataFile> {
   // The checksum of the merged file would make damaged rows look correct.
   for (const path of paths) if ((await checkChecksum(path)) === 'wrong') throw new Error(`${path}: ${WRONG_CHECKSUM}; ${REMEDY}`)
-  return withDuckDB(`${file.path}.spill`, async (connection) => {
+  const work = async (connection: DuckDBConnection) => {
     const data = await writeDataFile(connection, file, sql`select * from ${parquetRows(paths)} order by sequence`, eventTableOf(dataset))
     const sum = async (some: readonly string[]) =>
       (await selectRows(connection, sql`select count(*), sum(hash(row)) from ${parquetRows(some)} as row`))[0]?.map(String) ?? []
     const [before, after] = [await sum(paths), await sum([file.path])]
     if (before.join() !== after.join()) throw new Error(`a merged file would hold ${after[0]} rows in place of ${before[0]}, or other ones`)
     return data
-  })
+  }
+  return withDuckDB(`${file.path}.spill`, work, {}, signal)
 }

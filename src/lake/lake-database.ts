@@ -3,16 +3,35 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { commaList, type Sql, sql } from '../db/sql.ts'
+import { every } from '../loop.ts'
 
-/** Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it. */
+const INTERRUPT_MS = 50
+
+/**
+ * Runs `work` in a separate DuckDB in memory, without network access. DuckDB creates `spillDirectory` when it needs it.
+ * `signal` ends the query in flight.
+ */
 export async function withDuckDB<T>(
   spillDirectory: string,
   work: (connection: DuckDBConnection) => Promise<T>,
   settings: Readonly<Record<string, string>> = {},
+  signal?: AbortSignal,
 ): Promise<T> {
   const instance = await createDuckDB({ temp_directory: spillDirectory, ...settings })
   try {
-    return await withConnection(instance, work)
+    return await withConnection(instance, async (connection) => {
+      let end = () => {}
+      // A query that begins later is ended, too.
+      const interrupt = () => {
+        end = every(INTERRUPT_MS, () => connection.interrupt())
+      }
+      signal?.throwIfAborted()
+      signal?.addEventListener('abort', interrupt)
+      return await work(connection).finally(() => {
+        signal?.removeEventListener('abort', interrupt)
+        end()
+      })
+    })
   } finally {
     instance.closeSync()
   }

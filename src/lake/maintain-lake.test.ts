@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict'
 import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { writeCatalogue } from '../../test/catalogue-lake.ts'
+import { createTestDatabase } from '../../test/database.ts'
 import { readWithIcebird } from '../../test/iceberg-reader.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
+import { watchSteps } from '../../test/lake-steps.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
+import { silent } from '../../test/stream-harness.ts'
 import { readTables } from '../audit/verify/compare-tables.ts'
+import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import { listLake } from './list-files.ts'
-import { maintainLake } from './maintain-lake.ts'
+import { LakeMaintenance, maintainLake } from './maintain-lake.ts'
 
 test('maintaining names a damaged file of the lake, and what repairs it', async (t) => {
   const lake = await makeLocalLake(t)
@@ -21,6 +26,73 @@ test('maintaining names a damaged file of the lake, and what repairs it', async 
   const damaged = await maintainLake({ store: lake.store })
   assert.deepEqual([damaged.failures.length, damaged.written], [2, 0])
   assert.match(damaged.failures[1] ?? '', /^tables of the newest state: .*: it cannot be read: .*; run storefront lake repair$/)
+})
+
+test('a disk that is full while the tables are written leaves the rest of the maintenance, and is retried the next hour', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, store, [2, 2])
+  let attempts = 0
+  const full = watchSteps(store, (step, name) => {
+    if (step !== 'before put' || !name.startsWith('iceberg/orders/')) return
+    attempts += 1
+    throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  })
+  const { failures, merged, snapshots } = await maintainLake({ store: full, keepHours: 0 })
+  assert.deepEqual([merged, failures.length, snapshots > 1], [1, 1, true])
+  assert.match(failures[0] ?? '', /^tables of the newest state: no space left/)
+  let now = new Date('2026-03-01T00:10:00Z')
+  const maintenance = new LakeMaintenance({ store: full, url, logger: silent, now: () => now })
+  for (let round = 0; round < 3; round++) await maintenance.round()
+  assert.equal(attempts, 2)
+  now = new Date('2026-03-01T01:00:00Z')
+  await maintenance.round()
+  assert.equal(attempts, 3)
+})
+
+test('a stop ends the maintenance at its next step, and the query in flight', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [2, 2])
+  const stopping = new AbortController()
+  const steps: string[] = []
+  const store = watchSteps(lake.store, (step) => {
+    steps.push(step)
+    if (step === 'before withCopies') stopping.abort()
+  })
+  const { signal } = stopping
+  await assert.rejects(maintainLake({ store, signal }), { name: 'AbortError' })
+  assert.deepEqual(
+    steps.filter((step) => step !== 'before list' && step !== 'after list'),
+    ['before withCopies'],
+  )
+  const late = new AbortController()
+  const endless = async (connection: DuckDBConnection) => {
+    const query = connection.run('select count(*) from range(10000000000) a, range(10000000000) b')
+    setImmediate(() => late.abort())
+    await query
+  }
+  await assert.rejects(withDuckDB(makeSpillPath(), endless, {}, late.signal), /[Ii]nterrupt/)
+})
+
+test('a crowded day with a damaged file is tried once an hour', async (t) => {
+  const lake = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, lake.store, Array(30).fill(1))
+  const [file = assert.fail()] = await listLake(lake.store, 'orders')
+  await writeFile(lake.pathOf(file.name), 'half of a file')
+  let attempts = 0
+  const store = watchSteps(lake.store, (step) => {
+    if (step === 'before withCopies') attempts += 1
+  })
+  let now = new Date('2026-03-01T00:10:00Z')
+  const maintenance = new LakeMaintenance({ store, url, logger: silent, now: () => now })
+  await maintenance.round()
+  const first = attempts
+  await maintenance.round()
+  assert.equal(attempts, first)
+  now = new Date('2026-03-01T01:00:00Z')
+  await maintenance.round()
+  assert.ok(attempts > first)
 })
 
 test('verify finds each damaged file of the tables, and each table that is gone; maintaining writes them again', async (t) => {

@@ -1,24 +1,27 @@
 import type { Logger } from 'pino'
 import { reasonOf } from '../db/loggable-error.ts'
-import { OperatorError } from '../errors.ts'
 import { Loop } from '../loop.ts'
+import { withinMs } from '../within-ms.ts'
 import { type CompactOptions, compactLake } from './compact-lake.ts'
 import { readSnapshot, settleMoved } from './iceberg/event-table.ts'
-import { endLostSnapshots, expireSnapshots } from './iceberg/expire-snapshots.ts'
-import { CATALOGUE_TABLES } from './iceberg/lake-table.ts'
+import { endLostSnapshots, expireSnapshots, type UnusedFiles } from './iceberg/expire-snapshots.ts'
+import { DERIVED_TABLES, EVENT_TABLES, type LakeTableDefinition } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { writeDerivedTables } from './iceberg/write-derived-tables.ts'
 import { LakeBusy, withLakeLock } from './lake-lock.ts'
-import { DATASET_NAMES } from './lake-names.ts'
-import { LakeFileGone, type LakeStore } from './lake-store.ts'
+import type { DatasetName } from './lake-names.ts'
+import type { LakeStore } from './lake-store.ts'
 
 const HOUR_MS = 3_600_000
 /** The default of Iceberg. */
 export const KEEP_HOURS = 120
 
-export interface MaintainOptions extends Pick<CompactOptions, 'store' | 'onMerged'> {
-  now?: () => Date
+export interface MaintainOptions extends Omit<CompactOptions, 'isWanted'>, Partial<Pick<CompactOptions, 'isWanted'>> {
   keepHours?: number
+  /** `false` leaves the tables of the newest state as they are. */
+  isWhole?: boolean
+  /** See `expireSnapshots`. */
+  unused?: UnusedFiles
 }
 
 export interface MaintainReport {
@@ -33,42 +36,45 @@ export interface MaintainReport {
 }
 
 /**
- * Everything that the lake needs from time to time: merges the files of each day, writes the tables of the newest state
- * again, and those whose files are damaged or gone, ends old snapshots and those that cannot be read, and deletes the
- * files that no snapshot has. Hold the lock of the lake's files meanwhile.
+ * Everything that the lake needs from time to time: merges the files of each day, ends old snapshots and those that
+ * cannot be read, deletes the files that no snapshot has, and writes the tables of the newest state again, and those
+ * whose files are damaged or gone. A step that fails leaves the others. Hold the lock of the lake's files meanwhile.
  */
 export async function maintainLake({
-  store,
-  onMerged = () => {},
-  now = () => new Date(),
   keepHours = KEEP_HOURS,
+  isWhole = true,
+  unused,
+  ...options
 }: MaintainOptions): Promise<MaintainReport> {
+  const { store, signal, now = () => new Date() } = options
   const report: MaintainReport = { merged: 0, written: 0, snapshots: 0, files: 0, failures: [] }
   const attempt = async (what: string, work: () => Promise<void>) => {
-    try {
-      await work()
-    } catch (error) {
-      if (!(error instanceof OperatorError || error instanceof LakeFileGone)) throw error
-      report.failures.push(`${what}: ${reasonOf(error)}`)
-    }
+    await work().catch((error) => report.failures.push(`${what}: ${reasonOf(error)}`))
+    signal?.throwIfAborted()
+  }
+  const expire = async (tables: readonly LakeTableDefinition[]) => {
+    for (const table of tables)
+      await attempt(table.name, async () => {
+        report.snapshots += await endLostSnapshots(store, table)
+        await new TableStore(store, table.name).renewHint()
+        const { snapshots, files } = await expireSnapshots(store, table, expiryOf(now(), keepHours), now(), unused)
+        report.snapshots += snapshots
+        report.files += files
+      })
   }
   await attempt('merging', async () => {
     await settleMoved(store, now())
-    const { merged, failures } = await compactLake({ store, isWanted: () => true, now, onMerged })
+    const { merged, failures } = await compactLake({ isWanted: () => true, ...options })
     report.merged += merged
     report.failures.push(...failures)
   })
+  // The tables may need the space.
+  await expire(EVENT_TABLES)
+  if (!isWhole) return report
   await attempt('tables of the newest state', async () => {
-    report.written += await writeDerivedTables(store, { checksFiles: true })
+    report.written += await writeDerivedTables(store, { checksFiles: true, signal })
   })
-  for (const table of CATALOGUE_TABLES)
-    await attempt(table.name, async () => {
-      report.snapshots += await endLostSnapshots(store, table)
-      await new TableStore(store, table.name).renewHint()
-      const { snapshots, files } = await expireSnapshots(store, table, expiryOf(now(), keepHours), now())
-      report.snapshots += snapshots
-      report.files += files
-    })
+  await expire(DERIVED_TABLES)
   return report
 }
 
@@ -86,24 +92,32 @@ export interface LakeMaintenanceOptions {
 }
 
 const EVERY_MS = 60_000
-/** A day gets a file each minute at most, and the merged ones: the rounds keep it below 60 files. */
+const STOP_PATIENCE_MS = 2_000
+/** With a file each two seconds, the rounds keep a day below 60 files. */
 const CROWDED = 30
 
 /**
- * Keeps the lake small while the role `lake` runs: merges a day as soon as it has many files, and maintains the whole
- * lake at its start and once a day. Several processes may do so at once.
+ * Keeps the lake small while the role `lake` runs: merges a day as soon as it has many files, ends old snapshots each
+ * hour, and does everything at its start and once a day. What fails waits for the next hour. Several processes may do
+ * so at once.
  */
 export class LakeMaintenance {
   readonly #options: LakeMaintenanceOptions & { now: () => Date }
   readonly #loop: Loop
-  /** The UTC day of the last maintenance of the whole lake. */
-  #maintained = ''
+  /** The day of the last maintenance of the whole lake, and the hour of the last attempt, both in UTC. */
+  #day = ''
+  #hour = ''
+  readonly #unused: UnusedFiles = new Map()
+  /** Crowded days that could not be merged in this hour. */
+  readonly #failed = new Set<string>()
+  readonly #tables: { dataset: DatasetName; table: TableStore }[]
 
   constructor(options: LakeMaintenanceOptions) {
     this.#options = { now: () => new Date(), ...options }
+    this.#tables = EVENT_TABLES.map(({ dataset, name }) => ({ dataset, table: new TableStore(options.store, name) }))
     this.#loop = new Loop({
       ...{ firstMs: EVERY_MS, everyMs: EVERY_MS },
-      work: () => this.round(),
+      work: (signal) => this.round(signal),
       onFailure: (error, { isFirst }) => {
         if (isFirst) options.logger.warn({ err: error }, 'the lake cannot be maintained; it is retried')
       },
@@ -114,39 +128,46 @@ export class LakeMaintenance {
     return this.#loop.start()
   }
 
+  /** Every step may be killed: a store that does not answer is not waited for. */
   stop(): Promise<void> {
-    return this.#loop.stop()
+    return withinMs(STOP_PATIENCE_MS, this.#loop.stop(), undefined)
   }
 
   /** Does what is due. */
-  async round(): Promise<void> {
+  async round(signal?: AbortSignal): Promise<void> {
     const { url } = this.#options
-    const today = this.#options.now().toISOString().slice(0, 10)
+    const hour = this.#options.now().toISOString().slice(0, 13)
+    if (this.#hour !== hour) this.#failed.clear()
     const crowded = await this.#findCrowded()
-    if (this.#maintained === today && crowded.size === 0) return
+    if (this.#hour === hour && crowded.size === 0) return
     try {
-      await withLakeLock(url, () => this.#maintain(today, crowded))
+      await withLakeLock(url, () => this.#maintain(hour, crowded, signal))
     } catch (error) {
       // Another process does the same, or repairs the lake.
       if (!(error instanceof LakeBusy)) throw error
     }
   }
 
-  async #maintain(today: string, crowded: ReadonlySet<string>): Promise<void> {
+  async #maintain(hour: string, crowded: ReadonlySet<string>, signal?: AbortSignal): Promise<void> {
     const { store, now, logger } = this.#options
-    const isDaily = this.#maintained !== today
-    const { failures } = isDaily
-      ? await maintainLake({ store, now })
-      : await compactLake({ store, now, isWanted: (day) => crowded.has(day) })
-    if (failures.length > 0) logger.warn({ failures }, 'the lake is maintained but for this')
-    this.#maintained = today
+    const day = hour.slice(0, 10)
+    const isFirst = this.#hour !== hour
+    const isWhole = isFirst && this.#day !== day
+    const options = { store, now, signal, isWanted: (wanted: string) => isWhole || crowded.has(wanted), leavesLarge: !isWhole }
+    const { failures } = isFirst ? await maintainLake({ ...options, isWhole, unused: this.#unused }) : await compactLake(options)
+    this.#hour = hour
+    if (failures.length > 0) {
+      logger.warn({ failures }, 'the lake is maintained but for this')
+      for (const failed of crowded) this.#failed.add(failed)
+    } else if (isWhole) this.#day = day
   }
 
   async #findCrowded(): Promise<Set<string>> {
     const crowded = new Set<string>()
-    for (const dataset of DATASET_NAMES) {
-      const { files } = await readSnapshot(this.#options.store, dataset)
-      for (const [day, own] of Map.groupBy(files, ({ ingestDate }) => ingestDate)) if (own.length >= CROWDED) crowded.add(day)
+    for (const { dataset, table } of this.#tables) {
+      const { files } = await readSnapshot(this.#options.store, dataset, table)
+      for (const [day, own] of Map.groupBy(files, ({ ingestDate }) => ingestDate))
+        if (own.length >= CROWDED && !this.#failed.has(day)) crowded.add(day)
     }
     return crowded
   }

@@ -6,8 +6,9 @@ import { writeFiles } from '../../../test/lake-harness.ts'
 import { watchSteps } from '../../../test/lake-steps.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
 import { OperatorError } from '../../errors.ts'
+import { compactLake } from '../compact-lake.ts'
 import { examineTable } from './examine-table.ts'
-import { endLostSnapshots, expireSnapshots } from './expire-snapshots.ts'
+import { endLostSnapshots, expireSnapshots, type UnusedFiles } from './expire-snapshots.ts'
 import { ORDER_EVENTS } from './lake-table.ts'
 import { MAX_PREVIOUS_METADATA } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
@@ -55,4 +56,15 @@ test('an expiry changes nothing while a snapshot that stays cannot be read, unti
   assert.deepEqual([await tableEvents(lake), (await examineTable(store, ORDER_EVENTS)).faults], [ids, []])
   await expireSnapshots(store, ORDER_EVENTS, new Date(0), later())
   assert.deepEqual(await tableEvents(lake), ids)
+})
+
+test('an expiry that remembers deletes a file once it has been unused for an hour, however old it is', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [3, 1])
+  await compactLake({ store: lake.store, isWanted: () => true })
+  const unused: UnusedFiles = new Map()
+  const at = later().getTime()
+  const expire = (ms: number) => expireSnapshots(lake.store, ORDER_EVENTS, later(), new Date(at + ms), unused)
+  assert.deepEqual([(await expire(0)).files, (await expire(3_599_999)).files], [0, 0])
+  assert.ok((await expire(3_600_000)).files >= 2)
 })

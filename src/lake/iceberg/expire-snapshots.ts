@@ -20,18 +20,24 @@ const MAX_ATTEMPTS = 10
  */
 const GRACE_MS = 3_600_000
 
+/** When an expiry first found each unused file of a table, in ms, by the table's name. */
+export type UnusedFiles = Map<string, ReadonlyMap<string, number>>
+
 /**
  * Removes the snapshots older than `before`, all but the current one, and then every file that no remaining snapshot
- * has and that is older than the grace, also those that killed commits left. Changes nothing when a remaining snapshot
- * cannot be read.
+ * has and that is older than the grace, also those that killed commits left. With `unused`, an earlier call must have
+ * found it as long ago. Changes nothing when a remaining snapshot cannot be read.
  */
 export async function expireSnapshots(
   store: LakeStore,
   definition: LakeTableDefinition,
   before: Date,
   now: Date = new Date(),
+  unused?: UnusedFiles,
 ): Promise<ExpireReport> {
   const table = new TableStore(store, definition.name)
+  const known = unused?.get(definition.name)
+  const limit = now.getTime() - GRACE_MS
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     const listed = await listOwn(store, table, definition)
     const state = await table.read()
@@ -45,11 +51,14 @@ export async function expireSnapshots(
     const at = Math.max(now.getTime(), kept['last-updated-ms'])
     const metadata = { ...withPrevious(kept, { state }, table), 'last-updated-ms': at }
     const used = await findUsed(table, metadata)
-    const unused = listed.filter(({ name, storedAt }) => !used.has(name) && storedAt < now.getTime() - GRACE_MS)
-    if (unused.length === 0 && kept.snapshots.length === newest.metadata.snapshots.length) return { snapshots: 0, files: 0 }
+    const old = listed.filter(({ name, storedAt }) => !used.has(name) && storedAt < limit)
+    const since = new Map(old.map(({ name }) => [name, known?.get(name) ?? now.getTime()]))
+    unused?.set(definition.name, since)
+    const deleted = unused === undefined ? old : old.filter(({ name }) => (since.get(name) ?? 0) <= limit)
+    if (deleted.length === 0 && kept.snapshots.length === newest.metadata.snapshots.length) return { snapshots: 0, files: 0 }
     if (!(await table.commit(state.nextVersion, metadata))) continue
-    for (const { name } of unused) await store.delete(name)
-    return { snapshots: newest.metadata.snapshots.length - kept.snapshots.length, files: unused.length }
+    for (const { name } of deleted) await store.delete(name)
+    return { snapshots: newest.metadata.snapshots.length - kept.snapshots.length, files: deleted.length }
   }
   throw new Error('other processes keep changing the table of the lake')
 }

@@ -1,5 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { OperatorError } from '../../errors.ts'
 import { findDamagedBytes, REMEDY } from '../find-damage.ts'
 import { withDuckDB } from '../lake-database.ts'
@@ -26,14 +27,25 @@ const MAX_ATTEMPTS = 10
  * the files are the same as before. `checksFiles`: writes a table again, too, whose own file is gone or damaged. Throws OperatorError when a file of the
  * lake is damaged.
  */
-export async function writeDerivedTables(store: LakeStore, { checksFiles = false } = {}): Promise<number> {
+export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   let written = 0
   const valid = new ValidFiles(store)
-  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, checksFiles, valid)) written += 1
+  for (const definition of DERIVED_TABLES) if (await writeDerived(store, definition, options, valid)) written += 1
   return written
 }
 
-async function writeDerived(store: LakeStore, definition: DerivedTable, checksFiles: boolean, valid: ValidFiles): Promise<boolean> {
+interface DerivedOptions {
+  checksFiles?: boolean
+  /** Ends the work, which throws its reason. */
+  signal?: AbortSignal
+}
+
+async function writeDerived(
+  store: LakeStore,
+  definition: DerivedTable,
+  { checksFiles = false, signal }: DerivedOptions,
+  valid: ValidFiles,
+): Promise<boolean> {
   const table = new TableStore(store, definition.name)
   const read = new Map<string, boolean>()
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
@@ -45,10 +57,13 @@ async function writeDerived(store: LakeStore, definition: DerivedTable, checksFi
     const made = await readLakeFiles(store, definition.dataset, async (files, paths) => {
       const madeFrom = hash('sha256', JSON.stringify(files.map(({ name }) => name)))
       if (files.length === 0 || before[MADE_FROM] === madeFrom) return null
-      for (const [index, file] of files.entries()) await valid.assert(file, paths[index] ?? '')
+      for (const [index, file] of files.entries()) {
+        signal?.throwIfAborted()
+        await valid.assert(file, paths[index] ?? '')
+      }
       const upTo = files.reduce((end, { last }) => Math.max(end, last), 0)
       const events = files.reduce((sum, { data }) => sum + data.record_count, 0)
-      return { file: await write(store, table, definition, paths), upTo, events, madeFrom }
+      return { file: await write(store, table, definition, paths, signal), upTo, events, madeFrom }
     })
     if (made === null) return false
     const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
@@ -78,14 +93,21 @@ class ValidFiles {
   }
 }
 
-function write(store: LakeStore, table: TableStore, definition: DerivedTable, paths: readonly string[]): Promise<DataFile> {
+function write(
+  store: LakeStore,
+  table: TableStore,
+  definition: DerivedTable,
+  paths: readonly string[],
+  signal?: AbortSignal,
+): Promise<DataFile> {
   return store.withWorkspace(async (folder) => {
     const name = `${table.folder}data/${randomUUID()}.parquet`
     const file = { path: join(folder, 'file'), location: table.locate(name) }
-    const data = await withDuckDB(`${file.path}.spill`, async (connection) => {
+    const work = async (connection: DuckDBConnection) => {
       await createViews(connection, definition.dataset, paths)
       return writeDataFile(connection, file, definition.select, definition)
-    })
+    }
+    const data = await withDuckDB(`${file.path}.spill`, work, {}, signal)
     await store.put(name, file.path)
     return data
   })
