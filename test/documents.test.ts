@@ -41,7 +41,7 @@ const NOT_RUN_HERE: Record<string, string> = {
   'README.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'CONTRIBUTING.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
-  'docs/operations.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)" && cp -au data/lake /backup/':
+  'docs/operations.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)"':
     'the store of this test has no embedded PostgreSQL; src/db/embedded/backup.long.test.ts backs one up',
   'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(
