@@ -27,7 +27,7 @@ test('an old database that still runs after its backup was restored elsewhere is
   const restored = await restoredStore.start()
   const fresh = await restored.place()
   await restored.untilDelivered()
-  // On a slow machine the old store has made its tables meanwhile, which name its place until the restored one makes them.
+  // On a slow machine the old store has made its tables, which name its place until the restored one makes them.
   const report = await eventually(
     async () => {
       const found = await restored.verify()
