@@ -142,7 +142,8 @@ test('a stop waits for the delivery in flight, takes no other, and may come befo
   await send(db, ['a', 'b'])
   const worker = queue.work<Parcel>(
     PARCELS,
-    { places: 1 },
+    // Other kinds share what it would close.
+    { places: 1, breakOff: () => assert.fail('nothing is left to break off') },
     recording(async () => {
       begun.resolve()
       await gate.promise
@@ -168,9 +169,16 @@ test('a delivery that outlives the stop is made by the next process at once', as
   const gate = Promise.withResolvers<void>()
   t.after(() => gate.resolve())
   await send(db, ['stuck'])
+  const countLeased = async () => (await db.pool.query('select from parcels where lease is not null')).rowCount
+  let leasedThen: number | null = 0
   queue.work<Parcel>(
     PARCELS,
-    WORK,
+    {
+      ...WORK,
+      async breakOff() {
+        leasedThen = await countLeased()
+      },
+    },
     recording(async () => {
       begun.resolve()
       await gate.promise
@@ -179,6 +187,7 @@ test('a delivery that outlives the stop is made by the next process at once', as
   )
   await begun.promise
   await queue.stop()
+  assert.deepEqual([leasedThen, await countLeased()], [1, 0], 'broken off before others get it')
   assert.deepEqual(await states(db), { stuck: 'queued' })
   const next = await startQueue(t, db)
   next.work<Parcel>(

@@ -9,7 +9,7 @@ import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken } from
 import { type Ended, endPauses, recordOutcomes, releaseDeliveries, takeDeliveries, uncountAttempts } from './delivery-rows.ts'
 import { groupCalls } from './group-calls.ts'
 import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
-import { type ReceiverShare, Receivers } from './receivers.ts'
+import { NO_SHARE, type ReceiverShare, Receivers } from './receivers.ts'
 
 /** An attempt in progress. */
 export interface Attempt {
@@ -50,11 +50,6 @@ const WAITING_PER_SHARE = 4
 const LONGEST_RECEIVER_PAUSE_SECONDS = 60
 /** The bound for a delivery that ends its process every time. */
 const MAX_ATTEMPTS = 1_000
-const NO_SHARE: ReceiverShare = {
-  perReceiver: Number.POSITIVE_INFINITY,
-  suspects: Number.POSITIVE_INFINITY,
-  slowMs: Number.POSITIVE_INFINITY,
-}
 
 /**
  * The worker of this process on one kind of delivery. It takes what can begin soon: deliveries to a receiver that is slow, failing or busy stay in the
@@ -145,7 +140,8 @@ export class DeliveryWorker<Row extends object> {
     for (const receiver of [...this.#held.waiting.keys()]) this.#held.return(receiver)
     await this.#release().catch((error) => this.#report(error))
     await withinMs(STOP_PATIENCE_MS, Promise.all(this.#ends), null)
-    await this.#options.breakOff?.()
+    // Other kinds may share what is closed.
+    if (this.#ends.size > 0) await this.#options.breakOff?.()
     await withinMs(LOCKED_MS, Promise.all(this.#ends), null)
     this.#isOver = true
     // Its statement would have the rows locked, which then keep their leases.

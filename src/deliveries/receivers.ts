@@ -8,6 +8,12 @@ export interface ReceiverShare {
   slowMs: number
 }
 
+export const NO_SHARE: ReceiverShare = {
+  perReceiver: Number.POSITIVE_INFINITY,
+  suspects: Number.POSITIVE_INFINITY,
+  slowMs: Number.POSITIVE_INFINITY,
+}
+
 /** The pauses of a failing receiver: the first, and the longest. */
 export interface ReceiverPauses {
   firstMs: number
