@@ -8,9 +8,14 @@ interface QueuedMail {
   isForConsole?: boolean
 }
 
-/** The account mails in the queue of a store without the role email, oldest first; those that send nothing too. */
+/**
+ * The account mails in the queue of a store without the role email, oldest first; those that send nothing too.
+ * The chance in ids of one millisecond is left out: mails of one transaction are in the order of its commands.
+ */
 export async function readAccountMails({ pool }: Pick<TestStore, 'pool'>): Promise<QueuedMail[]> {
-  const { rows } = await pool.query<{ encrypted: string }>('select encrypted from account_mails order by mail_id')
+  const { rows } = await pool.query<{ encrypted: string }>(
+    'select encrypted from account_mails order by left(mail_id::text, 13), cmin::text::bigint, mail_id',
+  )
   return rows.map(({ encrypted }) => JSON.parse(decrypt(TEST_SECRET, 'account mail', Buffer.from(encrypted, 'base64'))))
 }
 
