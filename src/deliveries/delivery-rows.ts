@@ -1,3 +1,4 @@
+import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { allOf, commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
@@ -273,20 +274,17 @@ export async function endPauses(
  * written counts from now; one that is due earlier has a time of its own. Returns the number of corrected rows.
  */
 export async function correctTimes(db: Queryable, kind: DeliveryKind): Promise<number> {
-  for (let total = 0; ; ) {
-    const { rowCount } = await db.query(
-      sql`update ${kind.table}
-      set due_at = case when due_at >= due_set_at then due_at - (due_set_at - now()) else due_at end, due_set_at = now()
-      where ctid = any(array(
-        select ctid from ${kind.table}
-        where ${isQueued(kind)} and due_set_at > now() + ${STEP}
-        limit ${BATCH}
-        for update skip locked
-      ))`,
-    )
-    total += rowCount ?? 0
-    if ((rowCount ?? 0) < BATCH) return total
-  }
+  return inBatches(
+    db,
+    sql`update ${kind.table}
+    set due_at = case when due_at >= due_set_at then due_at - (due_set_at - now()) else due_at end, due_set_at = now()
+    where ctid = any(array(
+      select ctid from ${kind.table}
+      where ${isQueued(kind)} and due_set_at > now() + ${STEP}
+      limit ${BATCH_ROWS}
+      for update skip locked
+    ))`,
+  )
 }
 
 /** Ends the leases of a restored backup, whose processes are gone. The server must have been started on the restored files. */

@@ -1,6 +1,6 @@
 import { sql } from '../db/sql.ts'
 import { findDamagedBytes } from './find-damage.ts'
-import { commitSnapshot, readBase } from './iceberg/commit-snapshot.ts'
+import { commitSnapshot, readBase, untilCommitted } from './iceberg/commit-snapshot.ts'
 import { describeFile } from './iceberg/describe-file.ts'
 import {
   commitFiles,
@@ -19,14 +19,12 @@ import { type DatasetName, prefixOf } from './lake-names.ts'
 import type { LakeStore, ListedFile } from './lake-store.ts'
 import { queryDuckDB } from './query-duckdb.ts'
 
-const MAX_ATTEMPTS = 10
-
 /**
  * Like `readSnapshot`, for the process that writes: a new lake gets its first snapshot, and one of an earlier release
  * is adopted.
  */
 export async function openLakeEvents(store: LakeStore, dataset: DatasetName, table: TableStore, now: Date): Promise<LakeSnapshot> {
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+  return untilCommitted(async () => {
     try {
       const snapshot = await readSnapshot(store, dataset, table)
       // A file without any metadata would look like a lake that has lost them.
@@ -35,8 +33,8 @@ export async function openLakeEvents(store: LakeStore, dataset: DatasetName, tab
       if (!(error instanceof LakeNotAdopted)) throw error
       await adopt(store, dataset, table, now)
     }
-  }
-  throw new Error('other processes keep changing the lake')
+    return false
+  })
 }
 
 /**

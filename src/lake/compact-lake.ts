@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { sql } from '../db/sql.ts'
 import { REMEDY } from './find-damage.ts'
+import { untilCommitted } from './iceberg/commit-snapshot.ts'
 import { commitFiles, eventTableOf, type LakeSnapshot, type LiveFile, readSnapshot } from './iceberg/event-table.ts'
 import type { DataFile } from './iceberg/manifest.ts'
 import { checkChecksum, WRONG_CHECKSUM } from './lake-checksum.ts'
@@ -80,18 +81,18 @@ async function merge(
         throw new Error(nameFiles(error.message, store, group, paths), { cause: error })
       }),
     )
-    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    await untilCommitted(async () => {
       const snapshot = await readSnapshot(store, dataset, table)
       const removed = snapshot.files.filter((file) => names.has(file.name))
       // Another process has merged or repaired some of them.
-      if (removed.length < group.length) return
+      if (removed.length < group.length) return true
       // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const name = newName(dataset, group[0]?.ingestDate ?? '', first, last)
       await store.put(name, path)
-      if (await commitFiles(snapshot, { added: [{ ...data, file_path: table.locate(name) }], removed }, now()))
-        return onMerged?.({ name, files: group.length, rows: data.record_count })
-    }
-    throw new Error('other processes keep changing the lake')
+      const isCommitted = await commitFiles(snapshot, { added: [{ ...data, file_path: table.locate(name) }], removed }, now())
+      if (isCommitted) onMerged?.({ name, files: group.length, rows: data.record_count })
+      return isCommitted
+    })
   })
 }
 

@@ -4,6 +4,7 @@ import { commaList, sql } from '../db/sql.ts'
 import { OperatorError } from '../errors.ts'
 import { epochOf, type Fence } from '../topic/topic.ts'
 import { openLakeEvents } from './adopt-lake.ts'
+import { untilCommitted } from './iceberg/commit-snapshot.ts'
 import { commitFiles, eventTableOf, type LakeSnapshot, readSnapshot } from './iceberg/event-table.ts'
 import type { DataFile } from './iceberg/manifest.ts'
 import { TableStore } from './iceberg/table-store.ts'
@@ -43,8 +44,6 @@ export interface PendingRow {
   json: string
 }
 
-const MAX_ATTEMPTS = 10
-
 /**
  * Adds files to a dataset of the lake in order of sequence. Of several writers one commits the next snapshot; the
  * others read it, and its end says which of their rows it has. So a writer that lost its subscription can only do what
@@ -82,7 +81,7 @@ export class LakeFiles {
   async store(pending: readonly PendingRow[], fence: Fence | null = null): Promise<number> {
     const end = pending.at(-1)?.sequence
     if (end === undefined) throw new RangeError('a lake file needs at least one row')
-    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+    return untilCommitted(async () => {
       const snapshot = await readSnapshot(this.#store, this.#dataset, this.#table)
       const after = snapshot.sequence
       // No process of the same database can have written a later epoch before these rows.
@@ -93,13 +92,11 @@ export class LakeFiles {
       // A file of an earlier attempt may be deleted already, because no snapshot has it.
       const added = await this.#write(await this.#withoutRepeats(snapshot, pending))
       await fence?.check()
-      if (await commitFiles(snapshot, { added, sequence: end }, this.#now())) {
-        for (const { record_count } of added) this.#onWritten(record_count)
-        this.#end = end
-        return end
-      }
-    }
-    throw new Error('other processes keep changing the lake')
+      if (!(await commitFiles(snapshot, { added, sequence: end }, this.#now()))) return false
+      for (const { record_count } of added) this.#onWritten(record_count)
+      this.#end = end
+      return end
+    })
   }
 
   async #write(rows: readonly PendingRow[]): Promise<DataFile[]> {

@@ -2,8 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { type AuditContext, difference, recordActivity } from '../activity/record-activity.ts'
 import type { Encryption, Reencrypt } from '../auth/store-secret.ts'
 import { CATALOGUE_EVENT_TYPES } from '../catalogue/catalogue-event.ts'
+import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
-import { type Sql, sql } from '../db/sql.ts'
+import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
@@ -122,15 +123,12 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** Deliveries of an endpoint, which may have millions, that one statement changes. */
-const BATCH = 1_000
-
 /** Removes an endpoint and its deliveries, these first. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
   await inBatches(
     pool,
     sql`delete from webhook_deliveries where endpoint_id = ${id} and event_id = any(array(
-    select event_id from webhook_deliveries where endpoint_id = ${id} limit ${BATCH} for update skip locked
+    select event_id from webhook_deliveries where endpoint_id = ${id} limit ${BATCH_ROWS} for update skip locked
   ))`,
   )
   return inTransaction(pool, async (tx) => {
@@ -256,16 +254,11 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
       from webhook_deliveries as delivery
       join webhook_endpoints as endpoint on endpoint.id = delivery.endpoint_id
       where delivery.endpoint_id = ${id} and delivery.status = 'queued' and endpoint.disabled_at is not null
-      limit ${BATCH}
+      limit ${BATCH_ROWS}
       for update of delivery skip locked
     ))`,
   )
   return rowCount === 1
-}
-
-/** Repeats a statement that changes at most `BATCH` rows until it finds none: a worker may have some of a batch locked. */
-async function inBatches(pool: Pool, statement: Sql): Promise<void> {
-  while ((await pool.query(statement)).rowCount !== 0);
 }
 
 /** Whether an endpoint has chosen an event of the catalogue. */

@@ -27,13 +27,13 @@ export function examineSettings(config: Config, misspelt: readonly string[], ver
   ]
 }
 
-const isLocal = (baseUrl: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(baseUrl).hostname)
+const isOfThisMachine = (baseUrl: string) => ['localhost', '127.0.0.1', '[::1]'].includes(new URL(baseUrl).hostname)
 
 /** People press a button twice. */
 function examineRepeats({ baseUrl, isIdempotencyKeyRequired, duplicateOrderSeconds }: Config): Finding {
   if (isIdempotencyKeyRequired) return ok('repeats', 'each order has an idempotency key')
   if (duplicateOrderSeconds > 0) return ok('repeats', `the same order can be placed again after ${duplicateOrderSeconds} s`)
-  if (isLocal(baseUrl)) return ok('repeats', 'the same order can be placed twice, as a program does that tries the store')
+  if (isOfThisMachine(baseUrl)) return ok('repeats', 'the same order can be placed twice, as a program does that tries the store')
   const remedy = 'set DUPLICATE_ORDER_SECONDS, such as 600, or IDEMPOTENCY_KEY=required'
   return warning('repeats', 'two clicks on a button that sends no Idempotency-Key are two orders', remedy)
 }
@@ -45,9 +45,9 @@ function examineProxies({ baseUrl, isBaseUrlGiven, trustProxy }: Config): Findin
     const remedy = 'set TRUST_PROXY to the addresses of the proxies, or to their number'
     return warning('proxies', 'BASE_URL is https, and no proxy is trusted: all clients share one rate limit', remedy)
   }
-  if (trustProxy !== false && (!isBaseUrlGiven || isLocal(baseUrl)))
+  if (trustProxy !== false && (!isBaseUrlGiven || isOfThisMachine(baseUrl)))
     return warning('proxies', `TRUST_PROXY is set, and BASE_URL is ${baseUrl}`, 'set BASE_URL to the address that clients use')
-  if (protocol === 'http:' && !isLocal(baseUrl))
+  if (protocol === 'http:' && !isOfThisMachine(baseUrl))
     return warning(
       'proxies',
       'BASE_URL is plain http: passwords and tokens can be read on the way',

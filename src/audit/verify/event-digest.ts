@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { canonicalJson } from '../../encoding.ts'
 
 /** The content of an event, apart from its place in the topic. */
 export interface EventContent {
@@ -14,18 +15,5 @@ export function digestContent({ fixed, erasable }: EventContent): { digest: stri
 }
 
 function digest(value: unknown): string {
-  return hash('sha256', canonical(value), 'base64url').slice(0, 16)
-}
-
-/** The value as JSON whose members are sorted. A null member equals an absent one: events of earlier releases lack later members. */
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
-  const members = value as Record<string, unknown>
-  let text = ''
-  for (const name of Object.keys(members).sort()) {
-    const member = members[name]
-    if (member != null) text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonical(member)}`
-  }
-  return `{${text}}`
+  return hash('sha256', canonicalJson(value), 'base64url').slice(0, 16)
 }

@@ -75,6 +75,20 @@ export function isHere(table: TableStore, { location }: TableMetadata): boolean 
   return location === table.home
 }
 
+const MAX_ATTEMPTS = 10
+
+/**
+ * Repeats what ends in a commit, from `readBase` on, until it returns another value than false. Throws after ten losses
+ * to other processes.
+ */
+export async function untilCommitted<T>(attempt: () => Promise<T | false>): Promise<T> {
+  for (let number = 1; number <= MAX_ATTEMPTS; number++) {
+    const result = await attempt()
+    if (result !== false) return result
+  }
+  throw new Error('other processes keep changing the lake')
+}
+
 /** Commits a snapshot. False when another process has committed meanwhile: then start again from `readBase`. */
 export async function commitSnapshot(
   table: TableStore,

@@ -1,7 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import { prefixOf } from '../lake-names.ts'
 import type { LakeStore, ListedFile } from '../lake-store.ts'
-import { withPrevious } from './commit-snapshot.ts'
+import { untilCommitted, withPrevious } from './commit-snapshot.ts'
 import { eventTableOf, LakeNotAdopted, SEQUENCE } from './event-table.ts'
 import { examineTable } from './examine-table.ts'
 import type { LakeTableDefinition } from './lake-table.ts'
@@ -14,7 +14,6 @@ export interface ExpireReport {
   files: number
 }
 
-const MAX_ATTEMPTS = 10
 /**
  * A commit takes less time from its first file to its metadata. Readers of a snapshot that has just ended have as long.
  */
@@ -38,7 +37,7 @@ export async function expireSnapshots(
   const table = new TableStore(store, definition.name)
   const known = unused?.get(definition.name)
   const limit = now.getTime() - GRACE_MS
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+  return untilCommitted(async () => {
     const listed = await listOwn(store, table, definition)
     const state = await table.read()
     const { newest } = state
@@ -56,11 +55,10 @@ export async function expireSnapshots(
     unused?.set(definition.name, since)
     const deleted = unused === undefined ? old : old.filter(({ name }) => (since.get(name) ?? 0) <= limit)
     if (deleted.length === 0 && kept.snapshots.length === newest.metadata.snapshots.length) return { snapshots: 0, files: 0 }
-    if (!(await table.commit(state.nextVersion, metadata))) continue
+    if (!(await table.commit(state.nextVersion, metadata))) return false
     for (const { name } of deleted) await store.delete(name)
     return { snapshots: newest.metadata.snapshots.length - kept.snapshots.length, files: deleted.length }
-  }
-  throw new Error('other processes keep changing the table of the lake')
+  })
 }
 
 async function listOwn(store: LakeStore, { folder }: TableStore, definition: LakeTableDefinition): Promise<ListedFile[]> {
@@ -78,16 +76,15 @@ function unreadable({ folder }: TableStore): OperatorError {
  */
 export async function endLostSnapshots(store: LakeStore, definition: LakeTableDefinition): Promise<number> {
   const table = new TableStore(store, definition.name)
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+  return untilCommitted(async () => {
     const { newest, nextVersion, isBehind, lost, faults } = await examineTable(store, definition)
     if (newest === null || faults.length === 0) return 0
     // An earlier version lacks events of the lake: storefront lake repair finds them.
     if (isBehind && definition === eventTableOf(definition.dataset)) return 0
     const kept = keepSnapshots(newest.metadata, (snapshot) => !lost.has(snapshot['snapshot-id']))
-    if (await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table)))
-      return newest.metadata.snapshots.length - kept.snapshots.length
-  }
-  throw new Error('other processes keep changing the table of the lake')
+    const isCommitted = await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))
+    return isCommitted && newest.metadata.snapshots.length - kept.snapshots.length
+  })
 }
 
 /** Names of the files that the metadata refer to, and of the metadata files that stay. */

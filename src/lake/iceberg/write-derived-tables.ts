@@ -8,7 +8,7 @@ import type { LakeFile, LakeStore } from '../lake-store.ts'
 import { createViews } from '../lake-views.ts'
 import { readLakeFiles } from '../list-files.ts'
 import { writeDataFile } from '../parquet-writer.ts'
-import { type Change, commitSnapshot, locationsOf, readBase } from './commit-snapshot.ts'
+import { type Change, commitSnapshot, locationsOf, readBase, untilCommitted } from './commit-snapshot.ts'
 import { DERIVED_TABLES, type DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 import { currentSnapshot, type Snapshot } from './table-metadata.ts'
@@ -20,7 +20,6 @@ export const UP_TO = 'storefront.up-to-sequence'
 const MADE_FROM = 'storefront.made-from'
 /** Snapshot summary property: the number of events in these files. */
 export const EVENTS = 'storefront.events'
-const MAX_ATTEMPTS = 10
 
 /**
  * Writes `orders`, `order_lines`, `products`, `prices` and `stock_events` again from the lake's files, each as one snapshot. Does nothing when
@@ -48,7 +47,7 @@ async function writeDerived(
 ): Promise<boolean> {
   const table = new TableStore(store, definition.name)
   const read = new Map<string, boolean>()
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+  const result = await untilCommitted(async () => {
     const base = await readBase(table)
     const entries = base.manifests.flatMap(({ entries }) => entries)
     const present = checksFiles ? await table.findSound(locationsOf(base), read) : null
@@ -65,15 +64,15 @@ async function writeDerived(
       const events = files.reduce((sum, { data }) => sum + data.record_count, 0)
       return { file: await write(store, table, definition, paths, signal), upTo, events, madeFrom }
     })
-    if (made === null) return false
+    if (made === null) return 'unchanged'
     const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
     const removed = new Set(entries.map(({ data_file }) => data_file.file_path))
     const summary = { [UP_TO]: String(made.upTo), [EVENTS]: String(made.events), [MADE_FROM]: made.madeFrom }
     const isKept = (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom
     const change: Change = { operation: 'overwrite', added: [made.file], removed, summary, isKept }
-    if (await commitSnapshot(table, definition, base, change, new Date())) return true
-  }
-  throw new Error('other processes keep changing the tables of the lake')
+    return (await commitSnapshot(table, definition, base, change, new Date())) && 'written'
+  })
+  return result === 'written'
 }
 
 /** Files of the lake that were checked, each once for all tables. A table that is made of a damaged file would lack its rows, and look whole. */

@@ -1,7 +1,9 @@
 import { hash } from 'node:crypto'
+import { BATCH_ROWS, inBatches } from '../../db/in-batches.ts'
 import { uuidArray } from '../../db/list-parameters.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
 import { type Sql, sql } from '../../db/sql.ts'
+import { canonicalJson } from '../../encoding.ts'
 import { AppError } from '../../errors.ts'
 import { renderResponse } from '../order.ts'
 
@@ -25,21 +27,8 @@ export interface StoredResponse {
 
 const MAX_LENGTH = 255
 export const KEY_RETENTION_HOURS = 24
-const DELETED_AT_ONCE = 5_000
 // Visible characters and spaces: RFC 8941 strings, bare or quoted.
 const KEY = /^[\x20-\x7e]+$/
-
-/** RFC 8785: one text for each value, whatever the order of its members. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === 'object' && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  )
-}
-
-/** A member of a later release, which an earlier request lacks, does not make another request of it. */
-const withoutNulls = (body: object) => Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
 
 /**
  * The key of an `Idempotency-Key` header, null without one. A quoted key and the same key bare are one. `body` is the
@@ -54,7 +43,7 @@ export function readIdempotencyKey(header: string | string[] | undefined, userId
       errors: [{ parameter: 'Idempotency-Key', detail: 'is not a valid key' }],
     })
   }
-  return { userId, key, fingerprint: hash('sha256', canonicalJson(withoutNulls(body)), 'buffer') }
+  return { userId, key, fingerprint: hash('sha256', canonicalJson(body), 'buffer') }
 }
 
 /** Identifies a key of a customer. */
@@ -102,16 +91,12 @@ export async function deleteExpiredKeys(pool: Pool): Promise<number> {
 }
 
 async function deleteExpired(pool: Pool, table: Sql): Promise<number> {
-  let deleted = 0
-  for (;;) {
-    const { rowCount } = await pool.query(
-      sql`delete from ${table}
-      where ctid = any (array(
-        select ctid from ${table} where created_at <= now() - make_interval(hours => ${KEY_RETENTION_HOURS})
-        limit ${DELETED_AT_ONCE} for update skip locked
-      ))`,
-    )
-    deleted += rowCount ?? 0
-    if ((rowCount ?? 0) < DELETED_AT_ONCE) return deleted
-  }
+  return inBatches(
+    pool,
+    sql`delete from ${table}
+    where ctid = any (array(
+      select ctid from ${table} where created_at <= now() - make_interval(hours => ${KEY_RETENTION_HOURS})
+      limit ${BATCH_ROWS} for update skip locked
+    ))`,
+  )
 }

@@ -1,8 +1,9 @@
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
+import { canonicalJson } from '../../encoding.ts'
 import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
-import { canonicalJson, type IdempotencyKey, KEY_RETENTION_HOURS, type StoredResponse } from './idempotency.ts'
+import { type IdempotencyKey, KEY_RETENTION_HOURS, type StoredResponse } from './idempotency.ts'
 
 /** A name under which a person places no second order for some time: docs/decisions/0031-repeated-orders.md. */
 export interface Repeat {
