@@ -141,7 +141,7 @@ async function replayWith(
   })
 }
 
-/** Repairs the lake's files. Status 1 when a quarantined file has events that exist nowhere else. */
+/** Repairs the lake's files. Status 1 when a damaged or lost file had rows that exist nowhere else. */
 export async function repair(context: Contexts['database']): Promise<number> {
   await recordActivity(context.pool, auditContextOfCommand('lake repair'), {
     subjectType: 'lake',
@@ -163,19 +163,20 @@ async function repairWith(
   try {
     return await withTopics(context, async (topic, catalogueTopic) => {
       const options = { pool, url: context.addresses.api, store, topic, catalogueTopic, now }
-      const onRepaired = ({ quarantined, lost }: RepairReport) => {
+      const onRepaired = ({ quarantined, lost, lostRows }: RepairReport) => {
         for (const path of quarantined) terminal.out(`quarantined ${path}`)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was quarantined`)
+        for (const { path, rows } of lostRows) terminal.err(`${counted(rows, 'row')} of ${path} ${rows === 1 ? 'is' : 'are'} nowhere else`)
       }
-      const { quarantined, written, later, lost, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
+      const { quarantined, written, later, lostRows, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
         repairLake({ ...options, onStep, onRepaired }),
       )
-      setResult({ quarantined: quarantined.length, written, later, lost: lost.length })
+      setResult({ quarantined: quarantined.length, written, later, lost: lostRows.reduce((sum, { rows }) => sum + rows, 0) })
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)
         terminal.err(`the files are repaired, but not the tables of the newest state: ${tablesFailure}; run storefront lake maintain`)
-      return lost.length === 0 && tablesFailure === null ? 0 : 1
+      return lostRows.length === 0 && tablesFailure === null ? 0 : 1
     })
   } finally {
     store.close()

@@ -83,6 +83,7 @@ test('rewrites damaged files, keeps the damaged ones, and changes nothing the se
     written: 0,
     later: 0,
     lost: [],
+    lostRows: [],
     tablesFailure: null,
   })
   // Merging and writing continue.
@@ -139,18 +140,44 @@ test('makes events of a damaged file that the topic has lost from orders, and re
   assert.deepEqual(summarise(await store.verify()), [])
 })
 
-test('names the events of a damaged file that neither topic nor database has', async (t) => {
+for (const [what, damage] of [
+  // The rows can still be read.
+  ['a damaged footer', async (path: string) => flipByte(path, (await readFile(path)).length - 60)],
+  ['half of a file', (path: string) => truncate(path, 1_000)],
+  ['a file that is gone', (path: string) => rm(path)],
+] as const) {
+  test(`counts the rows of ${what} that neither topic nor database has, and names their events where it can`, async (t) => {
+    const store = await startWithFiles(t, 3)
+    const [first = assert.fail(), second = assert.fail()] = await filesOf(store)
+    const messages = [...(await readMessages(store, first)), ...(await readMessages(store, second)).slice(1)]
+    const ids = messages.map(({ event }) => event.id)
+    await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
+    await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])
+    const paths = [first, second].map(({ name }) => store.lakeStore.locate(name))
+    for (const path of paths) await damage(path)
+    const { lost, lostRows, written } = await repairOn(store, store.lakeStore)
+    assert.deepEqual(lost.toSorted(), what === 'a damaged footer' ? ids.toSorted() : [])
+    assert.deepEqual(lostRows, [
+      { path: paths[0], rows: 2 },
+      { path: paths[1], rows: 1 },
+    ])
+    assert.equal(written, 1)
+    assert.deepEqual((await repairOn(store, store.lakeStore)).lostRows, [])
+  })
+}
+
+test('rows of a file that is gone are not lost when a replay has published their events again', async (t) => {
   const store = await startWithFiles(t, 2)
-  const [first = assert.fail()] = await filesOf(store)
-  const messages = await readMessages(store, first)
-  const ids = messages.map(({ event }) => event.id)
-  await store.pool.query('delete from topic_messages where id = any ($1)', [ids])
-  await store.pool.query('delete from orders where id = any ($1)', [messages.map(({ event }) => event.data.order.id)])
-  const path = store.lakeStore.locate(first.name)
-  // Damages the footer, so that the rows can still be read.
-  await flipByte(path, (await readFile(path)).length - 60)
-  const { lost, quarantined } = await repairOn(store, store.lakeStore)
-  assert.deepEqual([lost.toSorted(), quarantined], [ids.toSorted(), [`${path}.corrupt`]])
+  const [file = assert.fail(), later = assert.fail()] = await filesOf(store)
+  const hourLater = new Date(later.newest + 3_600_000).toISOString()
+  await store.pool.query(`update topic_messages set event = jsonb_set(event::jsonb, '{time}', to_jsonb($1::text)) where sequence = $2`, [
+    hourLater,
+    later.last,
+  ])
+  await store.pool.query('delete from topic_messages where sequence <= $1', [file.last])
+  await rm(store.lakeStore.locate(file.name))
+  await store.replay()
+  assert.deepEqual((await repairOn(store, store.lakeStore)).lostRows, [])
 })
 
 for (const [what, damage] of [

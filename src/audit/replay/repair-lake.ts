@@ -59,6 +59,8 @@ export interface RepairReport {
   later: number
   /** Event ids in files that were quarantined which neither the topic nor the database has. */
   lost: string[]
+  /** The number of rows of each damaged or lost file that exist nowhere else. */
+  lostRows: { path: string; rows: number }[]
 }
 
 /** The report of both datasets. */
@@ -120,6 +122,7 @@ export async function repairLake({
       written: reports.reduce((sum, { written }) => sum + written, 0),
       later: reports.reduce((sum, { later }) => sum + later, 0),
       lost: reports.flatMap(({ lost }) => lost),
+      lostRows: reports.flatMap(({ lostRows }) => lostRows),
       tablesFailure,
     }
   })
@@ -150,7 +153,8 @@ async function repair<E extends TopicEvent>(tables: ComparisonTables, { onStep, 
   const later = await tables.count(
     sql`select distinct event_id from topic_events anti join lake_events using (event_id) where sequence > ${snapshot.sequence}`,
   )
-  return { quarantined: files.quarantined, written: files.written, later, lost: [...files.lost] }
+  const lostRows = [...files.lostRows].map(([name, rows]) => ({ path: store.locate(name), rows }))
+  return { quarantined: files.quarantined, written: files.written, later, lost: [...files.lost], lostRows }
 }
 
 /** Leaves the rows that stay in `lake_events`, and the others in `dropped_rows`. Returns the indexes of their files. */

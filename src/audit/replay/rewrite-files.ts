@@ -14,6 +14,8 @@ import type { Topic, TopicEvent, TopicMessage } from '../../topic/topic.ts'
 import type { ComparisonTables } from '../verify/comparison-tables.ts'
 
 const BATCH_SIZE = 10_000
+/** Events are published in the order of their times, but for the length of a transaction. */
+const SKEW_MS = 60_000
 
 export interface RewriteOptions<E extends TopicEvent> {
   store: LakeStore
@@ -44,6 +46,8 @@ export class RewrittenFiles<E extends TopicEvent> {
   readonly #removed: LiveFile[] = []
   readonly quarantined: string[] = []
   readonly lost = new Set<string>()
+  /** The number of rows of each file that exist nowhere else, by its name. */
+  readonly lostRows = new Map<string, number>()
   written = 0
 
   /** `found`: files that the new snapshot has in addition to those of `snapshot`. */
@@ -97,8 +101,32 @@ export class RewrittenFiles<E extends TopicEvent> {
       if (position >= (first?.greatest ?? 0)) break
     }
     await this.#write(waiting)
-    waiting = await this.#makeLost(await this.#readLeftover(faulty))
+    const leftover = await this.#readLeftover(faulty)
+    waiting = await this.#makeLost(leftover.flatMap(({ keys }) => keys))
     await this.#write(waiting)
+    for (const { file, keys, isUnread } of leftover) {
+      const lost = isUnread ? await this.#countLost(file) : new Set(keys.map(({ event_id }) => event_id)).intersection(this.lost).size
+      if (lost > 0) this.lostRows.set(file.name, lost)
+    }
+  }
+
+  /**
+   * The number of rows of a file that cannot be read which neither topic nor lake has. The events that a replay has
+   * published since stand far behind those of their time.
+   */
+  async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number> {
+    const { tables } = this.#options
+    const found = await tables.count(sql`from missing_events where sequence between ${first} and ${last}`)
+    const published = await tables.count(sql`
+      select distinct event_id
+      from topic_events
+      where changed_at between ${oldest} and ${newest}
+        and sequence > ${last}
+        and sequence > (select min(sequence) from topic_events where changed_at > ${newest + SKEW_MS})`)
+    const known = await tables.count(sql`
+      select sequence from lake_events where sequence between ${first} and ${last}
+      union select sequence from topic_events where sequence between ${first} and ${last}`)
+    return Math.min(data.record_count - found - published, last - first + 1 - known)
   }
 
   /**
@@ -134,20 +162,18 @@ export class RewrittenFiles<E extends TopicEvent> {
     })
   }
 
-  /** Keys of the rows that do not stay, as far as they can be read: the topic may have lost their events. */
-  async #readLeftover(files: readonly FaultyFile[]): Promise<EventKey[]> {
+  /** Keys of the rows of each file that do not stay, as far as they can be read: the topic may have lost their events. */
+  async #readLeftover(files: readonly FaultyFile[]): Promise<LeftoverRows[]> {
     const { store, tables } = this.#options
-    const rows: EventKey[] = []
+    const leftover: LeftoverRows[] = []
     for (const file of files) {
-      rows.push(...(await tables.select<EventKey>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)))
-      if (!file.isDamaged) continue
-      try {
-        rows.push(...(await store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })))
-      } catch (error) {
-        if (!isMissing(error)) throw error
-      }
+      const dropped = await tables.select<EventKey>(sql`select event_id, sequence from dropped_rows where file = ${file.index}`)
+      const read = () => store.withCopies([file], ([path = '']) => readKeys(path), { isFresh: true })
+      const rows = file.isDamaged ? await read().catch(ifMissing(null)) : []
+      const keys = [...dropped, ...(rows ?? [])].filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
+      leftover.push({ file, keys, isUnread: rows === null })
     }
-    return rows.filter(({ event_id }) => EVENT_ID.test(event_id ?? ''))
+    return leftover
   }
 
   /**
@@ -187,6 +213,13 @@ interface EventKey {
   sequence: number
 }
 
+/** The rows of a file that do not stay. `isUnread`: it is gone, or cannot be read. */
+interface LeftoverRows {
+  file: FaultyFile
+  keys: EventKey[]
+  isUnread: boolean
+}
+
 const EVENT_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(\.stock)?\.[1-9]\d{0,8}$/
 
 /** DuckDB: the rows of a file that stay, each once. */
@@ -199,11 +232,19 @@ function selectKept(path: string, index: number) {
     order by sequence`
 }
 
-/** The keys of a file's rows; none when it cannot be read. */
-async function readKeys(path: string): Promise<EventKey[]> {
+/** The keys of a file's rows; null when it cannot be read. */
+async function readKeys(path: string): Promise<EventKey[] | null> {
   const select = sql`select event_id, sequence from read_parquet(${readablePath(path)}, hive_partitioning = false)`
-  const rows = await queryDuckDB(select).catch(ifDamaged([]))
-  return rows.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) }))
+  const rows = await queryDuckDB(select).catch(ifDamaged(null))
+  return rows?.map(([id, sequence]) => ({ event_id: String(id), sequence: Number(sequence) })) ?? null
+}
+
+/** For `catch`: `fallback` for a file that is gone. */
+function ifMissing<T>(fallback: T): (error: unknown) => T {
+  return (error) => {
+    if (isMissing(error)) return fallback
+    throw error
+  }
 }
 
 function isMissing(error: unknown): boolean {
