@@ -22,6 +22,15 @@ const NDJSON = { 'content-type': 'application/x-ndjson' }
 const created = ({ json }: Answer) => String(json.id)
 const newProduct = () => ({ sku: `A-${randomUUID()}`, name: 'A mug', category: 'mugs', price: { amount: 900, currency: 'EUR' } })
 
+async function addWebhook(store: TestStore): Promise<string> {
+  const id = randomUUID()
+  await store.pool.query(`insert into webhook_endpoints (id, url, sealed_secret) values ($1, $2, 'one')`, [
+    id,
+    `https://shop.example/${id}`,
+  ])
+  return id
+}
+
 /** A category whose name is its id. */
 async function addCategory(store: TestStore): Promise<string> {
   const id = randomUUID()
@@ -116,6 +125,33 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
   },
   revokeApiKey: async (store, operator) => {
     const id = await makeKey(store, operator)
+    return { params: { id }, subject: id }
+  },
+  createWebhook: async () => ({ body: { url: `https://203.0.114.1/${randomUUID()}` }, subject: created }),
+  updateWebhook: async (store) => {
+    const id = await addWebhook(store)
+    const types = ['storefront.order.shipped']
+    return { params: { id }, body: { event_types: types }, subject: id, states: [{ event_types: null }, { event_types: types }] }
+  },
+  deleteWebhook: async (store) => {
+    const id = await addWebhook(store)
+    return { params: { id }, subject: id }
+  },
+  rotateWebhookSecret: async (store) => {
+    const id = await addWebhook(store)
+    return { params: { id }, subject: id }
+  },
+  enableWebhook: async (store) => {
+    const id = await addWebhook(store)
+    await store.pool.query(`update webhook_endpoints set disabled_at = now(), disabled_reason = 'it failed' where id = $1`, [id])
+    return { params: { id }, subject: id }
+  },
+  disableWebhook: async (store) => {
+    const id = await addWebhook(store)
+    return { params: { id }, subject: id }
+  },
+  testWebhook: async (store) => {
+    const id = await addWebhook(store)
     return { params: { id }, subject: id }
   },
   redeliverWebhooks: async (store) => {

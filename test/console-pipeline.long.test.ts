@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { onCleanup } from './cleanup.ts'
-import { assertUsable, NARROW, openConsole, signIn } from './console-harness.ts'
+import { assertUsable, NARROW, openConsole, signIn, withoutRefusals } from './console-harness.ts'
 import { eventually } from './eventually.ts'
 import type { TestStore } from './store.ts'
 import { runStorefront, serve } from './store-process.ts'
+import { startWebhookReceiver } from './webhook-receiver.ts'
 
 const HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 const ENDPOINT = '01997a61-7a12-7d33-9b40-0c1d2e3f4a5b'
@@ -151,4 +152,51 @@ test('verify and replay run in a real store with progress and a result, and the 
   await page.getByRole('row', { name: /storefront verify --json passed command line/ }).waitFor()
   await assertUsable(page, 'history')
   assert.deepEqual(complaints, [])
+})
+
+test('an endpoint is added, tested, changed, disabled and removed', { skip: NO_CHROMIUM }, async (t) => {
+  const receiver = await startWebhookReceiver(t)
+  const { store, page, complaints, show } = await openConsole(t, NARROW, { roles: ['api', 'webhook'], isPrivateWebhookAllowed: true })
+  await show('Pipeline')
+  await page.getByText('No endpoint gets webhooks.').waitFor()
+  await page.getByRole('button', { name: 'Add an endpoint' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('URL').fill('https://shop.example/')
+  await dialog.getByRole('checkbox', { name: 'An order was shipped' }).check()
+  await assertUsable(page, 'a new endpoint')
+  await dialog.getByLabel('URL').fill('https://user:word@shop.example/')
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click()
+  await dialog.getByText('user name').waitFor()
+  await dialog.getByLabel('URL').fill(receiver.url)
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click()
+  const secret = page.getByText(/^whsec_/)
+  await secret.waitFor()
+  await assertUsable(page, 'the secret')
+  await page.getByRole('button', { name: 'I have stored it' }).click()
+  await secret.waitFor({ state: 'detached' })
+
+  await page.getByRole('link', { name: 'Deliveries' }).click()
+  await page.getByRole('button', { name: 'Send a test event' }).click()
+  const deliveries = page.getByRole('region', { name: 'Deliveries', exact: true })
+  await deliveries.getByText('storefront.webhook.test').waitFor()
+  await eventually(async () => receiver.requests.length === 1, { what: 'the test event' })
+  await assertUsable(page, 'an endpoint')
+
+  await page.getByRole('button', { name: 'Change', exact: true }).click()
+  assert.equal(await dialog.getByRole('checkbox', { name: 'An order was shipped' }).isChecked(), true)
+  await dialog.getByRole('checkbox', { name: 'An order was shipped' }).uncheck()
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click()
+  await page.getByRole('region', { name: 'Endpoints' }).getByText('all events of orders').waitFor()
+  await page.getByRole('button', { name: 'Rotate the secret' }).click()
+  await dialog.getByRole('button', { name: 'Rotate', exact: true }).click()
+  await secret.waitFor()
+  await page.getByRole('button', { name: 'Disable' }).click()
+  await dialog.getByRole('button', { name: 'Disable' }).click()
+  await page.getByRole('button', { name: 'Enable' }).click()
+  await page.getByRole('button', { name: 'Disable' }).waitFor()
+  await page.getByRole('button', { name: 'Remove' }).click()
+  await dialog.getByRole('button', { name: 'Remove' }).click()
+  await page.getByText('No endpoint gets webhooks.').waitFor()
+  const { rows } = await store.pool.query('select count(*)::int as n from webhook_endpoints')
+  assert.deepEqual([rows, withoutRefusals(complaints)], [[{ n: 0 }], []])
 })

@@ -1729,7 +1729,115 @@ export interface paths {
          */
         get: operations["listWebhooks"];
         put?: never;
+        /**
+         * Adds an endpoint, and shows its secret once
+         * @description It gets the events from now on, by their `time`. Orders have names and addresses of customers: add only receivers of the shop. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
         post?: never;
+        /**
+         * Removes an endpoint and its deliveries
+         * @description Also those that wait. Millions of them take a while: repeat a call that has timed out. Needs the scope `webhooks:write`.
+         */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        /**
+         * Changes an endpoint's URL, or the events that it gets from now on
+         * @description The secret stays. Deliveries that wait go to the new URL. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        patch: operations["updateWebhook"];
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Gives an endpoint another secret, and shows it once
+         * @description For 24 hours the present secret signs, too, so that the receiver can change. One that an earlier rotation left ends now. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         */
+        post: operations["rotateWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enables an endpoint again
+         * @description What it missed is `failed`: `POST /admin/webhooks/{id}/redeliver` delivers it. Needs the scope `webhooks:write`.
+         */
+        post: operations["enableWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/disable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Disables an endpoint until it is enabled
+         * @description Its deliveries that wait fail, as do those of later events, and can be delivered after it is enabled. Needs the scope `webhooks:write`.
+         */
+        post: operations["disableWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sends an endpoint a test event
+         * @description Its type is `storefront.webhook.test`, which no endpoint has to list. It is signed and repeated like every other: its delivery shows the outcome. Needs the scope `webhooks:write`.
+         */
+        post: operations["testWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3301,6 +3409,29 @@ export interface components {
             /** @description No control characters, and at least one visible character. */
             availability_text?: string;
         };
+        NewWebhook: {
+            /** Format: uuid */
+            id: string;
+            /** @description Without its query, where receivers keep their tokens. */
+            url: string;
+            /** @description Null: every type of order event. */
+            event_types: string[] | null;
+            /**
+             * @description `failing`: no delivery has succeeded since `since`.
+             * @enum {string}
+             */
+            state: "enabled" | "failing" | "disabled";
+            /** @description When it began to fail or was disabled. */
+            since: string | null;
+            /** @description Why it was disabled, or why it took nothing last. */
+            reason: string | null;
+            /** @description Deliveries that wait. */
+            queued: number;
+            /** @description Deliveries that have failed. */
+            failed: number;
+            /** @description Signs the webhooks: `whsec_…`. It is not shown again. */
+            secret: string;
+        };
         OfferedPrice: {
             /** @description Minor units of the currency. */
             amount: number;
@@ -4488,6 +4619,15 @@ export interface components {
             /** @description Deliveries that have failed. */
             failed: number;
         };
+        WebhookChange: {
+            /**
+             * Format: uri
+             * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
+             */
+            url?: string;
+            /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
+            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
+        };
         WebhookDelivery: {
             event_id: string;
             type: string;
@@ -4505,6 +4645,15 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        WebhookInput: {
+            /**
+             * Format: uri
+             * @description https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.
+             */
+            url: string;
+            /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
+            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
+        };
         WebhookPage: {
             data: components["schemas"]["Webhook"][];
             has_more: boolean;
@@ -4512,6 +4661,10 @@ export interface components {
         };
         /** @enum {string} */
         WebhookStatus: "queued" | "delivered" | "failed";
+        WebhookTest: {
+            /** @description The id of the event, as the list of deliveries has it. */
+            event_id: string;
+        };
     };
     responses: {
         /** @description `account_blocked`: The account is blocked. */
@@ -4750,6 +4903,15 @@ export interface components {
         };
         /** @description `unsupported_media_type`: The media type of the body is not the one of this call. */
         UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `webhook_disabled`: The webhook is disabled. */
+        WebhookDisabled: {
             headers: {
                 [name: string]: unknown;
             };
@@ -13863,8 +14025,8 @@ export interface operations {
                      *           "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
                      *           "url": "https://erp.example/hooks/orders?…",
                      *           "event_types": [
-                     *             "order.placed",
-                     *             "order.shipped"
+                     *             "storefront.order.created",
+                     *             "storefront.order.shipped"
                      *           ],
                      *           "state": "failing",
                      *           "since": "2026-03-04T18:05:00.000Z",
@@ -13883,6 +14045,546 @@ export interface operations {
             400: components["responses"]["InvalidQueryOrInvalidCursor"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://erp.example/hooks/orders?token=4f1c",
+                 *       "event_types": [
+                 *         "storefront.order.created",
+                 *         "storefront.order.shipped"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookInput"];
+            };
+        };
+        responses: {
+            /** @description The endpoint, with its secret. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *       "url": "https://erp.example/hooks/orders?…",
+                     *       "event_types": [
+                     *         "storefront.order.created",
+                     *         "storefront.order.shipped"
+                     *       ],
+                     *       "state": "enabled",
+                     *       "since": null,
+                     *       "reason": null,
+                     *       "queued": 0,
+                     *       "failed": 0,
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint is removed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "event_types": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["WebhookChange"];
+            };
+        };
+        responses: {
+            /** @description The endpoint. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *       "url": "https://erp.example/hooks/orders?…",
+                     *       "event_types": [
+                     *         "storefront.order.created",
+                     *         "storefront.order.shipped"
+                     *       ],
+                     *       "state": "failing",
+                     *       "since": "2026-03-04T18:05:00.000Z",
+                     *       "reason": null,
+                     *       "queued": 2,
+                     *       "failed": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rotateWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint, with its new secret. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *       "url": "https://erp.example/hooks/orders?…",
+                     *       "event_types": [
+                     *         "storefront.order.created",
+                     *         "storefront.order.shipped"
+                     *       ],
+                     *       "state": "enabled",
+                     *       "since": null,
+                     *       "reason": null,
+                     *       "queued": 0,
+                     *       "failed": 0,
+                     *       "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["NewWebhook"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    enableWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The enabled endpoint. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *       "url": "https://erp.example/hooks/orders?…",
+                     *       "event_types": [
+                     *         "storefront.order.created",
+                     *         "storefront.order.shipped"
+                     *       ],
+                     *       "state": "failing",
+                     *       "since": "2026-03-04T18:05:00.000Z",
+                     *       "reason": null,
+                     *       "queued": 2,
+                     *       "failed": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    disableWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The disabled endpoint. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a61-7a12-7d33-9b40-0c1d2e3f4a5b",
+                     *       "url": "https://erp.example/hooks/orders?…",
+                     *       "event_types": [
+                     *         "storefront.order.created",
+                     *         "storefront.order.shipped"
+                     *       ],
+                     *       "state": "failing",
+                     *       "since": "2026-03-04T18:05:00.000Z",
+                     *       "reason": null,
+                     *       "queued": 2,
+                     *       "failed": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The event is queued. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WebhookTest"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["WebhookDisabled"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -13940,7 +14642,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
-                     *           "type": "order.placed",
+                     *           "type": "storefront.order.created",
                      *           "status": "queued",
                      *           "attempts": 3,
                      *           "queued_at": "2026-03-04T18:05:00.000Z",
@@ -14042,15 +14744,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `webhook_disabled`: The webhook is disabled. */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            409: components["responses"]["WebhookDisabled"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];

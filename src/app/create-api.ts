@@ -10,6 +10,7 @@ import { oidcRoutes } from '../auth/oidc/routes.ts'
 import { operatorRoutes } from '../auth/operators/operator-routes.ts'
 import type { HashCost } from '../auth/passwords/password.ts'
 import { authRoutes } from '../auth/routes.ts'
+import { createEncryption, type Encryption } from '../auth/store-secret.ts'
 import { claimIssuer } from '../auth/tokens/issuer.ts'
 import { loadSigningKeys, type SigningKeys } from '../auth/tokens/signing-keys.ts'
 import { findUserIdsByEmail } from '../auth/users.ts'
@@ -175,6 +176,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     auth,
     catalogue,
     mailTemplates: null,
+    webhookEncryption: createEncryption('', 'webhook secret'),
     consoleParts,
     logger,
     now,
@@ -190,6 +192,8 @@ interface ApiOptions {
   catalogue: CatalogueContext
   /** Is null when this process cannot use them. */
   mailTemplates: MailTemplates | null
+  /** Encrypts the secrets of webhooks. */
+  webhookEncryption: Encryption
   consoleParts: ConsoleParts
   logger: Logger
   now: () => Date
@@ -210,6 +214,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     auth,
     catalogue,
     mailTemplates,
+    webhookEncryption,
     consoleParts,
     logger,
     now,
@@ -298,7 +303,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       scope.addHook('onClose', () => lakeCatalogue.close())
       const { allowedHosts } = config
       const consoleOptions = { ...consoleParts, pool, now, auth: auth.context, baseUrl, basePath, allowedHosts }
-      consoleRoutes(scope, { ...consoleOptions, mails, lakeQueries, lakeCatalogue })
+      const webhooks = { encryption: webhookEncryption, isPrivateAllowed: config.isPrivateWebhookAllowed }
+      consoleRoutes(scope, { ...consoleOptions, mails, webhooks, lakeQueries, lakeCatalogue })
     },
     { prefix: basePath },
   )

@@ -1,5 +1,4 @@
 import { findNewestAssignedSequence } from '../audit/restore/find-data-loss.ts'
-import { createEncryption } from '../auth/store-secret.ts'
 import { CACHE_PURGES } from '../catalogue/purge/purge-catalogue.ts'
 import type { Config } from '../config.ts'
 import { dataFolder } from '../db/embedded/data-folder.ts'
@@ -205,9 +204,8 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
 
 /** The subscribers that post events to the endpoints. */
 async function createWebhook(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, catalogueTopic, deliveries, secret, logger, now, metrics, tracing } = parts
+  const { config, pool, topic, catalogueTopic, deliveries, webhookEncryption: encryption, logger, now, metrics, tracing } = parts
   const sender = createWebhookSender({ isPrivateAllowed: config.isPrivateWebhookAllowed })
-  const encryption = createEncryption(secret, 'webhook secret')
   const { webhookTried: onTried } = metrics
   const subscriber = createWebhookSubscriber({ pool, deliveries, sender, encryption, logger, now, onTried, tracing })
   return [

@@ -77,6 +77,7 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
     /** Is null where no role stops with it: the API continues with its keys. */
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),
+    webhookEncryption: createEncryption(secret, 'webhook secret'),
     /** Is null in a process that sends no mail and cannot use them. */
     mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
   }

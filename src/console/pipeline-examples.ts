@@ -22,7 +22,7 @@ export const EXAMPLE_AUDIT_RUN = {
 export const EXAMPLE_WEBHOOK = {
   id: '01997a61-7a12-7d33-9b40-0c1d2e3f4a5b',
   url: 'https://erp.example/hooks/orders?…',
-  event_types: ['order.placed', 'order.shipped'],
+  event_types: ['storefront.order.created', 'storefront.order.shipped'],
   state: 'failing',
   since: AT,
   reason: null,
@@ -30,9 +30,20 @@ export const EXAMPLE_WEBHOOK = {
   failed: 0,
 }
 
+export const EXAMPLE_WEBHOOK_INPUT = {
+  url: 'https://erp.example/hooks/orders?token=4f1c',
+  event_types: ['storefront.order.created', 'storefront.order.shipped'],
+}
+
+export const EXAMPLE_NEW_WEBHOOK = {
+  ...EXAMPLE_WEBHOOK,
+  ...{ state: 'enabled', since: null, queued: 0 },
+  secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+}
+
 export const EXAMPLE_WEBHOOK_DELIVERY = {
   event_id: `${ORDER_ID}.1`,
-  type: 'order.placed',
+  type: 'storefront.order.created',
   status: 'queued',
   attempts: 3,
   queued_at: AT,

@@ -15,7 +15,7 @@ import { consolePageRoutes } from './page-routes.ts'
 import { pipelineRoutes } from './pipeline-routes.ts'
 import type { Pipeline } from './pipeline-status.ts'
 import { consoleSessionRoutes } from './session-routes.ts'
-import { webhookRoutes } from './webhook-routes.ts'
+import { type WebhookRoutesOptions, webhookRoutes } from './webhook-routes.ts'
 
 /** Parts of the console that the process starts and stops. */
 export interface ConsoleParts {
@@ -31,6 +31,7 @@ export interface ConsoleOptions extends ConsoleParts {
   basePath: string
   allowedHosts: readonly string[]
   mails: Omit<MailRoutesOptions, 'pool'>
+  webhooks: Omit<WebhookRoutesOptions, 'pool' | 'now'>
   lakeQueries: LakeQueries
   lakeCatalogue: Catalogue
 }
@@ -40,7 +41,7 @@ export interface ConsoleOptions extends ConsoleParts {
  * for other tools.
  */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
-  const { pool, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, lakeQueries, lakeCatalogue } = options
+  const { pool, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, webhooks, lakeQueries, lakeCatalogue } = options
   server.register(async (scope) => {
     scope.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
     consolePageRoutes(scope)
@@ -48,7 +49,7 @@ export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void
   })
   figuresRoutes(server, { pool, now })
   pipelineRoutes(server, { pipeline })
-  webhookRoutes(server, pool)
+  webhookRoutes(server, { ...webhooks, pool, now })
   auditRoutes(server, { pool, audits, baseUrl })
   mailRoutes(server, { ...mails, pool })
   mailTemplateRoutes(server, mails)

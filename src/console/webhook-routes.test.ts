@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'node:test'
-import { assertProblem } from '../../test/problem.ts'
+import { eventually } from '../../test/eventually.ts'
+import { assertProblem, faults } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { startStore } from '../../test/store.ts'
+import { startWebhookReceiver } from '../../test/webhook-receiver.ts'
+import { signWebhook } from '../webhooks/webhook-signature.ts'
 
 const [FIRST, SECOND, DISABLED] = [1, 2, 3].map((number) => `01997a61-7a12-7d33-9b40-00000000000${number}`)
 
@@ -58,4 +61,102 @@ test('lists endpoints without secrets, shows their deliveries, and queues them a
   }
   assertProblem(await again(randomUUID(), { all_failed: true }), 404, 'not_found')
   assertProblem(await again(FIRST, {}), 422, 'invalid_body')
+})
+
+test('an endpoint is added, changed, tested, disabled, enabled, rotated and removed, each with an activity', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'webhook'], isPrivateWebhookAllowed: true })
+  const receiver = await startWebhookReceiver(t)
+  const { token } = await registerOperator(store)
+  const call = (method: 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) =>
+    store.call(method, `/admin/webhooks${path}`, { token, ...(body === undefined ? {} : { body }) })
+  const added = await call('POST', '', { url: `${receiver.url}?token=very-secret`, event_types: ['storefront.order.shipped'] })
+  assert.equal(added.status, 201, added.text)
+  const { id, secret, ...shown } = added.json
+  assert.match(secret, /^whsec_/)
+  assert.deepEqual(shown, {
+    ...{ url: `${receiver.url}?…`, event_types: ['storefront.order.shipped'], state: 'enabled', since: null, reason: null },
+    ...{ queued: 0, failed: 0 },
+  })
+  assert.doesNotMatch((await store.call('GET', '/admin/webhooks', { token })).text, /secret/)
+
+  const equal = { url: `${receiver.url}?token=very-secret`, event_types: ['storefront.order.shipped'] }
+  assert.deepEqual(faults(assertProblem(await call('POST', '', equal), 422, 'invalid_body')), ['#/url'])
+  const other = await call('POST', '', { url: `${receiver.url}?token=very-secret` })
+  assert.deepEqual([other.status, other.json.event_types], [201, null])
+  assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: ['storefront.order.shipped'] }), 422, 'invalid_body')
+  assertProblem(await call('PATCH', `/${other.json.id}`, {}), 422, 'invalid_body')
+  assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: [] }), 422, 'invalid_body')
+  assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: ['storefront.order.unknown'] }), 422, 'invalid_body')
+  const changed = await call('PATCH', `/${other.json.id}`, { url: `${receiver.url}/other` })
+  assert.deepEqual([changed.json.url, changed.json.event_types], [`${receiver.url}/other`, null])
+  assert.equal((await call('DELETE', `/${other.json.id}`)).status, 204)
+  assertProblem(await call('DELETE', `/${other.json.id}`), 404, 'not_found')
+
+  const tested = await call('POST', `/${id}/test`)
+  assert.equal(tested.status, 202)
+  const request = await eventually(async () => receiver.requests.find(({ headers }) => headers['webhook-id'] === tested.json.event_id), {
+    what: 'the test event',
+  })
+  assert.equal(JSON.parse(request.body).type, 'storefront.webhook.test')
+  assert.deepEqual(JSON.parse(request.body).data, { webhook: { id } })
+  const signed = signWebhook([secret], tested.json.event_id, new Date(Number(request.headers['webhook-timestamp']) * 1_000), request.body)
+  assert.equal(request.headers['webhook-signature'], signed['webhook-signature'])
+  await eventually(
+    async () =>
+      (await store.call('GET', `/admin/webhooks/${id}/deliveries?status=delivered`, { token })).json.data[0]?.event_id ===
+      tested.json.event_id,
+    { what: 'its delivery' },
+  )
+
+  const rotated = await call('POST', `/${id}/rotate`)
+  assert.match(rotated.json.secret, /^whsec_/)
+  assert.notEqual(rotated.json.secret, secret)
+  const disabled = await call('POST', `/${id}/disable`)
+  assert.deepEqual([disabled.json.state, disabled.json.reason], ['disabled', 'an operator disabled it'])
+  assertProblem(await call('POST', `/${id}/test`), 409, 'webhook_disabled')
+  assert.equal((await call('POST', `/${id}/enable`)).json.state, 'enabled')
+  assert.equal((await call('DELETE', `/${id}`)).status, 204)
+  for (const path of ['/rotate', '/disable', '/enable', '/test']) assertProblem(await call('POST', `/${id}${path}`), 404, 'not_found')
+  assertProblem(await call('PATCH', `/${id}`, { event_types: null }), 404, 'not_found')
+  const { rows } = await store.pool.query(
+    `select action, before::text || after::text as text from activities where subject_id = $1 order by id`,
+    [id],
+  )
+  assert.deepEqual(
+    rows.map(({ action }) => action),
+    ['createWebhook', 'testWebhook', 'rotateWebhookSecret', 'disableWebhook', 'enableWebhook', 'deleteWebhook'],
+  )
+  for (const { text } of rows) assert.doesNotMatch(text ?? '', /very-secret|whsec_/)
+})
+
+test('an endpoint that is added or changed leads to no private address', async (t) => {
+  const store = await startStore(t)
+  const { token } = await registerOperator(store)
+  await store.pool.query(`insert into webhook_endpoints (id, url, sealed_secret) values ($1, 'https://one.example/', 'one')`, [FIRST])
+  for (const url of [
+    'http://shop.example/',
+    'https://127.0.0.1/',
+    'https://[::1]/',
+    'https://localhost/',
+    'https://a:b@shop.example/',
+    'https://10.1.2.3/',
+  ]) {
+    for (const [method, path] of [
+      ['POST', ''],
+      ['PATCH', `/${FIRST}`],
+    ] as const) {
+      const refused = await store.call(method, `/admin/webhooks${path}`, { token, body: { url } })
+      assert.deepEqual(faults(assertProblem(refused, 422, 'invalid_body')), ['#/url'], url)
+    }
+  }
+  const { rows } = await store.pool.query('select url from webhook_endpoints')
+  assert.deepEqual(rows, [{ url: 'https://one.example/' }])
+})
+
+test('two who add the same endpoint at once make one', async (t) => {
+  const store = await startStore(t, { isPrivateWebhookAllowed: true })
+  const { token } = await registerOperator(store)
+  const body = { url: 'http://127.0.0.1:9/hooks' }
+  const answers = await Promise.all(Array.from({ length: 8 }, () => store.call('POST', '/admin/webhooks', { token, body })))
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, ...Array(7).fill(422)])
 })

@@ -1,14 +1,27 @@
 import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
+import { strict } from '../auth/schemas.ts'
+import type { Encryption } from '../auth/store-secret.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { IdPosition, PageOf } from '../http/pagination.ts'
-import { type ListedWebhook, listDeliveries, redeliver } from '../webhooks/webhook-deliveries.ts'
-import { findEndpoint, type ListedEndpoint, listEndpoints } from '../webhooks/webhook-endpoints.ts'
+import { type ListedWebhook, listDeliveries, queueTestEvent, redeliver, TEST_EVENT_TYPE } from '../webhooks/webhook-deliveries.ts'
+import {
+  addEndpoint,
+  changeEndpoint,
+  disableEndpoint,
+  EVENT_TYPES,
+  enableEndpoint,
+  findEndpoint,
+  type ListedEndpoint,
+  listEndpoints,
+  removeEndpoint,
+  rotateSecret,
+} from '../webhooks/webhook-endpoints.ts'
 import { toPrintableUrl, WebhookRefused } from '../webhooks/webhook-url.ts'
-import { EXAMPLE_WEBHOOK, EXAMPLE_WEBHOOK_DELIVERY } from './pipeline-examples.ts'
+import { EXAMPLE_NEW_WEBHOOK, EXAMPLE_WEBHOOK, EXAMPLE_WEBHOOK_DELIVERY, EXAMPLE_WEBHOOK_INPUT } from './pipeline-examples.ts'
 
 /** About five seconds of work. */
 const MAX_REDELIVERED = 10_000
@@ -21,18 +34,41 @@ const EventId = Type.String({
 })
 const Status = Type.Enum(['queued', 'delivered', 'failed'], { title: 'WebhookStatus' })
 
-const WebhookSchema = Type.Object(
-  {
-    id: Type.String({ format: 'uuid' }),
-    url: Type.String({ description: 'Without its query, where receivers keep their tokens.' }),
-    event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type of order event.' }),
-    state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
-    since: NullableTime('When it began to fail or was disabled.'),
-    reason: NullableText('Why it was disabled, or why it took nothing last.'),
-    queued: Type.Integer({ description: 'Deliveries that wait.' }),
-    failed: Type.Integer({ description: 'Deliveries that have failed.' }),
-  },
-  { title: 'Webhook', examples: [EXAMPLE_WEBHOOK] },
+const webhook = {
+  id: Type.String({ format: 'uuid' }),
+  url: Type.String({ description: 'Without its query, where receivers keep their tokens.' }),
+  event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type of order event.' }),
+  state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
+  since: NullableTime('When it began to fail or was disabled.'),
+  reason: NullableText('Why it was disabled, or why it took nothing last.'),
+  queued: Type.Integer({ description: 'Deliveries that wait.' }),
+  failed: Type.Integer({ description: 'Deliveries that have failed.' }),
+}
+const WebhookSchema = Type.Object(webhook, { title: 'Webhook', examples: [EXAMPLE_WEBHOOK] })
+const NewWebhookSchema = Type.Object(
+  { ...webhook, secret: Type.String({ description: 'Signs the webhooks: `whsec_…`. It is not shown again.' }) },
+  { title: 'NewWebhook', examples: [EXAMPLE_NEW_WEBHOOK] },
+)
+const Url = Type.String({
+  format: 'uri',
+  maxLength: 2_000,
+  description: 'https, and a public address, which is looked up now and for each connection. `WEBHOOK_ALLOW_PRIVATE` allows others.',
+})
+const EventTypes = Type.Union(
+  [Type.Array(Type.Enum([...EVENT_TYPES]), { minItems: 1, maxItems: EVENT_TYPES.length, uniqueItems: true }), Type.Null()],
+  { description: 'Null: every type of order event, also those of later releases. Those of the catalogue are listed by name.' },
+)
+const WebhookInput = Type.Object(
+  { url: Url, event_types: Type.Optional(EventTypes) },
+  { title: 'WebhookInput', examples: [EXAMPLE_WEBHOOK_INPUT], ...strict },
+)
+const WebhookChange = Type.Object(
+  { url: Type.Optional(Url), event_types: Type.Optional(EventTypes) },
+  { title: 'WebhookChange', examples: [{ event_types: null }], minProperties: 1, ...strict },
+)
+const WebhookTest = Type.Object(
+  { event_id: Type.String({ description: 'The id of the event, as the list of deliveries has it.' }) },
+  { title: 'WebhookTest', examples: [{ event_id: EXAMPLE_WEBHOOK_DELIVERY.event_id }] },
 )
 const DeliverySchema = Type.Object(
   {
@@ -61,8 +97,157 @@ const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Filters = Type.Object({ status: Type.Optional(Status) })
 const DeliveryPosition = Type.Tuple([Type.String({ format: 'date-time' }), Type.String({ maxLength: 100 })])
 
-/** The endpoints that get order events, and their deliveries, for operators. Endpoints are added and removed by the command line. */
-export function webhookRoutes(server: HttpServer, pool: Pool): void {
+export interface WebhookRoutesOptions {
+  pool: Pool
+  /** Encrypts the endpoints' secrets. */
+  encryption: Encryption
+  /** Whether plain http, and addresses that are not public, are allowed. */
+  isPrivateAllowed: boolean
+  now: () => Date
+}
+
+/** The endpoints that get events, and their deliveries, for operators. */
+export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateAllowed, now }: WebhookRoutesOptions): void {
+  defineRoute(
+    server,
+    'POST /admin/webhooks',
+    {
+      access: 'webhooks:write',
+      stepUp: true,
+      operationId: 'createWebhook',
+      summary: 'Adds an endpoint, and shows its secret once',
+      description:
+        'It gets the events from now on, by their `time`. Orders have names and addresses of customers: add only receivers of the shop.',
+      body: WebhookInput,
+      answers: { 201: [NewWebhookSchema, 'The endpoint, with its secret.'] },
+    },
+    async (request) => {
+      const { url, event_types: eventTypes = null } = request.body
+      const { id, secret } = await addEndpoint(pool, encryption, { url, eventTypes, isPrivateAllowed }, auditContextOf(request)).catch(
+        explain,
+      )
+      return { ...presentEndpoint(await getEndpoint(pool, id)), secret }
+    },
+  )
+
+  defineRoute(
+    server,
+    'PATCH /admin/webhooks/:id',
+    {
+      access: 'webhooks:write',
+      stepUp: true,
+      operationId: 'updateWebhook',
+      summary: "Changes an endpoint's URL, or the events that it gets from now on",
+      description: 'The secret stays. Deliveries that wait go to the new URL.',
+      params: Params,
+      body: WebhookChange,
+      answers: { 200: [WebhookSchema, 'The endpoint.'] },
+    },
+    async (request) => {
+      const { id } = request.params
+      const { url, event_types: eventTypes } = request.body
+      const change = { isPrivateAllowed, ...(url === undefined ? {} : { url }), ...(eventTypes === undefined ? {} : { eventTypes }) }
+      const exists = await changeEndpoint(pool, id, change, auditContextOf(request)).catch(explain)
+      if (!exists) throw notFound('webhook')
+      return presentEndpoint(await getEndpoint(pool, id))
+    },
+  )
+
+  defineRoute(
+    server,
+    'DELETE /admin/webhooks/:id',
+    {
+      access: 'webhooks:write',
+      operationId: 'deleteWebhook',
+      summary: 'Removes an endpoint and its deliveries',
+      description: 'Also those that wait. Millions of them take a while: repeat a call that has timed out.',
+      params: Params,
+      answers: { 204: 'The endpoint is removed.' },
+    },
+    async (request) => {
+      if (!(await removeEndpoint(pool, request.params.id, auditContextOf(request)))) throw notFound('webhook')
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /admin/webhooks/:id/rotate',
+    {
+      access: 'webhooks:write',
+      stepUp: true,
+      operationId: 'rotateWebhookSecret',
+      summary: 'Gives an endpoint another secret, and shows it once',
+      description:
+        'For 24 hours the present secret signs, too, so that the receiver can change. One that an earlier rotation left ends now.',
+      params: Params,
+      answers: { 200: [NewWebhookSchema, 'The endpoint, with its new secret.'] },
+    },
+    async (request) => {
+      const { id } = request.params
+      const secret = await rotateSecret(pool, encryption, id, now(), auditContextOf(request))
+      if (secret === null) throw notFound('webhook')
+      return { ...presentEndpoint(await getEndpoint(pool, id)), secret }
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /admin/webhooks/:id/enable',
+    {
+      access: 'webhooks:write',
+      operationId: 'enableWebhook',
+      summary: 'Enables an endpoint again',
+      description: 'What it missed is `failed`: `POST /admin/webhooks/{id}/redeliver` delivers it.',
+      params: Params,
+      answers: { 200: [WebhookSchema, 'The enabled endpoint.'] },
+    },
+    async (request) => {
+      const { id } = request.params
+      if (!(await enableEndpoint(pool, id, auditContextOf(request)))) throw notFound('webhook')
+      return presentEndpoint(await getEndpoint(pool, id))
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /admin/webhooks/:id/disable',
+    {
+      access: 'webhooks:write',
+      operationId: 'disableWebhook',
+      summary: 'Disables an endpoint until it is enabled',
+      description: 'Its deliveries that wait fail, as do those of later events, and can be delivered after it is enabled.',
+      params: Params,
+      answers: { 200: [WebhookSchema, 'The disabled endpoint.'] },
+    },
+    async (request) => {
+      const { id } = request.params
+      await disableEndpoint(pool, id, 'an operator disabled it', now(), auditContextOf(request))
+      return presentEndpoint(await getEndpoint(pool, id))
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /admin/webhooks/:id/test',
+    {
+      access: 'webhooks:write',
+      operationId: 'testWebhook',
+      summary: 'Sends an endpoint a test event',
+      description: `Its type is \`${TEST_EVENT_TYPE}\`, which no endpoint has to list. It is signed and repeated like every other: its delivery shows the outcome.`,
+      params: Params,
+      answers: { 202: [WebhookTest, 'The event is queued.'] },
+      refuses: ['webhook_disabled'],
+    },
+    async (request) => {
+      const { id } = request.params
+      await getEndpoint(pool, id)
+      const eventId = await queueTestEvent(pool, id, now(), auditContextOf(request)).catch((error) => {
+        throw error instanceof WebhookRefused ? disabled(id) : error
+      })
+      return { event_id: eventId }
+    },
+  )
+
   defineList(
     server,
     'GET /admin/webhooks',
@@ -134,8 +319,14 @@ export function webhookRoutes(server: HttpServer, pool: Pool): void {
   )
 }
 
+/** Throws `invalid_body` for a URL that cannot be used. */
+function explain(error: unknown): never {
+  if (!(error instanceof WebhookRefused)) throw error
+  throw new AppError('invalid_body', 'The endpoint cannot be set up.', { errors: [{ pointer: '#/url', detail: error.message }] })
+}
+
 function disabled(id: string): AppError {
-  return new AppError('webhook_disabled', `The endpoint is disabled. \`storefront webhook enable ${id}\` enables it.`)
+  return new AppError('webhook_disabled', `The endpoint is disabled. POST /admin/webhooks/${id}/enable enables it.`)
 }
 
 async function getEndpoint(pool: Pool, id: string): Promise<ListedEndpoint> {

@@ -1,11 +1,13 @@
+import { randomUUIDv7 } from 'node:crypto'
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { inTransaction } from '../db/transaction.ts'
 import { type DeliveryKind, EMPTY_QUEUE, type QueueLength } from '../deliveries/delivery-kind.ts'
 import { requeueDeliveries } from '../deliveries/delivery-rows.ts'
 import type { TopicEvent } from '../topic/topic.ts'
-import { KNOWN_MS, type Wanted } from './wanted-events.ts'
-import { DISABLED } from './webhook-endpoints.ts'
+import { KNOWN_MS } from './wanted-events.ts'
+import { DISABLED, type Recipient } from './webhook-endpoints.ts'
 import { FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS } from './webhook-pauses.ts'
 import { WebhookRefused } from './webhook-url.ts'
 
@@ -46,10 +48,15 @@ export interface WebhookToPost {
   previous_secret_until: Date | null
 }
 
+interface ToDeliver {
+  recipient: Pick<Recipient, 'id' | 'is_disabled'>
+  event: TopicEvent
+}
+
 /**
  * Inserts one row for each pair that has none; the delivery to a disabled recipient has failed from the start. Returns the endpoints of the others.
  */
-export async function insertDeliveries(tx: Transaction, wanted: Wanted['pairs'], now: Date): Promise<string[]> {
+export async function insertDeliveries(tx: Transaction, wanted: readonly ToDeliver[], now: Date): Promise<string[]> {
   if (wanted.length === 0) return []
   await insertEvents(tx, [...new Set(wanted.map(({ event }) => event))])
   const { rows } = await tx.query<{ endpoint_id: string; status: string }>(
@@ -114,6 +121,31 @@ export async function redeliver(
     },
     which: sql`endpoint_id = ${endpointId} and (event_id = ${eventId} or ${eventId}::text is null and status = 'failed')`,
   })
+}
+
+/** The type of an event that reports no change, and only an operator sends. */
+export const TEST_EVENT_TYPE = 'storefront.webhook.test'
+
+/** Queues a test event for an enabled endpoint, whatever types it has. Returns the event's id. Throws WebhookRefused. */
+export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, auditContext: AuditContext): Promise<string> {
+  const event = {
+    specversion: '1.0',
+    id: `${randomUUIDv7()}.1`,
+    source: '/webhooks',
+    type: TEST_EVENT_TYPE,
+    subject: endpointId,
+    time: now.toISOString(),
+    datacontenttype: 'application/json',
+    sequence: '0000000001',
+    data: { webhook: { id: endpointId } },
+  }
+  await inTransaction(pool, async (tx) => {
+    await assertEnabled(tx, endpointId)
+    await insertDeliveries(tx, [{ recipient: { id: endpointId, is_disabled: false }, event }], now)
+    const after = { event_id: event.id, status: 'queued' }
+    await recordActivity(tx, auditContext, { subjectType: 'webhook', subjectId: endpointId, before: null, after })
+  })
+  return event.id
 }
 
 async function assertEnabled(tx: Transaction, endpointId: string): Promise<void> {

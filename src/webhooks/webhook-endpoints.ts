@@ -10,7 +10,7 @@ import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
-const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
+export const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
 
 /** The reason of a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
@@ -29,23 +29,52 @@ export async function addEndpoint(
   endpoint: NewEndpoint,
   auditContext: AuditContext | null = null,
 ): Promise<{ id: string; secret: string }> {
-  const url = readWebhookUrl(endpoint.url, endpoint.isPrivateAllowed)
+  const url = await readUrl(endpoint)
   const unknown = endpoint.eventTypes?.find((type) => !EVENT_TYPES.includes(type))
   if (unknown !== undefined) throw new WebhookRefused(`there is no event ${unknown}; there are ${EVENT_TYPES.join(', ')}`)
-  if (!endpoint.isPrivateAllowed) await assertPublicName(url)
   const id = randomUUIDv7()
   const secret = generateWebhookSecret()
   await inTransaction(pool, async (tx) => {
     const encrypted = await encryption.encrypt(tx, secret)
-    const existing = await findEqual(tx, url, endpoint.eventTypes)
-    // Its receiver would get each event twice, signed by two secrets.
-    if (existing !== null) throw new WebhookRefused(`the endpoint ${existing} has this URL and these events already`)
+    await assertNoEqual(tx, id, url, endpoint.eventTypes)
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${encrypted})`,
     )
     await record(tx, auditContext, id, { before: null, after: { url: toPrintableUrl(url), event_types: endpoint.eventTypes } })
   })
   return { id, secret }
+}
+
+async function readUrl({ url, isPrivateAllowed }: Pick<NewEndpoint, 'url' | 'isPrivateAllowed'>): Promise<string> {
+  const read = readWebhookUrl(url, isPrivateAllowed)
+  if (!isPrivateAllowed) await assertPublicName(read)
+  return read
+}
+
+/**
+ * Changes the URL, or the types of the events that come from now on. Deliveries that wait go to the new URL. Returns
+ * whether the endpoint exists. Throws WebhookRefused.
+ */
+export async function changeEndpoint(
+  pool: Pool,
+  id: string,
+  change: Partial<NewEndpoint> & Pick<NewEndpoint, 'isPrivateAllowed'>,
+  auditContext: AuditContext,
+): Promise<boolean> {
+  const given = change.url === undefined ? null : await readUrl({ ...change, url: change.url })
+  return inTransaction(pool, async (tx) => {
+    const { rows } = await tx.query<Pick<ListedEndpoint, 'url' | 'event_types'>>(
+      sql`select url, event_types from webhook_endpoints where id = ${id} for update`,
+    )
+    const [before] = rows
+    if (before === undefined) return false
+    const after = { url: given ?? before.url, event_types: change.eventTypes === undefined ? before.event_types : change.eventTypes }
+    await assertNoEqual(tx, id, after.url, after.event_types)
+    await tx.query(sql`update webhook_endpoints set url = ${after.url}, event_types = ${after.event_types} where id = ${id}`)
+    const differing = difference({ ...before, url: toPrintableUrl(before.url) }, { ...after, url: toPrintableUrl(after.url) })
+    if (differing !== null) await record(tx, auditContext, id, differing)
+    return true
+  })
 }
 
 async function record(
@@ -57,18 +86,21 @@ async function record(
   if (auditContext !== null) await recordActivity(tx, auditContext, { subjectType: 'webhook', subjectId: id, ...states })
 }
 
-/** The endpoint with this URL and these events, in any order. No other `tx` adds one with this URL before this one ends. */
-async function findEqual(tx: Transaction, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<string | null> {
+/**
+ * Throws WebhookRefused for another endpoint with this URL and these events, in any order: its receiver would get each
+ * event twice, signed by two secrets. No other `tx` makes one with this URL before this one ends.
+ */
+async function assertNoEqual(tx: Transaction, id: string, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront webhook ${url}`}, 0))`)
   const { rows } = await tx.query<{ id: string }>(
     sql`select id
     from webhook_endpoints
-    where url = ${url}
+    where url = ${url} and id <> ${id}
       and (event_types is null and ${eventTypes}::text[] is null or event_types @> ${eventTypes} and event_types <@ ${eventTypes})
     order by id
     limit 1`,
   )
-  return rows[0]?.id ?? null
+  if (rows[0] !== undefined) throw new WebhookRefused(`the endpoint ${rows[0].id} has this URL and these events already`)
 }
 
 const BOTH_SIGN_HOURS = 24
@@ -239,11 +271,22 @@ export async function recordEndpointFailing(pool: Pool, id: string, now: Date, r
 }
 
 /** Disables an endpoint and fails its queued deliveries. Returns whether it was enabled. What an interruption leaves queued, a worker fails. */
-export async function disableEndpoint(pool: Pool, id: string, reason: string, now: Date): Promise<boolean> {
-  // Waits for transactions that queue for it: later ones queue nothing.
-  const { rowCount } = await pool.query(
-    sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason} where id = ${id} and disabled_at is null`,
-  )
+export async function disableEndpoint(
+  pool: Pool,
+  id: string,
+  reason: string,
+  now: Date,
+  auditContext: AuditContext | null = null,
+): Promise<boolean> {
+  const isDisabled = await inTransaction(pool, async (tx) => {
+    // Waits for transactions that queue for it: later ones queue nothing.
+    const { rowCount } = await tx.query(
+      sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason} where id = ${id} and disabled_at is null`,
+    )
+    const states = { before: { disabled_at: null }, after: { disabled_at: now, disabled_reason: reason } }
+    if (rowCount === 1) await record(tx, auditContext, id, states)
+    return rowCount === 1
+  })
   await inBatches(
     pool,
     // Another process may enable it meanwhile.
@@ -258,7 +301,7 @@ export async function disableEndpoint(pool: Pool, id: string, reason: string, no
       for update of delivery skip locked
     ))`,
   )
-  return rowCount === 1
+  return isDisabled
 }
 
 /** Whether an endpoint has chosen an event of the catalogue. */

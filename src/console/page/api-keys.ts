@@ -1,10 +1,11 @@
 import { KEY_SCOPES, SCOPES } from '#scopes'
 import { call, pathOf, type Schemas, send, withQuery } from './api.ts'
 import { openFormDialog } from './dialog.ts'
-import { actions, button, type Child, create, keyedTable, note, replaceChildren, timeElement } from './dom.ts'
+import { actions, button, type Child, create, keyedTable, note, timeElement } from './dom.ts'
 import { choice, field, textInput } from './form.ts'
 import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
+import { shownSecret } from './shown-secret.ts'
 import { stateBadge } from './state-badge.ts'
 
 type ApiKey = Schemas['ApiKey']
@@ -19,7 +20,7 @@ const REASONS = {
 /** `#account?keys=1`: the keys of machines, newest first, also those that have ended: histories name them. */
 export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
   const { signal, userId, names, tell } = context
-  const shown = shownKey({ tell })
+  const shown = shownSecret({ tell })
   const columns = ['Key', 'State', 'May', 'Made by', 'Made', 'Expires', 'Last used', 'Change']
   const rows = keyedTable<ApiKey>('API keys', columns, {
     keyOf: ({ id }) => id,
@@ -42,10 +43,11 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
     },
     context,
   )
-  const onShown = (key: Schemas['NewApiKey']) => {
+  const onShown: OnShown = ({ id, name, key }, control) => {
     names.forget()
     list.refresh()
-    return shown.show(key)
+    const hint = 'It is shown this once, and the store keeps only a hash. Put it where the machine reads it.'
+    shown.show({ id, what: 'key', heading: `The key ${name}`, hint, text: key }, control)
   }
 
   function buttons(key: ApiKey): HTMLButtonElement[] {
@@ -93,67 +95,9 @@ function stateCell({ state, revoked_at, revoked_reason, previous_secret_expires_
   )
 }
 
-interface ShownKey {
-  element: HTMLElement
-  /** Shows the text of a key, and returns what gets the focus. */
-  show(key: Schemas['NewApiKey']): HTMLElement
-  /** Takes the text away if it is that of this key. */
-  hide(id: string): void
-}
-
-/** The place where the text of a new or rotated key is shown. The store does not have it: it is gone with this view. */
-function shownKey({ tell }: Pick<ScreenContext, 'tell'>): ShownKey {
-  const element = create('div', { attributes: { role: 'status' } })
-  let shown: string | null = null
-
-  function clear(): void {
-    shown = null
-    replaceChildren(element)
-  }
-
-  async function copy(text: string, code: HTMLElement): Promise<void> {
-    try {
-      // Pages without TLS have no clipboard.
-      if (navigator.clipboard === undefined) throw new Error('no clipboard')
-      await navigator.clipboard.writeText(text)
-      tell('The key is copied.')
-    } catch {
-      getSelection()?.selectAllChildren(code)
-      tell('The browser does not let this page copy. The key is selected: press Ctrl+C, or ⌘C.')
-    }
-  }
-
-  return {
-    element,
-    hide: (id) => {
-      if (shown === id) clear()
-    },
-    show({ id, name, key }) {
-      shown = id
-      const heading = create('h3', { tabIndex: -1 }, `The key ${name}`)
-      const code = create('code', { class: 'key' }, key)
-      replaceChildren(
-        element,
-        create(
-          'section',
-          { class: 'card' },
-          heading,
-          note('It is shown this once, and the store keeps only a hash. Put it where the machine reads it.'),
-          create('p', {}, code),
-          actions(
-            button('Copy the key', () => copy(key, code)),
-            button('I have stored it', clear),
-          ),
-        ),
-      )
-      return heading
-    },
-  }
-}
-
 type NewApiKey = Schemas['NewApiKey']
-/** Shows the text of a key, this once, and returns what gets the focus. */
-type OnShown = (key: NewApiKey) => HTMLElement
+/** Shows the text of a key, this once. The control is one of the dialog that asked for it. */
+type OnShown = (key: NewApiKey, control: HTMLElement) => void
 
 const DAY_MS = 86_400_000
 /** The store accepts two years. */
@@ -185,7 +129,7 @@ function askForNewKey({ signal, may }: Pick<ScreenContext, 'signal' | 'may'>, on
     if (scopes.length === 0) throw new Error('Choose at least one thing that the key may do.')
     const expires_at = end.value === '' ? null : new Date(`${end.value}T23:59:59`).toISOString()
     const key = await call<NewApiKey>('POST', '/admin/api-keys', { body: { name: name.value.trim(), scopes, expires_at } })
-    focusAfterwards(name, onShown(key))
+    onShown(key, name)
   }
   openFormDialog(
     { title: 'Make an API key', submit: 'Make the key', signal, onSubmit },
@@ -201,18 +145,13 @@ function askForRotation({ id, name }: Schemas['ApiKey'], { signal, onShown }: Pi
   const onSubmit = async () => {
     const body = { overlap_seconds: Number(overlap.value) }
     const key = await call<NewApiKey>('POST', pathOf`/admin/api-keys/${id}/rotate`, { body })
-    focusAfterwards(overlap, onShown(key))
+    onShown(key, overlap)
   }
   openFormDialog(
     { title: `Rotate ${name}`, submit: 'Rotate', signal, onSubmit },
     create('p', {}, 'The key gets another secret. Name, scopes and expiry stay. A secret that an earlier rotation left ends now.'),
     field('The present secret stays valid for', overlap, 'So that machines can change one after the other.'),
   )
-}
-
-/** A closed dialog returns the focus to the button that opened it; what is shown once is more important. */
-function focusAfterwards(control: HTMLElement, next: HTMLElement): void {
-  control.closest('dialog')?.addEventListener('close', () => next.focus())
 }
 
 /** A day in this browser's time zone, in the format of `<input type=date>`. */

@@ -1,8 +1,9 @@
-import { call, pathOf, poll, restartable, type Schemas, withQuery } from './api.ts'
-import { confirmAction } from './dialog.ts'
-import { button, create, link, note, replaceChildren, table, timeElement } from './dom.ts'
-import { choice, labelled } from './form.ts'
+import { call, pathOf, poll, restartable, type Schemas, send, withQuery } from './api.ts'
+import { confirmAction, openFormDialog } from './dialog.ts'
+import { actions, button, create, link, note, replaceChildren, table, timeElement } from './dom.ts'
+import { choice, field, labelled } from './form.ts'
 import type { ScreenContext } from './screen.ts'
+import { shownSecret } from './shown-secret.ts'
 import { stateBadge } from './state-badge.ts'
 
 type Webhook = Schemas['Webhook']
@@ -11,20 +12,45 @@ type Delivery = Schemas['WebhookDelivery']
 const STATUSES = ['queued', 'delivered', 'failed'] as const
 const PAGE = 20
 
+type EventType = NonNullable<Schemas['WebhookInput']['event_types']>[number]
+
+const EVENT_TYPES = {
+  'storefront.order.created': 'An order was placed',
+  'storefront.order.confirmed': 'An order was confirmed',
+  'storefront.order.shipped': 'An order was shipped',
+  'storefront.order.delivered': 'An order was delivered',
+  'storefront.order.cancelled': 'An order was cancelled',
+  'storefront.order.returned': 'An order was returned',
+  'storefront.order.updated': 'A part, a charge or the payment of an order has changed',
+  'storefront.product.created': 'A product was created',
+  'storefront.product.updated': 'A product has changed',
+  'storefront.product.archived': 'A product was archived',
+  'storefront.product.restored': 'A product was restored',
+  'storefront.price.changed': 'A price has changed',
+  'storefront.stock.depleted': 'A product is sold out',
+  'storefront.stock.replenished': 'A product is for sale again',
+  'storefront.stock.level_changed': 'The stock of a product has passed a level',
+} as const satisfies Record<EventType, string>
+
 /** The endpoints of webhooks. The address has the open one (`webhook`) and the filter of its deliveries (`deliveries`). */
 export function webhooksCard({ parameters, signal, may, report, tell }: ScreenContext): HTMLElement {
   const list = create('div')
   const deliveries = create('div')
   const mayDeliver = may('webhooks:write')
+  const secret = shownSecret({ tell })
   const card = create(
     'section',
     { class: 'card', attributes: { 'aria-labelledby': 'webhooks' } },
     create('h3', { id: 'webhooks' }, 'Webhooks'),
+    mayDeliver && actions(button('Add an endpoint', () => askForEndpoint(null))),
+    secret.element,
     list,
     deliveries,
   )
   const openId = parameters.get('webhook')
   let shown: Webhook[] = []
+  let isListed = false
+  const openOne = () => shown.find(({ id }) => id === openId)
 
   const redeliver = async (webhook: Webhook, body: Schemas['Redelivery'], question: string) => {
     if (!(await confirmAction({ title: 'Deliver again?', text: [question, webhook.url], action: 'Deliver again' }, signal))) return
@@ -33,10 +59,88 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     watchDeliveries()
   }
 
+  const showSecret = ({ id, url, secret: text }: Schemas['NewWebhook'], control: HTMLElement) => {
+    const hint = 'It is shown this once. Put it where the receiver reads it: it verifies the signature of each webhook.'
+    secret.show({ id, what: 'secret', heading: `The secret for ${url}`, hint, text }, control)
+  }
+
+  const askForEndpoint = (webhook: Webhook | null) => {
+    const url = create('input', { type: 'url', name: 'url', maxLength: 2_000, required: webhook === null })
+    const chosen: readonly string[] = webhook?.event_types ?? []
+    const types = Object.entries(EVENT_TYPES).map(([type, text]) =>
+      create(
+        'label',
+        { class: 'choice' },
+        create('input', { type: 'checkbox', name: 'types', value: type, checked: chosen.includes(type) }),
+        ` ${text} `,
+        create('code', {}, type),
+      ),
+    )
+    const onSubmit = async (data: FormData) => {
+      const listed = data.getAll('types')
+      const body = { ...(url.value === '' ? {} : { url: url.value }), event_types: listed.length === 0 ? null : listed }
+      if (webhook === null) showSecret(await call<Schemas['NewWebhook']>('POST', '/admin/webhooks', { body }), url)
+      else {
+        await call('PATCH', pathOf`/admin/webhooks/${webhook.id}`, { body })
+        tell('The endpoint is changed.')
+      }
+      watchList()
+    }
+    openFormDialog(
+      {
+        title: webhook === null ? 'Add an endpoint' : `Change ${webhook.url}`,
+        submit: webhook === null ? 'Add' : 'Change',
+        signal,
+        onSubmit,
+      },
+      field('URL', url, webhook === null ? 'https, on the public internet.' : 'Empty: it stays as it is. The secret stays, too.'),
+      create('fieldset', { class: 'scopes' }, create('legend', {}, 'Only these events'), ...types),
+      note('None chosen: every event of orders, also those of later releases.'),
+    )
+  }
+
+  const askToRotate = (webhook: Webhook) => {
+    const text = create('p', {}, 'For 24 hours the present secret signs, too. One that an earlier rotation left ends now.')
+    const onSubmit = async () => showSecret(await call<Schemas['NewWebhook']>('POST', pathOf`/admin/webhooks/${webhook.id}/rotate`), text)
+    openFormDialog({ title: `Give ${webhook.url} another secret?`, submit: 'Rotate', signal, onSubmit }, text)
+  }
+
+  /** Asks, calls, and tells the outcome. */
+  const change = async (webhook: Webhook, [method, step]: ['POST' | 'DELETE', string], { action, text, done }: Change) => {
+    const title = `${action} ${webhook.url}?`
+    if (text !== null && !(await confirmAction({ title, text: [text], action }, signal))) return
+    await send(method, `${pathOf`/admin/webhooks/${webhook.id}`}${step}`)
+    tell(done)
+    if (method === 'DELETE') {
+      secret.hide(webhook.id)
+      location.hash = '#pipeline'
+    }
+    watchList()
+  }
+
+  const buttonsOf = (webhook: Webhook) => {
+    const isDisabled = webhook.state === 'disabled'
+    const test = { action: 'Test', text: null, done: 'A test event is queued. Its delivery shows the outcome.' }
+    const enable = { action: 'Enable', text: null, done: 'The endpoint is enabled.' }
+    const disable = { action: 'Disable', text: 'What waits for it fails, and can be delivered later.', done: 'The endpoint is disabled.' }
+    const remove = {
+      ...{ action: 'Remove', text: 'Its deliveries are removed, too. This cannot be undone.', done: 'The endpoint is removed.' },
+    }
+    return actions(
+      !isDisabled && button('Send a test event', () => change(webhook, ['POST', '/test'], test), report),
+      button('Change', () => askForEndpoint(webhook)),
+      button('Rotate the secret', () => askToRotate(webhook)),
+      isDisabled
+        ? button('Enable', () => change(webhook, ['POST', '/enable'], enable), report)
+        : button('Disable', () => change(webhook, ['POST', '/disable'], disable), report),
+      button('Remove', () => change(webhook, ['DELETE', ''], remove), report),
+    )
+  }
+
   const showList = (page: Schemas['WebhookPage']) => {
     shown = page.data
     if (shown.length === 0) {
-      replaceChildren(list, note('No endpoint gets webhooks. ', create('code', {}, 'storefront webhook add URL'), ' adds one.'))
+      replaceChildren(list, note('No endpoint gets webhooks.'))
       return
     }
     const rows = shown.map((webhook) => [
@@ -73,7 +177,7 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
   })
 
   const showDeliveries = (page: Schemas['WebhookDeliveryPage']) => {
-    const webhook = shown.find(({ id }) => id === openId)
+    const webhook = openOne()
     const filter = choice({}, [['', 'all'], ...STATUSES], parameters.get('deliveries') ?? '')
     filter.addEventListener('change', () => {
       location.hash = withQuery('#pipeline', { webhook: openId, deliveries: filter.value })
@@ -98,23 +202,37 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     replaceChildren(
       deliveries,
       create('h4', {}, webhook === undefined ? 'Deliveries' : `Deliveries to ${webhook.url}`),
+      mayDeliver && webhook !== undefined && buttonsOf(webhook),
       create('div', { class: 'filters' }, labelled('Status', filter), mayDeliver && all),
       rows.length === 0 ? note('No deliveries.') : table('Deliveries', columns, rows),
       next,
     )
   }
 
-  poll<Schemas['WebhookPage']>('/admin/webhooks?limit=100', {
-    seconds: 5,
-    signal,
-    onError: report,
-    onChange(page) {
-      const isFirst = shown.length === 0
-      showList(page)
-      if (isFirst) watchDeliveries()
-    },
+  const watchList = restartable(signal, (until) => {
+    void poll<Schemas['WebhookPage']>('/admin/webhooks?limit=100', {
+      seconds: 5,
+      signal: until,
+      onError: report,
+      onChange(page) {
+        const before = openOne()
+        const isFirst = !isListed
+        isListed = true
+        showList(page)
+        const now = openOne()
+        if (isFirst || before?.state !== now?.state || before?.url !== now?.url) watchDeliveries()
+      },
+    })
   })
+  watchList()
   return card
+}
+
+interface Change {
+  action: string
+  /** Asked first; null for what is done at once. */
+  text: string | null
+  done: string
 }
 
 function deliveryCells(delivery: Delivery) {
