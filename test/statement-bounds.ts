@@ -21,11 +21,6 @@ const WHOLE = 300_000
 
 const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
   {
-    statement: /from search_words as known/,
-    atMost: WHOLE,
-    reason: 'spellings of a word that no product has: the words of the shop, not its products',
-  },
-  {
     statement: /^with (matching|attribute|candidate) as materialized/,
     atMost: WHOLE,
     reason: 'fault: facets and searches of what few products have walk a condition that most meet',

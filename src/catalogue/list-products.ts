@@ -138,7 +138,7 @@ async function walkByRelevance(db: Queryable, listing: LocatedListing, start: St
   const { isBackward, from, isSimilar, segment = 'ranked' } = start
   const scope = cursorScope(listing)
   const count = listing.limit + 1
-  const search = { filters: listing, textQuery, nameQuery: toNameQuery(listing.search ?? { required: [], excluded: [] }) }
+  const search = { filters: listing, textQuery, nameQuery: toNameQuery(listing.search ?? { required: [] }) }
   let { window } = start
   let hasRest = window !== undefined
 

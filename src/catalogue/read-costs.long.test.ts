@@ -56,6 +56,8 @@ const LISTS: Query[] = [
   ]),
   { in_stock: false, brand: brand.nearlyAll, include: 'count' },
   { in_stock: false, category: category.nearlyAll, include: 'count' },
+  { min_price: 99_500, sort: 'name' },
+  { min_price: 99_500, sort: 'created_at', brand: brand.nearlyAll },
 ]
 for (const query of LISTS) {
   test(`a page of ${JSON.stringify(query)} reads no more of a large catalogue than of a small one`, async () => {

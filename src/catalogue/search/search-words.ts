@@ -4,6 +4,8 @@
  */
 export interface SearchWords {
   required: string[]
+  /** Places of required words that the next one follows without a blank, as in `SKU-500`. */
+  linked: number[]
   excluded: string[]
 }
 
@@ -67,21 +69,25 @@ function keepSigns(q: string): string {
 /** A `-` before a word excludes it; nothing else is an operator. */
 export function parseSearch(q: string): SearchWords {
   const required: string[] = []
+  const linked: number[] = []
   const excluded = new Set<string>()
   // Characters of private use in a search would be read as the signs that they stand for here.
   for (const part of keepSigns(q.replace(SIGN_IN_WORD, ' ')).split(/[\s\p{Cc}]+/u)) {
+    const from = required.length
     for (const word of toWords(part)) {
       if (part.startsWith('-')) excluded.add(word)
       // A name, a size or an abbreviation may have a word twice.
       else if (required.length < MAX_WORDS || !required.includes(word)) required.push(word)
     }
+    for (let place = from; place < required.length - 1; place++) linked.push(place)
   }
-  return { required, excluded: [...excluded] }
+  return { required, linked, excluded: [...excluded] }
 }
 
 /** The canonical spelling of a search. */
-export function normalizeSearch({ required, excluded }: SearchWords): string {
-  const words = [...required, ...excluded.map((word) => `-${word}`)].join(' ')
+export function normalizeSearch({ required, linked, excluded }: SearchWords): string {
+  const spelled = required.map((word, place) => `${word}${linked.includes(place) ? '-' : ' '}`)
+  const words = [...spelled, ...excluded.map((word) => `-${word} `)].join('').trimEnd()
   return words.replace(SIGN_IN_WORD, (sign) => SIGNS_IN_WORDS.get(sign) ?? sign)
 }
 
@@ -152,7 +158,7 @@ function joinWords(words: readonly string[]): Set<string>[] {
  * `similar` as one of these and without its signs. Empty, which matches nothing, without a required word. Words have no ASCII punctuation, so
  * none can close its quotes.
  */
-export function toTextQuery({ required, excluded }: SearchWords, similar?: ReadonlyMap<string, readonly string[]>): string {
+export function toTextQuery({ required, linked, excluded }: SearchWords, similar?: ReadonlyMap<string, readonly string[]>): string {
   if (required.length === 0) return ''
   const joined = joinWords(required)
   const quote = (word: string) => `'${word}'`
@@ -162,7 +168,8 @@ export function toTextQuery({ required, excluded }: SearchWords, similar?: Reado
     return parts.length === 1 ? [] : parts.filter((part) => part !== '')
   }
   const alternatives = (word: string, index: number) => [
-    isPrefix(word, required.length - 1 - index) ? `'${word}':*` : quote(word),
+    // Nobody is still typing a word that another one follows. As a prefix, that of all SKUs would collect every product.
+    isPrefix(word, required.length - 1 - index) && !linked.includes(index) ? `'${word}':*` : quote(word),
     ...all(dividedWord(word)),
     ...[...(joined[index] ?? [])].map(quote),
     ...(similar?.get(word) ?? []).map(quote),
@@ -173,6 +180,6 @@ export function toTextQuery({ required, excluded }: SearchWords, similar?: Reado
 }
 
 /** The word of products whose whole name is the search: see the database's function `search_name`. */
-export function toNameQuery({ required }: SearchWords): string {
+export function toNameQuery({ required }: Pick<SearchWords, 'required'>): string {
   return `'=${[...required.join('').replace(SIGN_IN_WORD, '')].slice(0, MAX_WORD_LENGTH).join('')}'`
 }

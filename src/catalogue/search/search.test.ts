@@ -43,6 +43,8 @@ test('a word matches as a prefix depending on its place and length', () => {
     ['l', "('l')"],
     ['ba ce lam', "('ba' | 'bace') & ('ce' | 'bace' | 'celam') & ('lam':* | 'celam')"],
     ['lam ce -oak', "('lam':* | 'lamce') & ('ce':* | 'lamce') & !'oak'"],
+    ['SKU-500', "('sku' | 'sku500') & ('500':* | 'sku500')"],
+    ['oak/table lam', "('oak' | 'oaktable') & ('table':* | 'oaktable' | 'tablelam') & ('lam':* | 'tablelam')"],
     ['椅子 赤', "('椅子':* | '椅子赤') & ('赤' | '椅子赤')"],
     ['5 5 5 5 5 5', "('5')"],
     ['折り畳', "('折り畳':* | ('折り' & 'り畳'))"],

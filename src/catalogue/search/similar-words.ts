@@ -12,6 +12,9 @@ const MAX_WORDS = 5
 /** Candidates for each word: some belong to products that are archived or changed. */
 const MAX_CANDIDATES = 50
 
+/** Products that are looked at before an index is asked, which collects all matches of a word to find out whether there is one. */
+const NEWEST = 50
+
 const QUOTE = "'"
 const SPECIAL = String.raw`(['\\])`
 const DOUBLED = String.raw`\1\1`
@@ -21,7 +24,10 @@ const NEAREST_WORD = sql`(${QUOTE} || regexp_replace(nearest.word, ${SPECIAL}, $
 /** For each of `words` the words of sold products that share most trigrams with it; no entry for a short word or one without similar words. */
 export async function findSimilarWords(db: Queryable, words: readonly string[]): Promise<Map<string, string[]>> {
   const { rows } = await db.query<{ word: string; similar: string[] }>(
-    sql`select wanted.word, array(
+    sql`with newest as materialized (
+       select search, translated_search from products where archived_at is null order by created_at desc, id desc limit ${NEWEST}
+     )
+     select wanted.word, array(
        select nearest.word
        from (
          select known.word, similarity(search_spelling(known.word), search_spelling(wanted.word)) as similarity
@@ -32,12 +38,9 @@ export async function findSimilarWords(db: Queryable, words: readonly string[]):
          order by 2 desc, 1
          limit ${MAX_CANDIDATES}
        ) as nearest
-       where exists (
-         select
-         from products
-         -- Not to_tsquery, which would normalize the word by the locale.
-         where archived_at is null and ${matchesText(PRODUCTS, NEAREST_WORD)}
-       )
+       -- Not to_tsquery, which would normalize the word by the locale.
+       where exists (select from newest where ${matchesText(sql`newest`, NEAREST_WORD)})
+         or exists (select from products where archived_at is null and ${matchesText(PRODUCTS, NEAREST_WORD)})
        order by nearest.similarity desc, nearest.word
        limit ${MAX_SIMILAR}
      ) as similar
