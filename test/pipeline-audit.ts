@@ -4,7 +4,7 @@ import { openLake } from '../src/app/open-lake.ts'
 import { orderSlotOf } from '../src/app/prepare-database.ts'
 import { type ReplayOptions, type ReplayReport, replay } from '../src/audit/replay/replay.ts'
 import { orderPartition } from '../src/audit/verify/compared-partition.ts'
-import { type VerifyReport, verify } from '../src/audit/verify/verify.ts'
+import { type VerifyOptions, type VerifyReport, verify } from '../src/audit/verify/verify.ts'
 import { dataFolder } from '../src/db/embedded/data-folder.ts'
 import type { Pool } from '../src/db/pool.ts'
 import type { LakeStore } from '../src/lake/lake-store.ts'
@@ -30,7 +30,7 @@ export interface AuditedStore extends TestStore {
   startPipeline(): Promise<() => Promise<void>>
   /** Places orders and cancels every third; returns their ids. */
   trade(count: number): Promise<string[]>
-  verify(patienceMs?: number): Promise<VerifyReport>
+  verify(patienceMs?: number, placed?: VerifyOptions['placed']): Promise<VerifyReport>
   replay(filter?: ReplayOptions['filter']): Promise<ReplayReport>
   /** Waits until everything has arrived everywhere. */
   untilDelivered(): Promise<void>
@@ -54,7 +54,7 @@ export async function startAuditedStore(t: Cleanup, overrides: StoreOverrides = 
     lakeFlushSeconds,
     now: () => new Date(),
   }
-  const check = (patienceMs = 60_000) => verify({ ...common, patienceMs })
+  const check: AuditedStore['verify'] = (patienceMs = 60_000, placed = undefined) => verify({ ...common, patienceMs, placed })
   return {
     ...store,
     topic,

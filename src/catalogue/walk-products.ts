@@ -230,7 +230,7 @@ const FEW = 2_000
 /** The ids of the next products, at the cost of some thousand places and, where these have too few, of the products that match. */
 async function findMatching(db: Queryable, walk: Walk): Promise<string[]> {
   const { filters, sort, count } = walk
-  // Whether a product has an attribute takes long to see without the index of attributes. Few of a narrow range of prices are near.
+  // Whether a product has an attribute takes long to see without its index. Few of a narrow range of prices are near.
   const hasRange = !sort.endsWith('price') && (filters.minPrice ?? filters.maxPrice) !== null
   if ((filters.attributes !== null || hasRange) && (await estimateProducts(db, filters, null)).estimate <= FEW) return findFar(db, walk)
   const places = Math.max(NEAR.least, NEAR.perProduct * count)

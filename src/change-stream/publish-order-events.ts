@@ -25,6 +25,11 @@ export const ORDER_EVENTS: StoredEvents<OrderRecord, OrderEvent> = {
   readOf: (db, ids) => getOrderRecords(db, [...new Set(ids.map(subjectOf))]),
 }
 
+/** The events of the orders with ids from `from` to `below`. */
+export function orderEventsIn({ from, below }: { from: string; below: string }): StoredEvents<OrderRecord, OrderEvent> {
+  return { ...ORDER_EVENTS, readAfter: (db, last) => readAfter(db, last ?? { id: from }, below) }
+}
+
 /**
  * Publishes the event of each version of each order that is visible now, made from its row. Later orders come through the slot: without a bound
  * a busy shop would place them as fast as they are published. Returns as `publishStoredEvents` does.
@@ -35,7 +40,7 @@ export async function publishOrderEvents(options: PublishOptions<OrderEvent>): P
   return publishStoredEvents({ ...ORDER_EVENTS, readAfter: (db, last: OrderRecord | null) => readAfter(db, last, upTo) }, options)
 }
 
-async function readAfter(db: Queryable, last: OrderRecord | null, upTo: string): Promise<OrderRecord[]> {
+async function readAfter(db: Queryable, last: Pick<OrderRecord, 'id'> | null, upTo: string): Promise<OrderRecord[]> {
   const { rows } = await db.query<OrderRecord>(
     sql`select ${STREAMED_COLUMNS}
     from (

@@ -19,6 +19,8 @@ import {
   oneOf,
   orderId,
   overlapHours,
+  placedBefore,
+  placedFrom,
   runId,
   scopes,
   since,
@@ -174,9 +176,11 @@ export const COMMANDS: readonly Command[] = [
   ...NOTIFICATION_COMMANDS,
   defineCommand({
     name: 'verify',
-    options: { json, run: runId },
+    options: { json, from: placedFrom, to: placedBefore, run: runId },
     help: 'compares orders, catalogue, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
-    run: async (context, { json, run }) => (await import('./pipeline-commands.ts')).verifyStore(context, json, run),
+    findContradiction: ({ from, to }) => (from !== undefined && to !== undefined && from >= to ? '--to must be later than --from' : null),
+    run: async (context, { json, from, to, run }) =>
+      (await import('./pipeline-commands.ts')).verifyStore(context, { isJson: json, from, to, runId: run }),
   }),
   defineCommand({
     name: 'replay',

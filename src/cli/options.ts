@@ -99,15 +99,19 @@ export const databaseUrl: Option<string> = {
   read: (given) => (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol) ? given : undefined),
 }
 
-export const since: Option<Date> = {
+const timeOf = (help: string): Option<Date> => ({
   value: 'TIME',
-  help: 'only what changed since then, such as 2026-03-01T12:00:00Z',
+  help,
   must: 'be a time such as 2026-03-01T12:00:00Z',
   read(given) {
     const time = new Date(given)
     return isDay(given.slice(0, 10)) && !Number.isNaN(time.getTime()) ? time : undefined
   },
-}
+})
+
+export const since = timeOf('only what changed since then, such as 2026-03-01T12:00:00Z')
+export const placedFrom = timeOf('compares only the orders that were placed then or later; not the catalogue')
+export const placedBefore = timeOf('compares only the orders that were placed before then; not the catalogue')
 
 export const orderId: Option<string> = {
   value: 'ID',

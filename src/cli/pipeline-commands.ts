@@ -33,14 +33,28 @@ const MAX_LINES = 100
 const now = () => new Date()
 
 /** Compares orders, catalogue, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
-export async function verifyStore(context: Contexts['database'], json: boolean, runId?: string): Promise<number> {
-  const command = json ? 'storefront verify --json' : 'storefront verify'
-  return withRecord(context, { kind: 'verify', command, id: runId }, (record) => compareStore(context, json, record))
+export async function verifyStore(context: Contexts['database'], verifyArguments: VerifyArguments): Promise<number> {
+  const { isJson, from, to, runId } = verifyArguments
+  const command = withOptions('storefront verify', [
+    ['--from', from?.toISOString()],
+    ['--to', to?.toISOString()],
+    ['--json', isJson ? '' : undefined],
+  ])
+  return withRecord(context, { kind: 'verify', command, id: runId }, (record) => compareStore(context, verifyArguments, record))
+}
+
+interface VerifyArguments {
+  isJson: boolean
+  /** The times between which the compared orders were placed; undefined: without this bound. */
+  from: Date | undefined
+  to: Date | undefined
+  /** The id under which the console has recorded it. */
+  runId?: string | undefined
 }
 
 async function compareStore(
   context: Contexts['database'],
-  json: boolean,
+  { isJson, from, to }: VerifyArguments,
   { withSteps, setResult, terminal }: AuditRecord,
 ): Promise<number> {
   const { config, pool } = context
@@ -50,10 +64,11 @@ async function compareStore(
     const { lakeFlushSeconds } = config
     const slotName = orderSlotOf(streamUrl)
     const catalogue = { topic: catalogueTopic, slotName: catalogueSlotOf(streamUrl) }
-    const options = { pool, streamUrl, topic, slotName, catalogue, lake: await openLake(config), lakeFlushSeconds, now }
+    const placed = from === undefined && to === undefined ? undefined : { from, to }
+    const options = { pool, streamUrl, topic, slotName, catalogue, placed, lake: await openLake(config), lakeFlushSeconds, now }
     const report = await withSteps('Comparing orders, catalogue, topic, mails and lake', (onStep) => verify({ ...options, onStep }))
     setResult(summarizeReport(report))
-    terminal.out(json ? JSON.stringify(report) : formatReport(report))
+    terminal.out(isJson ? JSON.stringify(report) : formatReport(report))
     if (report.findings.length > 0) return 1
     return report.undecided.length > 0 ? EXIT_UNDECIDED : 0
   })
@@ -80,14 +95,17 @@ export async function replayOrders(context: Contexts['database'], replayArgument
 }
 
 function describeCommand({ since, orderId, subscriber, isRestored = false }: ReplayArguments): string {
-  const options: [string, string | undefined][] = [
+  return withOptions('storefront replay', [
     ['--since', since?.toISOString()],
     ['--order', orderId],
     ['--subscriber', subscriber],
     ['--restored', isRestored ? '' : undefined],
-  ]
+  ])
+}
+
+function withOptions(command: string, options: readonly [string, string | undefined][]): string {
   const given = options.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`.trim()]))
-  return ['storefront replay', ...given].join(' ')
+  return [command, ...given].join(' ')
 }
 
 async function replayWith(

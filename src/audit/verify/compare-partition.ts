@@ -71,7 +71,7 @@ export async function comparePartition<Row extends object, E extends TopicEvent>
       await tables.add('lost_ranges', options.lostRanges ?? [])
       const mailPosition = (await options.readMails?.(tables)) ?? 0
       const stored = await readStoredSequence(pool, partition.dataset.subscriber)
-      const contents = await readLake(lake, partition.dataset.name, tables, onStep)
+      const contents = await readLake(lake, partition.dataset.name, tables, onStep, partition.range)
       const { rows, topicEnd, inFlight } = await readPartition(tables, partition, options)
       onStep('comparing')
       // A lake that has no file is a new one, or that of another store.

@@ -1,5 +1,5 @@
 import { type CatalogueEvent, catalogueEventId, type ProductEventRecord } from '../../catalogue/catalogue-event.ts'
-import { ORDER_EVENTS } from '../../change-stream/publish-order-events.ts'
+import { ORDER_EVENTS, orderEventsIn } from '../../change-stream/publish-order-events.ts'
 import { keepProductEvents, PRODUCT_EVENTS } from '../../change-stream/publish-product-events.ts'
 import type { StoredEvents } from '../../change-stream/publish-stored-events.ts'
 import { CATALOGUE_PUBLICATION, PUBLICATION } from '../../change-stream/replication-slot.ts'
@@ -9,6 +9,7 @@ import { isImported, isMailed, type OrderEvent, type OrderRecord, orderEventIds,
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
 import type { EventContent } from './event-digest.ts'
 import type { Place } from './finding.ts'
+import type { IdRange } from './id-range.ts'
 
 /** A partition of the topic with everything that is compared with it. */
 export interface ComparedPartition<Row extends object, E extends TopicEvent> {
@@ -19,6 +20,8 @@ export interface ComparedPartition<Row extends object, E extends TopicEvent> {
   /** The columns that an event's id is made of. */
   keys: readonly (keyof Row & string)[]
   stored: StoredEvents<Row, E>
+  /** The ids of the events that are compared; absent: all. Places that cannot look them up are read whole. */
+  range?: IdRange | undefined
   dataset: LakeDataset<E>
   /** The names of its places in findings. */
   places: Readonly<Record<'rows' | 'stream' | 'topic' | 'lake', Place>>
@@ -35,13 +38,15 @@ export interface ComparedPartition<Row extends object, E extends TopicEvent> {
   keepRows<T>(url: string, work: (assertKept: () => Promise<unknown>) => Promise<T>): Promise<T>
 }
 
-export function orderPartition(topic: Topic): ComparedPartition<OrderRecord, OrderEvent> {
+/** `range`: compares the orders with these ids only, with all their events. */
+export function orderPartition(topic: Topic, range?: IdRange): ComparedPartition<OrderRecord, OrderEvent> {
   return {
     topic,
     publication: PUBLICATION,
     table: 'orders',
     keys: ['id', 'version'],
-    stored: ORDER_EVENTS,
+    stored: range === undefined ? ORDER_EVENTS : orderEventsIn(range),
+    range,
     dataset: ORDER_DATASET,
     places: { rows: 'orders', stream: 'change stream', topic: 'topic', lake: 'lake' },
     keepsRows: true,

@@ -7,6 +7,7 @@ import type { DatasetName } from '../../lake/lake-names.ts'
 import { LakeFileGone, type LakeStore } from '../../lake/lake-store.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
+import type { IdRange } from './id-range.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
 const MAX_ATTEMPTS = 5
@@ -27,19 +28,20 @@ export interface LakeContents {
 }
 
 /**
- * Reads every row of a dataset of the lake into `lake_events`, and lists the files that cannot be read or do not match
- * their entry in the snapshot. Restarts when files were replaced meanwhile.
+ * Reads every row of a dataset of the lake, or of a range, into `lake_events`, and lists the files that cannot be read
+ * or do not match their entry in the snapshot. Restarts when files were replaced meanwhile.
  */
 export async function readLake(
   store: LakeStore,
   dataset: DatasetName,
   tables: ComparisonTables,
   onStep: OnStep = () => {},
+  range?: IdRange,
 ): Promise<LakeContents> {
   for (let attempt = 1; ; attempt++) {
     try {
       const snapshot = await readSnapshot(store, dataset)
-      const corrupt = await readRows(store, snapshot, tables, onStep)
+      const corrupt = await readRows(store, snapshot, tables, onStep, range)
       const isGone = corrupt.some(({ reason }) => reason === GONE)
       const isSame = (after: LakeSnapshot) => after.base.state.nextVersion === snapshot.base.state.nextVersion
       if (attempt === MAX_ATTEMPTS || !isGone || isSame(await readSnapshot(store, dataset)))
@@ -59,6 +61,7 @@ export async function readRows(
   { dataset, files }: Pick<LakeSnapshot, 'dataset' | 'files'>,
   tables: ComparisonTables,
   onStep: OnStep,
+  range?: IdRange,
 ): Promise<CorruptFile[]> {
   await tables.run(sql`create or replace table no_lake_rows (${typedList(eventTableOf(dataset).columns)})`)
   await tables.run(sql`truncate lake_events`)
@@ -66,7 +69,8 @@ export async function readRows(
   for (const [index, file] of files.entries()) {
     onStep(`reading file ${countOf(index + 1)} of ${countOf(files.length)} of the lake`)
     const path = store.locate(file.name)
-    const read = async ([copy = '']: string[]) => (await readFile(copy, file, dataset, index, tables))?.replaceAll(copy, path) ?? null
+    const read = async ([copy = '']: string[]) =>
+      (await readFile(copy, file, dataset, index, tables, range))?.replaceAll(copy, path) ?? null
     const reason = await store.withCopies([file], read, { isFresh: true }).catch((error) => {
       if (!(error instanceof LakeFileGone)) throw error
       return GONE
@@ -83,6 +87,7 @@ async function readFile(
   dataset: DatasetName,
   index: number,
   tables: ComparisonTables,
+  range: IdRange | undefined,
 ): Promise<string | null> {
   const checksum = await checkChecksum(path)
   if (checksum === 'wrong') return WRONG_CHECKSUM
@@ -99,7 +104,8 @@ async function readFile(
     if (isFaultOfMachine(error)) throw error
     return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
   }
-  await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events`)
+  const isCompared = range === undefined ? sql`true` : sql`event_id >= ${range.from} and event_id < ${range.below}`
+  await tables.run(sql`insert into lake_events select event_id, sequence, digests, ${index} from file_events where ${isCompared}`)
   const others = await tables.count(sql`
     from file_events
     where sequence is null or sequence not between ${first} and ${last} or strftime(ingested_at, '%Y-%m-%d') is distinct from ${ingestDate}`)

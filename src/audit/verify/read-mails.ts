@@ -1,20 +1,21 @@
 import type { Pool } from '../../db/pool.ts'
 import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparisonTables } from './comparison-tables.ts'
+import type { IdRange } from './id-range.ts'
 
 const PAGE_SIZE = 5_000
 
-/** Copies every row of `email_deliveries` into `mail_events`. */
-export async function readMails(pool: Pool, tables: ComparisonTables, onStep: OnStep = () => {}): Promise<void> {
+/** Copies every row of `email_deliveries` into `mail_events`, or those of the events in a range. */
+export async function readMails(pool: Pool, tables: ComparisonTables, range: IdRange, onStep: OnStep = () => {}): Promise<void> {
   let mails = 0
-  for (let after = ''; ; ) {
+  for (let after = range.from; ; ) {
     const { rows } = await pool.query<{ event_id: string; status: string; queued_at: number }>(
       `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
       from email_deliveries
-      where event_id > $1
+      where event_id > $1 and event_id < $2
       order by event_id
-      limit $2`,
-      [after, PAGE_SIZE],
+      limit $3`,
+      [after, range.below, PAGE_SIZE],
     )
     const last = rows.at(-1)
     if (last === undefined) return

@@ -7,6 +7,7 @@ import { countOf, type OnStep } from '../on-step.ts'
 import type { ComparedPartition } from './compared-partition.ts'
 import type { ComparisonTables, TableRow } from './comparison-tables.ts'
 import { digestContent } from './event-digest.ts'
+import { isInRange } from './id-range.ts'
 import { ROW_DIGESTS } from './row-digest.ts'
 
 /** Selects rows. `since`: changes made at this time or later, and the earlier versions of the same orders. */
@@ -27,7 +28,7 @@ const COMPARED_COLUMNS = {
 
 /** Copies the messages after `after` into `topic_events`, those that are no events into `corrupt_messages`. Returns the last sequence. */
 export async function readTopic<Row extends object, E extends TopicEvent>(
-  { topic, dataset, contentOf, isMailed }: ComparedPartition<Row, E>,
+  { topic, dataset, range, contentOf, isMailed }: ComparedPartition<Row, E>,
   tables: ComparisonTables,
   after = 0,
   onStep: OnStep = () => {},
@@ -37,7 +38,8 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
   const newest = countOf((await topic.newestSequence()) % EPOCH_SEQUENCES)
   for await (const { messages, corrupt, last } of readBatches(topic, after)) {
     await tables.add('corrupt_messages', corrupt)
-    const lines = messages.map((message) =>
+    const compared = messages.filter(({ event }) => range === undefined || isInRange(range, event.id))
+    const lines = compared.map((message) =>
       JSON.stringify({
         ...dataset.toRow(message, message.event.time),
         ...digestContent(contentOf(message.event)),
@@ -46,12 +48,13 @@ export async function readTopic<Row extends object, E extends TopicEvent>(
         is_in_turn: message.isInTurn === true ? 1 : 0,
       }),
     )
+    position = last
+    onStep(`read the topic up to ${countOf(last % EPOCH_SEQUENCES)} of ${newest}`)
+    if (lines.length === 0) continue
     const rows = await tables.spoolRows(lines, { ...eventTableOf(dataset.name).columns, ...COMPARED_COLUMNS })
     await tables.runWide(sql`
       insert into topic_events
       select event_id, digest, erasable, changed_at, sequence, ${ROW_DIGESTS[dataset.name]}, is_mailed, is_in_turn from ${rows}`)
-    position = last
-    onStep(`read the topic up to ${countOf(last % EPOCH_SEQUENCES)} of ${newest}`)
   }
   return position
 }

@@ -16,6 +16,7 @@ import { openReplication } from '../../change-stream/replication-connection.ts'
 import { PUBLICATION } from '../../change-stream/replication-slot.ts'
 import { recordRefill } from '../../change-stream/slot-positions.ts'
 import { formatReport } from './format-report.ts'
+import type { VerifyReport } from './verify.ts'
 
 /** The lake's files, oldest first. */
 async function filesOf(lake: string): Promise<string[]> {
@@ -50,6 +51,34 @@ test('reports no fault of a busy store in repeated runs', async (t) => {
   assert.deepEqual([report.topic.lag.events, report.mails.lag.events, report.lake.lag.events], [0, 0, 0])
   assert.deepEqual(report.undecided, [])
   assert.match(formatReport(report), /\nnothing is missing, doubled or corrupt$/)
+})
+
+test('compares the orders of a range, each in exactly one of ranges that follow each other', async (t) => {
+  const store = await startAuditedStore(t, { maxPendingOrdersPerUser: null })
+  const stop = await store.startPipeline()
+  const early = await store.trade(4)
+  await delay(5)
+  const between = new Date()
+  const late = await store.trade(5)
+  await store.untilDelivered()
+  await stop()
+  const [missing = '', unmailed = ''] = late
+  await store.pool.query(`delete from topic_messages where id = $1`, [`${missing}.1`])
+  await store.pool.query(`delete from email_deliveries where event_id = $1`, [`${unmailed}.1`])
+  const all = await store.verify()
+  const before = await store.verify(0, { from: undefined, to: between })
+  const after = await store.verify(0, { from: between, to: undefined })
+  assert.deepEqual(summarise(before), [])
+  assert.deepEqual(summarise(after), ['topic missing 1', 'mails missing 1'])
+  assert.deepEqual(summarise(all), summarise(after))
+  const sizes = ({ orders, topic, mails, lake }: VerifyReport) => [orders.orders, orders.versions, topic.events, mails.sent, lake.events]
+  assert.deepEqual([before.orders.orders, after.orders.orders], [early.length, late.length])
+  assert.deepEqual(
+    sizes(before).map((size, place) => size + (sizes(after)[place] ?? 0)),
+    sizes(all),
+  )
+  const none = await store.verify(0, { from: new Date(Date.now() + 1_000), to: undefined })
+  assert.deepEqual([sizes(none), none.findings], [[0, 0, 0, 0, 0], []])
 })
 
 test('counts changes in a slot without a reader as lag, and other changes as missing', async (t) => {

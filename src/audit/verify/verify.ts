@@ -12,6 +12,7 @@ import { comparePartition, dueBeforeOf, type Lag } from './compare-partition.ts'
 import { readTables, type TablesRead } from './compare-tables.ts'
 import { cataloguePartition, orderPartition } from './compared-partition.ts'
 import { type Finding, findingOf, MAX_EXAMPLES, type Place } from './finding.ts'
+import { placedBetween } from './id-range.ts'
 import { findInvalidRows } from './invalid-rows.ts'
 import { readMails } from './read-mails.ts'
 import { findAlteredProducts, isRecording } from './unrecorded-products.ts'
@@ -22,6 +23,8 @@ export interface VerifyOptions extends InFlightOptions {
   lake: LakeStore
   /** The partition of the catalogue and its slot; absent: it is not compared. */
   catalogue?: { topic: Topic<CatalogueEvent>; slotName: string }
+  /** Compares only the orders placed then, with their events and mails: neither catalogue, tables nor rules of rows. */
+  placed?: { from: Date | undefined; to: Date | undefined } | undefined
   /** How long the sink may buffer events; default 60. */
   lakeFlushSeconds?: number
   now: () => Date
@@ -66,29 +69,34 @@ export interface VerifyReport {
 
 /** Compares orders, catalogue, topic, mails and lake with each other, also beside a running store. */
 export async function verify(options: VerifyOptions): Promise<VerifyReport> {
-  const { pool, topic, lake, onStep = () => {} } = options
+  const { pool, topic, lake, placed, onStep = () => {} } = options
+  const range = placed && placedBetween(placed)
   const dueBefore = dueBeforeOf(options.now().getTime(), options)
   const restored = await findRestored({ pool, topic, lake: await ifReadable(lake) }, options.catalogue?.topic)
   onStep('reading the tables of the lake')
-  const tablesRead = await readTables(lake)
-  const orders = await comparePartition(orderPartition(topic), {
+  const tablesRead: TablesRead = range === undefined ? await readTables(lake) : { count: 0, faults: [], moved: [], written: [] }
+  const orders = await comparePartition(orderPartition(topic, range), {
     ...options,
     dueBefore,
     tablesRead,
     lostRanges: restored.ranges,
     async readMails(tables) {
       const position = await findSubscriberPosition(pool, 'email')
-      await readMails(pool, tables, onStep)
+      await readMails(pool, tables, range ?? placedBetween({}), onStep)
       return position
     },
   })
-  const invalid = (await findInvalidRows(pool, MAX_EXAMPLES)).map((rows): Finding => ({ ...rows, kind: 'invalid' }))
+  const invalidRows = range === undefined ? await findInvalidRows(pool, MAX_EXAMPLES) : []
+  const invalid = invalidRows.map((rows): Finding => ({ ...rows, kind: 'invalid' }))
   const findings = [...restored.findings, ...invalid, ...orders.findings]
   const undecided: Place[] = orders.isSettled ? [] : ['topic']
   if (orders.mailLag.isOverdue) undecided.push('mails')
   if (orders.lakeLag.isOverdue) undecided.push('lake')
   const { catalogue } = options
-  const compared = catalogue === undefined ? null : await compareCatalogue({ ...options, ...catalogue }, dueBefore, tablesRead.written)
+  const compared =
+    catalogue === undefined || range !== undefined
+      ? null
+      : await compareCatalogue({ ...options, ...catalogue }, dueBefore, tablesRead.written)
   findings.push(...(compared?.findings ?? []))
   undecided.push(...(compared?.undecided ?? []))
   const mailsThatAre = (status: string) => orders.mails.find((row) => row.status === status)?.n ?? 0

@@ -168,7 +168,7 @@ export function toTextQuery({ required, linked, excluded }: SearchWords, similar
     return parts.length === 1 ? [] : parts.filter((part) => part !== '')
   }
   const alternatives = (word: string, index: number) => [
-    // Nobody is still typing a word that another one follows. As a prefix, that of all SKUs would collect every product.
+    // Nobody is still typing a word that another one follows. As a prefix, that of all SKUs collects every product.
     isPrefix(word, required.length - 1 - index) && !linked.includes(index) ? `'${word}':*` : quote(word),
     ...all(dividedWord(word)),
     ...[...(joined[index] ?? [])].map(quote),

@@ -12,7 +12,7 @@ const MAX_WORDS = 5
 /** Candidates for each word: some belong to products that are archived or changed. */
 const MAX_CANDIDATES = 50
 
-/** Products that are looked at before an index is asked, which collects all matches of a word to find out whether there is one. */
+/** Products that are looked at before the index, which collects all matches of a word to find one. */
 const NEWEST = 50
 
 const QUOTE = "'"
