@@ -47,6 +47,8 @@ export type ErrorCode =
   | 'client_reference_taken'
   | 'probably_placed_already'
   | 'mail_not_failed'
+  | 'mail_not_sent'
+  | 'mail_not_repeatable'
   | 'price_changed'
   | 'purchase_limit'
   | 'too_many_pending_orders'

@@ -169,6 +169,11 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     const eventId = await failMail(store)
     return { params: { event_id: eventId }, subject: eventId, states: [{ status: 'failed' }, { status: 'queued' }] }
   },
+  sendMailAgain: async (store) => {
+    const eventId = await failMail(store)
+    await store.pool.query(`update email_deliveries set status = 'sent', content = null where event_id = $1`, [eventId])
+    return { params: { event_id: eventId }, subject: `${eventId}.copy1`, states: [null, { status: 'queued', copy_of: eventId }] }
+  },
   retryMails: async (store) => {
     await failMail(store)
     return { states: [null, { queued: 1 }] }

@@ -110,7 +110,20 @@ test('finds a failed mail, reads it and sends it again', { skip: NO_CHROMIUM }, 
   const received = () => smtp.mails.filter(({ to }) => to !== undefined && 'text' in to && to.text.includes(String(customers[1]?.email)))
   await eventually(async () => received().length === 1, { timeoutMs: 60_000 })
 
+  // A sent mail is sent again, as a copy.
   await page.getByRole('link', { name: 'Clear filters' }).click()
+  await page
+    .getByRole('row')
+    .filter({ hasText: String(customers[1]?.email) })
+    .getByRole('link', { name: 'created' })
+    .click()
+  await page.getByRole('button', { name: 'Send this mail again' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+  await page.getByText('A copy of the mail is queued.').waitFor()
+  await eventually(async () => received().length === 2, { timeoutMs: 60_000 })
+  assert.match(String(received()[1]?.subject), /^Copy: /)
+  await page.getByRole('link', { name: 'Back to the list' }).click()
+  await page.getByRole('link', { name: 'created (copy)' }).waitFor()
   await cells(page, 2).nth(3).waitFor()
   await page.getByRole('link', { name: '100', exact: false }).first().waitFor()
   assert.deepEqual(complaints, [])

@@ -62,6 +62,7 @@ const SELDOM_DONE = new Set([
   'GET /admin/audits/{id}',
   'GET /admin/mails/{event_id}',
   'POST /admin/mails/{event_id}/retry',
+  'POST /admin/mails/{event_id}/send-again',
   'GET /admin/mail-templates/{name}',
   'POST /admin/lake/queries',
   'GET /iceberg/v1/config',

@@ -1988,6 +1988,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/mails/{event_id}/send-again": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sends a sent mail again
+         * @description A copy with a `Message-ID` of its own, marked in its subject, to the order's present address, in the account's present language. A mail has at most five copies, one after the other, and they count for the limit of mails an hour. The id of a copy means the mail that it is a copy of. Needs the scope `mails:send`.
+         */
+        post: operations["sendMailAgain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/mails/retry": {
         parameters: {
             query?: never;
@@ -3055,8 +3075,10 @@ export interface components {
             available: number;
         };
         Mail: {
-            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail. */
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end. */
             event_id: string;
+            /** @description The mail that was sent again as this one. Null: it is no copy. */
+            copy_of: string | null;
             /** Format: uuid */
             order_id: string;
             /** @description Null when the order is no longer in the database. */
@@ -3098,8 +3120,10 @@ export interface components {
          */
         MailStatus: "queued" | "sent" | "failed";
         MailSummary: {
-            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail. */
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end. */
             event_id: string;
+            /** @description The mail that was sent again as this one. Null: it is no copy. */
+            copy_of: string | null;
             /** Format: uuid */
             order_id: string;
             /** @description Null when the order is no longer in the database. */
@@ -3786,7 +3810,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -4420,6 +4444,16 @@ export interface components {
                 failed_at: string | null;
                 attempts: number;
             } | null;
+            /** @description The mail as it was sent again, the oldest first. */
+            mail_copies: {
+                /** @enum {string} */
+                status: "queued" | "sent" | "failed";
+                /** Format: date-time */
+                queued_at: string;
+                sent_at: string | null;
+                failed_at: string | null;
+                attempts: number;
+            }[];
             /** @description When it was in the data lake. Null: not yet, or not recorded. */
             lake_at: string | null;
         };
@@ -12086,6 +12120,7 @@ export interface operations {
                      *             "failed_at": null,
                      *             "attempts": 1
                      *           },
+                     *           "mail_copies": [],
                      *           "lake_at": "2026-03-04T18:05:10.000Z"
                      *         }
                      *       ]
@@ -12371,6 +12406,7 @@ export interface operations {
                      *             "failed_at": null,
                      *             "attempts": 1
                      *           },
+                     *           "mail_copies": [],
                      *           "lake_at": "2026-03-04T18:05:10.000Z"
                      *         }
                      *       ],
@@ -15051,6 +15087,7 @@ export interface operations {
                      *       "data": [
                      *         {
                      *           "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *           "copy_of": null,
                      *           "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
                      *           "order_number": "100042",
                      *           "kind": "created",
@@ -15109,7 +15146,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`. */
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
                 event_id: string;
             };
             cookie?: never;
@@ -15125,6 +15162,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *       "copy_of": null,
                      *       "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
                      *       "order_number": "100042",
                      *       "kind": "created",
@@ -15192,7 +15230,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`. */
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
                 event_id: string;
             };
             cookie?: never;
@@ -15208,6 +15246,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *       "copy_of": null,
                      *       "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
                      *       "order_number": "100042",
                      *       "kind": "created",
@@ -15243,6 +15282,103 @@ export interface operations {
                 };
             };
             /** @description `mail_not_failed`: The mail has not failed. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sendMailAgain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
+                event_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The copy, which is queued. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "event_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1",
+                     *       "copy_of": null,
+                     *       "order_id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "order_number": "100042",
+                     *       "kind": "created",
+                     *       "to": "ada@example.com",
+                     *       "status": "sent",
+                     *       "attempts": 1,
+                     *       "queued_at": "2026-03-04T18:05:00.020Z",
+                     *       "send_after": "2026-03-04T18:05:00.020Z",
+                     *       "next_attempt_at": null,
+                     *       "sent_at": "2026-03-04T18:05:00.310Z",
+                     *       "failed_at": null,
+                     *       "last_error": null,
+                     *       "rendered": {
+                     *         "subject": "We have received your order 100042",
+                     *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
+                     *         "html": "<!doctype html>\n<html lang=\"en\"><body><p>Hello Ada Lovelace,</p></body></html>\n"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Mail"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `mail_not_sent`: The mail is not sent yet. `mail_not_repeatable`: The mail cannot be sent again. */
             409: {
                 headers: {
                     [name: string]: unknown;

@@ -49,10 +49,12 @@ import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
 import { retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
+import { sendAgain } from '../mail/send-again.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
+import type { OrderEvent } from '../orders/events.ts'
 import { cancellableUpTo } from '../orders/order-status.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
@@ -297,6 +299,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         findUserIds,
         retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) =>
           retryFailed(pool, { eventId, maxPerHour: config.mailMaxPerHour, now: now(), atMost, auditContext }),
+        sendAgain: (eventId: string, event: OrderEvent | null, auditContext: AuditContext) =>
+          sendAgain(pool, { eventId, event, maxPerHour: config.mailMaxPerHour, now: now(), auditContext }),
       }
       const lakeQueries = createLakeQueries(config)
       const lakeCatalogue = new Catalogue(() => openLake(config))

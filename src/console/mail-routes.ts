@@ -5,6 +5,7 @@ import { AppError, notFound } from '../errors.ts'
 import { defineList, defineRoute, sendPolled } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { type Page, PageOf, type Paging, readInstant } from '../http/pagination.ts'
+import { isCopy, originalOf } from '../mail/copy-id.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { OrderMailKind } from '../mail/mail-kinds.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
@@ -14,6 +15,7 @@ import { findDefect } from '../orders/event-defects.ts'
 import { hasWholeHistory, type OrderEvent, toOrderEvents } from '../orders/events.ts'
 import { getOrderRecords } from '../orders/order-column-sql.ts'
 import type { FindUserIds } from '../orders/search-orders.ts'
+import { subjectOf } from '../topic/incarnations.ts'
 import { MailParams, MailQuery, MailRetrySchema, MailSchema, MailSummarySchema } from './mail-schemas.ts'
 
 /** About a second of work; a call for all failed mails queues no more. */
@@ -30,11 +32,13 @@ export interface MailRoutesOptions {
   findUserIds: FindUserIds
   /** Queues one failed mail again, or for null the oldest. Returns their number. */
   retryFailed: (eventId: string | null, atMost: number, auditContext: AuditContext) => Promise<number>
+  /** Queues a copy of a sent mail, which is about this event. Returns the copy's id. */
+  sendAgain: (eventId: string, event: OrderEvent | null, auditContext: AuditContext) => Promise<string>
 }
 
 /** The order mails of all customers, for operators: the answer to "did the mail go out?". */
 export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void {
-  const { pool, retryFailed } = options
+  const { pool, retryFailed, sendAgain } = options
   defineList(
     server,
     'GET /admin/mails',
@@ -93,6 +97,27 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
 
   defineRoute(
     server,
+    'POST /admin/mails/:event_id/send-again',
+    {
+      access: 'mails:send',
+      operationId: 'sendMailAgain',
+      summary: 'Sends a sent mail again',
+      description:
+        "A copy with a `Message-ID` of its own, marked in its subject, to the order's present address, in the account's present language. A mail has at most " +
+        'five copies, one after the other, and they count for the limit of mails an hour. The id of a copy means the mail that it is a copy of.',
+      params: MailParams,
+      answers: { 200: [MailSchema, 'The copy, which is queued.'] },
+      refuses: ['mail_not_sent', 'mail_not_repeatable'],
+    },
+    async (request) => {
+      const { event_id: eventId } = request.params
+      const event = await findOrderEvent(pool, originalOf(eventId))
+      return getMail(options, await sendAgain(eventId, event, auditContextOf(request)))
+    },
+  )
+
+  defineRoute(
+    server,
     'POST /admin/mails/retry',
     {
       access: 'mails:send',
@@ -128,7 +153,7 @@ async function getMail({ pool, templates }: MailRoutesOptions, eventId: string):
   const mail = await findMail(pool, eventId)
   if (mail === null) throw notFound('mail')
   const isForgotten = mail.content === null && mail.to !== null
-  const event = isForgotten && templates !== null ? await findOrderEvent(pool, mail.order_id, eventId) : null
+  const event = isForgotten && templates !== null ? await findOrderEvent(pool, originalOf(eventId)) : null
   return { ...presentMail(mail), rendered: templates && renderStoredMail(templates.render, mail, event) }
 }
 
@@ -138,6 +163,7 @@ type MailDetail = Static<typeof MailSchema>
 function presentMail(mail: FoundMail | MailWithContent): MailSummary {
   return {
     event_id: mail.event_id,
+    copy_of: isCopy(mail.event_id) ? originalOf(mail.event_id) : null,
     order_id: mail.order_id,
     order_number: mail.order_number,
     // The store stores mails of these kinds alone.
@@ -159,8 +185,8 @@ function toText(time: Date | null): string | null {
 }
 
 /** An event, made again from its order's row; null when the row is gone, or something other than the store has written it. */
-async function findOrderEvent(pool: Pool, orderId: string, eventId: string): Promise<OrderEvent | null> {
-  const [record] = await getOrderRecords(pool, [orderId])
+async function findOrderEvent(pool: Pool, eventId: string): Promise<OrderEvent | null> {
+  const [record] = await getOrderRecords(pool, [subjectOf(eventId)])
   if (record === undefined || findDefect(record) !== null || !hasWholeHistory(record)) return null
   return toOrderEvents(record).find(({ id }) => id === eventId) ?? null
 }

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { EmailFilter, Instant } from '../http/pagination.ts'
 import { LANGUAGES } from '../language.ts'
+import { COPY_PATTERN } from '../mail/copy-id.ts'
 import { ORDER_MAIL_KINDS } from '../mail/mail-kinds.ts'
 import { UUID_PATTERN } from '../orders/event-defects.ts'
 
@@ -10,6 +11,7 @@ const ORDER_ID = '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55'
 
 const EXAMPLE_MAIL_SUMMARY = {
   event_id: `${ORDER_ID}.1`,
+  copy_of: null,
   order_id: ORDER_ID,
   order_number: '100042',
   kind: 'created',
@@ -56,15 +58,19 @@ export const MailQuery = Type.Object({
 
 export const MailParams = Type.Object({
   event_id: Type.String({
-    pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}$`,
+    pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}(${COPY_PATTERN})?$`,
     'x-must': 'be the id of an order and a version, such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90.2',
-    description: 'The event that the mail is about: `<order id>.<version>`.',
+    description: 'The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end.',
   }),
 })
 
 export const MailSummarySchema = Type.Object(
   {
-    event_id: Type.String({ description: 'The event that the mail is about: `<order id>.<version>`. Each has one mail.' }),
+    event_id: Type.String({
+      description:
+        'The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end.',
+    }),
+    copy_of: Type.Union([Type.String(), Type.Null()], { description: 'The mail that was sent again as this one. Null: it is no copy.' }),
     order_id: Type.String({ format: 'uuid' }),
     order_number: Type.Union([Type.String(), Type.Null()], { description: 'Null when the order is no longer in the database.' }),
     kind: Type.Enum([...ORDER_MAIL_KINDS], { description: 'What the mail reports, and the name of its template.' }),

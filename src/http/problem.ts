@@ -57,6 +57,8 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
   probably_placed_already: { status: 409, title: 'The same order was just placed' },
   mail_not_failed: { status: 409, title: 'The mail has not failed' },
+  mail_not_sent: { status: 409, title: 'The mail is not sent yet' },
+  mail_not_repeatable: { status: 409, title: 'The mail cannot be sent again' },
   price_changed: { status: 409, title: 'The total has changed' },
   too_many_pending_orders: { status: 409, title: 'Too many orders are pending' },
   too_many_addresses: { status: 409, title: 'There are too many addresses' },

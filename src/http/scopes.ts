@@ -14,7 +14,7 @@ export const SCOPES = {
   'figures:read': 'Read figures over time, and which files the tables of the lake have.',
   'lake:query': 'Run SQL over the lake.',
   'mails:read': 'Read mails, their content and their templates.',
-  'mails:send': 'Retry mails.',
+  'mails:send': 'Retry mails, and send them again.',
   'pipeline:read': 'Read the state of the pipeline, and past runs of verify and replay.',
   'pipeline:repair': 'Run verify and replay.',
   'webhooks:read': 'Read webhooks and their deliveries.',

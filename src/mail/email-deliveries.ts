@@ -8,8 +8,15 @@ import { receiverOfAddress } from './mail-share.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
+/** The reader of a `mail`. Mails of a guest whose address was proven go to the account, which may have another now. */
+export const WITH_READER = sql`left join users as buyer on buyer.id = mail.user_id
+  left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
+  -- Guests who ordered by phone have no address (move-in/customer-line.ts).
+  cross join lateral (select case when reader.email not like '%@no-address.invalid' then reader.email end as address) as readable`
+
 /**
- * Order mails, one for each event. The content is kept until the mail is sent, so that it can be retried however late. With these pauses the 16 attempts
+ * Order mails, one for each event, and copies. The content is kept until the mail is sent, so that it can be retried
+ * however late. With these pauses the 16 attempts
  * take about a day.
  */
 export const MAIL_DELIVERIES: DeliveryKind = {
@@ -18,14 +25,10 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   key: ['event_id'],
   receiver: { column: sql`receiver`, type: 'text' },
   columns: ['user_id', 'content'],
-  // Mails of a guest whose address was proven go to the account, which may have another address now.
-  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content,
-      -- Guests who ordered by phone have no address (move-in/customer-line.ts).
-      case when reader.email not like '%@no-address.invalid' then reader.email end as address,
+  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address,
       case when reader.email_verified_at is not null then reader.name end as name, reader.language
     from taken as mail
-    left join users as buyer on buyer.id = mail.user_id
-    left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)`,
+    ${WITH_READER}`,
   firstPauseSeconds: 2,
   longestPauseSeconds: 6 * 3_600,
   isKept: true,

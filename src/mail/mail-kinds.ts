@@ -70,6 +70,8 @@ export interface MailTexts {
   total: string
   moreItems: string
   reason: string
+  /** Before the subject of a mail that is sent again. */
+  copy: string
   /** Text between carrier and number. */
   trackingNumber: string
   role: string

@@ -1,6 +1,8 @@
 import { amountFormatter } from '../currency.ts'
 import type { Language } from '../language.ts'
 import { isMailed, isWebAddress, linesOf, type OrderEvent } from '../orders/events.ts'
+import { MAIL_TEXTS } from './built-in-templates.ts'
+import { isCopy } from './copy-id.ts'
 import { ORDER_MAIL_KINDS, type OrderMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { oneLine } from './mailer.ts'
@@ -146,7 +148,8 @@ export function createMailRenderer(templates: TemplateReader, { defaultLanguage,
     const { currency } = content.order
     const format = chosenLocale === undefined ? formatOf(currency, language) : amountFormatter(currency, chosenLocale)
     const view = { ...toView(content, customerName, format), locale: chosenLocale ?? localeOf(language), language }
-    return render(content.kind, language, view)
+    const mail = render(content.kind, language, view)
+    return isCopy(content.event_id) ? { ...mail, subject: `${MAIL_TEXTS[language].copy}: ${mail.subject}` } : mail
   }
 }
 

@@ -42,6 +42,7 @@ export const EXAMPLE_ORDER_DETAIL = {
       at: PLACED_AT,
       published_at: '2026-03-04T18:05:00.012Z',
       mail: { status: 'sent', queued_at: '2026-03-04T18:05:00.020Z', sent_at: '2026-03-04T18:05:00.310Z', failed_at: null, attempts: 1 },
+      mail_copies: [],
       lake_at: '2026-03-04T18:05:10.000Z',
     },
   ],

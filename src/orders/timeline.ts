@@ -7,6 +7,14 @@ import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 
 const Time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
 
+const MailStateSchema = Type.Object({
+  status: Type.Enum(['queued', 'sent', 'failed']),
+  queued_at: Type.String({ format: 'date-time' }),
+  sent_at: Time,
+  failed_at: Time,
+  attempts: Type.Integer(),
+})
+
 const TimelineEntrySchema = Type.Object(
   {
     version: Type.Integer(),
@@ -17,16 +25,8 @@ const TimelineEntrySchema = Type.Object(
     change: Type.Optional(OrderChangeSchema),
     imported: Type.Optional(Type.Boolean({ description: 'The change was made in another shop and moved in.' })),
     published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
-    mail: Type.Union([
-      Type.Object({
-        status: Type.Enum(['queued', 'sent', 'failed']),
-        queued_at: Type.String({ format: 'date-time' }),
-        sent_at: Time,
-        failed_at: Time,
-        attempts: Type.Integer(),
-      }),
-      Type.Null(),
-    ]),
+    mail: Type.Union([MailStateSchema, Type.Null()]),
+    mail_copies: Type.Array(MailStateSchema, { description: 'The mail as it was sent again, the oldest first.' }),
     lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
   },
   { title: 'TimelineEntry' },
@@ -39,16 +39,19 @@ export const OrderDetailSchema = Type.Object(
 )
 export type OrderDetail = Static<typeof OrderDetailSchema>
 
+interface MailState {
+  status: 'queued' | 'sent' | 'failed'
+  queuedAt: Date
+  sentAt: Date | null
+  failedAt: Date | null
+  attempts: number
+}
+
 /** The recorded deliveries of one version's event. */
 export interface Delivery {
   publishedAt: Date | null
-  mail: {
-    status: 'queued' | 'sent' | 'failed'
-    queuedAt: Date
-    sentAt: Date | null
-    failedAt: Date | null
-    attempts: number
-  } | null
+  mail: MailState | null
+  copies: readonly MailState[]
   lakeAt: Date | null
 }
 
@@ -63,13 +66,14 @@ export function presentOrderDetail(
 ): OrderDetail {
   const timeline = order.statusHistory.map(({ actor: _actor, reason: _reason, version: named, ...change }, index) => {
     const version = versionOf({ version: named }, index)
-    const { publishedAt = null, mail = null, lakeAt = null } = deliveries.get(version) ?? {}
-    return { version, ...change, published_at: toText(publishedAt), mail: mail && presentMail(mail), lake_at: toText(lakeAt) }
+    const { publishedAt = null, mail = null, copies = [], lakeAt = null } = deliveries.get(version) ?? {}
+    const mails = { mail: mail && presentMail(mail), mail_copies: copies.map(presentMail) }
+    return { version, ...change, published_at: toText(publishedAt), ...mails, lake_at: toText(lakeAt) }
   })
   return { ...presentOrder(order, cancellable), timeline }
 }
 
-function presentMail({ status, queuedAt, sentAt, failedAt, attempts }: NonNullable<Delivery['mail']>) {
+function presentMail({ status, queuedAt, sentAt, failedAt, attempts }: MailState) {
   return { status, queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt), attempts }
 }
 

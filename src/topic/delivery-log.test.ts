@@ -26,7 +26,7 @@ test('returns when an event was published and when it reached the lake, in eithe
   for (const [index, order] of [steps, steps.toReversed()].entries()) {
     const [event] = makePublished(1, FIRST + index)
     for (const [at, tell] of order) await write(pool, at, (log) => tell(log, event))
-    assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
+    assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: STORED }]]))
   }
 })
 
@@ -34,7 +34,7 @@ test('returns nothing for deliveries that have not happened', async (t) => {
   const { pool } = await createTestDatabase(t)
   const [event, other] = makePublished(2)
   await write(pool, PUBLISHED, (log) => log.published([event]))
-  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: null }]]))
+  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: null }]]))
   assert.deepEqual(await deliveriesOf(pool, other), new Map())
 })
 
@@ -58,12 +58,12 @@ test('keeps the first times of an event that is published again by another messa
   const again = { ...event, sequence: event.sequence + EPOCH_SEQUENCES }
   await write(pool, PUBLISHED, (log) => log.published([event]))
   await write(pool, LATER, (log) => log.published([again]))
-  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: null }]]))
+  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: null }]]))
   // The first message was lost before the lake had it.
   await write(pool, LATER, (log) => log.inLake([again.sequence]))
-  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: LATER }]]))
+  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: LATER }]]))
   await write(pool, STORED, (log) => log.inLake([event.sequence]))
-  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, lakeAt: STORED }]]))
+  assert.deepEqual(await deliveriesOf(pool, event), new Map([[1, { publishedAt: PUBLISHED, mail: null, copies: [], lakeAt: STORED }]]))
 })
 
 test('warns when more entries wait than it keeps, and writes the rest', async (t) => {
@@ -100,8 +100,8 @@ test("takes the time of publication from the topic's table", async (t) => {
   assert.deepEqual(
     await findDeliveries(pool, { id: first.subject, version: 2 }),
     new Map([
-      [1, { publishedAt: rows[0]?.at, mail: null, lakeAt: LATER }],
-      [2, { publishedAt: rows[1]?.at, mail: null, lakeAt: null }],
+      [1, { publishedAt: rows[0]?.at, mail: null, copies: [], lakeAt: LATER }],
+      [2, { publishedAt: rows[1]?.at, mail: null, copies: [], lakeAt: null }],
     ]),
   )
 })

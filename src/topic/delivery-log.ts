@@ -32,6 +32,8 @@ interface Mail {
 interface Delivery {
   publishedAt: Date | null
   mail: Mail | null
+  /** The mails that were sent again. */
+  copies: Mail[]
   lakeAt: Date | null
 }
 
@@ -143,12 +145,14 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
   ])
 }
 
-type DeliveryRow = Omit<Delivery, 'mail'> & Omit<Mail, 'status'> & { version: number; status: Mail['status'] | null }
+/** `copy` is empty for the mail of the event. */
+type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
+  Omit<Mail, 'status'> & { version: number; copy: string; status: Mail['status'] | null }
 
 /** The delivery state of each version of an order, by version: topic, mail, lake. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
-    `select version, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",
+    `select version, copy, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",
       failed_at as "failedAt", attempts
     from (
       select message.version, min(message.published_at) as published_at, min(arrival.at) as lake_at
@@ -165,16 +169,19 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
       group by message.version
     ) as delivery
     full join (
-      select split_part(event_id, '.', 2)::integer as version, status, queued_at, sent_at, failed_at, attempts
+      select split_part(event_id, '.', 2)::integer as version, split_part(event_id, '.', 3) as copy, status, queued_at, sent_at, failed_at, attempts
       from email_deliveries
       where order_id = $1
-    ) as mail using (version)`,
+    ) as mail using (version)
+    order by version, copy`,
     [id, version],
   )
-  return new Map(
-    rows.map(({ version, publishedAt, lakeAt, status, ...mail }) => [
-      version,
-      { publishedAt, lakeAt, mail: status === null ? null : { status, ...mail } },
-    ]),
-  )
+  const deliveries = new Map<number, Delivery>()
+  for (const { version, copy, publishedAt, lakeAt, status, ...mail } of rows) {
+    const sent = status === null ? null : { status, ...mail }
+    const known = deliveries.get(version)
+    if (known === undefined) deliveries.set(version, { publishedAt, lakeAt, mail: copy ? null : sent, copies: copy && sent ? [sent] : [] })
+    else if (sent !== null) known.copies.push(sent)
+  }
+  return deliveries
 }

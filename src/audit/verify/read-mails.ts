@@ -5,7 +5,7 @@ import type { IdRange } from './id-range.ts'
 
 const PAGE_SIZE = 5_000
 
-/** Copies every row of `email_deliveries` into `mail_events`, or those of the events in a range. */
+/** Copies the mail of each event, or of those in a range, into `mail_events`. */
 export async function readMails(pool: Pool, tables: ComparisonTables, range: IdRange, onStep: OnStep = () => {}): Promise<void> {
   let mails = 0
   for (let after = range.from; ; ) {
@@ -13,6 +13,8 @@ export async function readMails(pool: Pool, tables: ComparisonTables, range: IdR
       `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
       from email_deliveries
       where event_id > $1 and event_id < $2
+        -- A mail that was sent again, see mail/copy-id.ts.
+        and event_id not like '%.copy_'
       order by event_id
       limit $3`,
       [after, range.below, PAGE_SIZE],

@@ -43,6 +43,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   removeTotp: 'removed the authenticator app',
   renewRecoveryCodes: 'renewed the recovery codes',
   retryMail: 'retried a mail',
+  sendMailAgain: 'sent a mail again',
   retryMails: 'retried all failed mails',
   createWebhook: 'added an endpoint of webhooks',
   updateWebhook: 'changed an endpoint of webhooks',

@@ -10,6 +10,11 @@ const RETRY = {
   text: ['It is queued again. The customer gets it when the mail server accepts it.'],
   action: 'Retry',
 }
+const SEND_AGAIN = {
+  title: 'Send this mail again?',
+  text: ['The customer gets a copy, marked as one, at the present address.'],
+  action: 'Send again',
+}
 /** Links of the mail would open in a new tab, which the frame may not: nothing happens. A mail is looked at here, not used. */
 const INERT_LINKS = '<base target="_blank">'
 
@@ -28,7 +33,9 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
 
   const show = (mail: Schemas['Mail']) => {
     const retry = button('Retry this mail', retryShown, report)
-    replaceChildren(head, headersOf(mail), mail.status === 'failed' && may('mails:send') && create('p', { class: 'actions' }, retry))
+    const again = button('Send this mail again', sendShownAgain, report)
+    const action = { failed: retry, sent: again, queued: null }[mail.status]
+    replaceChildren(head, headersOf(mail), action !== null && may('mails:send') && create('p', { class: 'actions' }, action))
     // The frame keeps its place while only the status changes.
     const rendered = JSON.stringify(mail.rendered)
     if (rendered !== renderedBefore) replaceChildren(content, ...renderedMail(mail.rendered))
@@ -39,6 +46,11 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
     if (mail === null) return
     show(mail)
     tell('The mail is queued again.')
+  }
+  const sendShownAgain = async () => {
+    if (!(await confirmAction(SEND_AGAIN, until))) return
+    await call('POST', pathOf`/admin/mails/${eventId}/send-again`, { signal: until })
+    tell('A copy of the mail is queued.')
   }
   poll<Schemas['Mail']>(path, { seconds: 5, signal: until, onChange: show, onError: report, endsAt: [404] })
 }
@@ -56,7 +68,7 @@ export function orderLink({ order_id, order_number }: Pick<Schemas['Mail'], 'ord
 
 function headersOf(mail: Schemas['Mail']): HTMLElement {
   return facts(
-    ['Mail', mail.kind],
+    ['Mail', mail.copy_of === null ? mail.kind : `${mail.kind}, sent again`],
     ['Status', stateBadge(mail.status)],
     ['Order', orderLink(mail)],
     ['To', mail.to ?? 'the account was deleted'],

@@ -98,7 +98,7 @@ function listOf(
   isOlder: boolean,
 ): HTMLElement[] {
   const rows = data.map((mail) => [
-    link(withQuery('#mails', { ...filters, mail: mail.event_id }), mail.kind),
+    link(withQuery('#mails', { ...filters, mail: mail.event_id }), mail.copy_of === null ? mail.kind : `${mail.kind} (copy)`),
     stateBadge(mail.status),
     orderLink(mail),
     mail.to ?? create('span', { class: 'muted' }, 'deleted account'),

@@ -78,15 +78,19 @@ export function timeline(orderId: string, context: ScreenContext): { element: HT
   return { element, show }
 }
 
-function cells({ version, status, at, published_at, mail, lake_at }: Entry) {
+function cells({ version, status, at, published_at, mail, mail_copies, lake_at }: Entry) {
   return [
     create('span', {}, `${version} `, stateBadge(status)),
     stepElement(at, null),
     stepElement(published_at, at),
     mail === null ? '–' : create('span', {}, stateBadge(mail.status), ` ${attemptsText(mail.attempts)}`),
-    mail === null ? '–' : stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at),
+    mail === null ? '–' : create('span', {}, stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at), ...mail_copies.flatMap(copyOf)),
     stepElement(lake_at, published_at),
   ]
+}
+
+function copyOf({ status, sent_at, failed_at, queued_at }: Entry['mail_copies'][number]): (HTMLElement | string)[] {
+  return ['; again ', stateBadge(status), ' ', stepElement(sent_at ?? failed_at, queued_at)]
 }
 
 function attemptsText(attempts: number): string {

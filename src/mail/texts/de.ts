@@ -9,6 +9,7 @@ export const DE: MailTexts = {
   total: 'Summe',
   moreItems: 'und {{more_items}} weitere',
   reason: 'Grund',
+  copy: 'Kopie',
   trackingNumber: 'Sendungsnummer',
   role: 'Rolle',
   inviter: 'Eingeladen von',

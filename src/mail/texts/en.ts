@@ -9,6 +9,7 @@ export const EN: MailTexts = {
   total: 'Total',
   moreItems: 'and {{more_items}} more',
   reason: 'Reason',
+  copy: 'Copy',
   trackingNumber: 'tracking number',
   role: 'Role',
   inviter: 'Invited by',

@@ -9,6 +9,7 @@ export const ES: MailTexts = {
   total: 'Total',
   moreItems: 'y {{more_items}} más',
   reason: 'Motivo',
+  copy: 'Copia',
   trackingNumber: 'número de seguimiento',
   role: 'Función',
   inviter: 'Invitación de',

@@ -9,6 +9,7 @@ export const FR: MailTexts = {
   total: 'Total',
   moreItems: 'et {{more_items}} de plus',
   reason: 'Motif',
+  copy: 'Copie',
   trackingNumber: 'numéro de suivi',
   role: 'Rôle',
   inviter: 'Invitation de',
