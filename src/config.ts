@@ -133,8 +133,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     lakeFlushSeconds: read.integer(
       'LAKE_FLUSH_SECONDS',
       {
-        value: databaseAddresses === null ? 10 : 60,
-        documented: '10 (60 with DATABASE_URL)',
+        value: databaseAddresses === null ? 10 : 30,
+        documented: '10 (30 with DATABASE_URL)',
         from: databaseAddresses && 'DATABASE_URL',
       },
       1,

@@ -165,7 +165,7 @@ export const COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'lake maintain',
     options: { 'keep-hours': keepHours },
-    help: 'does now what the role `lake` does by itself: merges small files, writes the tables of the newest state again, ends old snapshots, and deletes the files that none has',
+    help: 'does now what the role `lake` does by itself: merges small files, brings the tables of the newest state up to date, ends old snapshots, and deletes the files that none has',
     run: async (context, { 'keep-hours': hours }) => (await import('./lake-commands.ts')).maintain(context, hours),
   }),
   defineCommand({

@@ -35,7 +35,7 @@ export async function maintain(
     const { merged, written, snapshots, files, failures } = await withProgress('Maintaining the lake', (progress) =>
       withLakeLock(addresses.api, () =>
         maintainLake({
-          ...{ store, keepHours },
+          ...{ store, keepHours, url: addresses.api },
           onMerged({ name, files, rows }) {
             progress.clear()
             terminal.out(`${store.locate(name)}: ${counted(rows, 'row')} of ${counted(files, 'file')}`)

@@ -18,9 +18,15 @@ interface CatalogueView {
   description: string
   columns: Readonly<Record<string, Sql>>
   select: Sql
-  /** Sort order of its rows in the Iceberg table. */
+  /** The rest is of its Iceberg table: see `DerivedTable`. */
   order: Sql
+  id: string
+  key: string
+  monthOf?: string
+  changes: Sql
 }
+
+const OF_PRODUCTS = { id: 'product_id', key: 'product_id', changes: sql`starts_with(event_type, 'storefront.product.')` }
 
 /** What the catalogue was at any time. A view may read those before it. */
 export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
@@ -28,6 +34,7 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
     name: 'products',
     description: 'Each state of each product, with the time in which it was valid (a dimension of type 2).',
     columns: { product_id, version, ...VALIDITY, ...TEXTS, ...PRICE, image_url, created_at, archived_at, product },
+    ...OF_PRODUCTS,
     order: sql`product_id, version`,
     select: sql`
       select
@@ -42,6 +49,7 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
     name: 'prices',
     description: 'Each price of each product in each of its currencies, with the time in which it was valid.',
     columns: { product_id, sku, version, ...VALIDITY, ...PRICE },
+    ...OF_PRODUCTS,
     order: sql`product_id, currency, version`,
     // A price is valid as long as it is in each of the states that follow each other, so it can end and come back.
     select: sql`
@@ -84,6 +92,7 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
     name: 'stock_events',
     description: 'A row for each time that stock left or reached zero, or a level of `STOCK_EVENT_PERCENT`.',
     columns: STOCK,
+    ...{ id: 'event_id', key: 'event_time', monthOf: 'event_time', changes: sql`starts_with(event_type, 'storefront.stock.')` },
     order: sql`sequence`,
     select: sql`
       select sequence, event_id, event_type, event_time, product_id, sku, version, available, previous_available

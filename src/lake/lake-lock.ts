@@ -1,3 +1,4 @@
+import type { Client } from 'pg'
 import { connectClient } from '../db/pool.ts'
 import { OperatorError } from '../errors.ts'
 
@@ -11,13 +12,30 @@ export class LakeBusy extends OperatorError {
  * `url` is the database's. `assertHeld` throws when the lock is lost. Throws LakeBusy.
  */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
-  const client = await connectClient(url, 'storefront-lake-files')
-  try {
+  return withClient(url, async (client) => {
     const { rows } = await client.query<{ locked: boolean }>(
       `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,
     )
     if (rows[0]?.locked !== true) throw new LakeBusy('the files of the lake are being merged or repaired by another process')
     return await work(async () => void (await client.query('select 1')))
+  })
+}
+
+/**
+ * Runs `work`, which writes the tables of the newest state, when no other process does: two would make the same rows.
+ * Waits for the other one.
+ */
+export async function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  return withClient(url, async (client) => {
+    await client.query(`select pg_advisory_lock(hashtextextended('storefront lake tables', 0))`)
+    return await work()
+  })
+}
+
+async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connectClient(url, 'storefront-lake-files')
+  try {
+    return await work(client)
   } finally {
     await client.end().catch(() => {})
   }

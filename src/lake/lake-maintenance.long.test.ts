@@ -3,10 +3,13 @@ import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createTestDatabase } from '../../test/database.ts'
-import { writeFiles } from '../../test/lake-harness.ts'
+import { assertFresh, tableFiles } from '../../test/derived-tables.ts'
+import { NEVER, startSinkOn, writeFiles } from '../../test/lake-harness.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
 import { silent } from '../../test/stream-harness.ts'
+import { Trade } from '../../test/trade.ts'
 import { commitFiles, readSnapshot } from './iceberg/event-table.ts'
+import { TableStore } from './iceberg/table-store.ts'
 import { newName } from './lake-names.ts'
 import { queryLake } from './lake-query.ts'
 import { LakeMaintenance } from './maintain-lake.ts'
@@ -53,4 +56,36 @@ test('a week with a file each minute of some hours never has more than 60 files 
   t.diagnostic(
     `${written} files written, ${most} of a day at most, ${live.length} left; a query takes ${Math.round(performance.now() - started)} ms`,
   )
+})
+
+test('a week of orders that change: after each refresh the tables have every event, and they keep few files and snapshots', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  const trade = new Trade()
+  // Files that nothing has are deleted an hour after they were stored.
+  let now = new Date('2126-03-01T00:00:00Z')
+  const sink = await startSinkOn(t, store, { now: () => now })
+  const maintenance = new LakeMaintenance({ store, url, logger: silent, now: () => now })
+  let [refreshes, most] = [0, 0]
+  for (let day = 0; day < DAYS; day++) {
+    for (let hour = 0; hour < 2; hour++) {
+      for (let minute = 0; minute < 3; minute++) {
+        now = new Date(Date.UTC(2126, 2, 1 + day, 8 + hour, minute))
+        await sink.handle(trade.batch(5), NEVER)
+        await sink.flush()
+        await maintenance.refresh()
+        refreshes += 1
+      }
+      await maintenance.round()
+      most = Math.max(most, (await store.list('iceberg/orders/')).length)
+    }
+    await assertFresh(store)
+  }
+  const { newest } = await new TableStore(store, 'orders').read()
+  const files = await tableFiles(store, 'orders')
+  assert.ok(files.length <= 3, `${files.length} live files`)
+  assert.ok((newest?.metadata.snapshots.length ?? 0) <= 100)
+  // Each refresh writes at most a file of each of three months, a manifest, a list of them, and metadata.
+  assert.ok(most <= 100 * 6 + 3, `${most} files`)
+  t.diagnostic(`${refreshes} refreshes; ${most} files of orders at most, of which ${files.length} count`)
 })

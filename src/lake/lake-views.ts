@@ -36,18 +36,26 @@ export function reasonOf(error: unknown, broken: readonly BrokenViews[]): unknow
   return broken.find(({ names }) => name !== undefined && names.includes(name.toLowerCase()))?.reason ?? error
 }
 
+/** The rows that views are made of: those after `sequence`, and `earlier` in place of the others. */
+export interface Since {
+  sequence: number
+  earlier: Sql
+}
+
 /** Creates the views of a dataset of these files. */
-export function createViews(connection: DuckDBConnection, dataset: DatasetName, files: readonly string[]): Promise<void> {
-  return dataset === 'orders' ? createOrderViews(connection, files) : createCatalogueViews(connection, files)
+export function createViews(connection: DuckDBConnection, dataset: DatasetName, files: readonly string[], since?: Since): Promise<void> {
+  return dataset === 'orders' ? createOrderViews(connection, files, since) : createCatalogueViews(connection, files, since)
 }
 
 /** Creates the views `order_events` and `orders` of these files. */
-async function createOrderViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
-  const rows = rowsOf(EVENT_COLUMNS, files)
-  await connection.run(toDuckDB(sql`create view order_events as select * replace (${EXPONENT} as currency_exponent) from (${rows})`))
+async function createOrderViews(connection: DuckDBConnection, files: readonly string[], since?: Since): Promise<void> {
+  const rows = rowsOf(EVENT_COLUMNS, files, since)
+  await connection.run(
+    toDuckDB(sql`create or replace view order_events as select * replace (${EXPONENT} as currency_exponent) from (${rows})`),
+  )
   await connection.run(
     toDuckDB(sql`
-      create view orders as
+      create or replace view orders as
       select ${commaList(Object.entries(ORDER_COLUMNS).map(([name, [value]]) => sql`${value} as ${identifier(name)}`))}
       from order_events
       qualify row_number() over (partition by order_id order by version desc) = 1`),
@@ -55,13 +63,15 @@ async function createOrderViews(connection: DuckDBConnection, files: readonly st
 }
 
 /** Creates the view `catalogue_events` of these files, and those of `CATALOGUE_VIEWS`. */
-async function createCatalogueViews(connection: DuckDBConnection, files: readonly string[]): Promise<void> {
-  await connection.run(toDuckDB(sql`create view catalogue_events as ${rowsOf({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }, files)}`))
-  for (const { name, select } of CATALOGUE_VIEWS) await connection.run(toDuckDB(sql`create view ${identifier(name)} as ${select}`))
+async function createCatalogueViews(connection: DuckDBConnection, files: readonly string[], since?: Since): Promise<void> {
+  const rows = rowsOf({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }, files, since)
+  await connection.run(toDuckDB(sql`create or replace view catalogue_events as ${rows}`))
+  for (const { name, select } of CATALOGUE_VIEWS)
+    await connection.run(toDuckDB(sql`create or replace view ${identifier(name)} as ${select}`))
 }
 
 /** The rows of the files. The first branch defines columns and types, also for a lake without files or whose files lack a column. */
-function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[]): Sql {
+function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[], since?: Since): Sql {
   const none = sql`select ${commaList(Object.entries(columns).map(([name, type]) => sql`null::${type} as ${identifier(name)}`))} where false`
   const some = sql`
     union all by name
@@ -72,5 +82,6 @@ function rowsOf(columns: Readonly<Record<string, Sql>>, files: readonly string[]
       hive_partitioning = true,
       hive_types = { ingest_date: DATE }
     )`
-  return sql`${none} ${files.length > 0 ? some : noSql}`
+  const after = since === undefined ? noSql : sql`where sequence > ${since.sequence} union all by name ${since.earlier}`
+  return sql`${none} ${files.length > 0 ? sql`${some} ${after}` : noSql}`
 }

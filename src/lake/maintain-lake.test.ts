@@ -4,12 +4,14 @@ import { test } from 'node:test'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { writeCatalogue } from '../../test/catalogue-lake.ts'
 import { createTestDatabase } from '../../test/database.ts'
+import { assertFresh } from '../../test/derived-tables.ts'
 import { readWithIcebird } from '../../test/iceberg-reader.ts'
 import { writeFiles } from '../../test/lake-harness.ts'
 import { watchSteps } from '../../test/lake-steps.ts'
 import { makeLocalLake } from '../../test/lake-stores.ts'
 import { silent } from '../../test/stream-harness.ts'
 import { readTables } from '../audit/verify/compare-tables.ts'
+import { TableStore } from './iceberg/table-store.ts'
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
 import { listLake } from './list-files.ts'
 import { LakeMaintenance, maintainLake } from './maintain-lake.ts'
@@ -72,6 +74,21 @@ test('a stop ends the maintenance at its next step, and the query in flight', as
     await query
   }
   await assert.rejects(withDuckDB(makeSpillPath(), endless, {}, late.signal), /[Ii]nterrupt/)
+})
+
+test('of two processes that refresh the tables at once one writes them, and both write nothing while the lake is the same', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, store, [3, 2])
+  await writeCatalogue(t, store)
+  const both = [0, 1].map(() => new LakeMaintenance({ store, url, logger: silent }))
+  const version = async () => (await new TableStore(store, 'orders').read()).newest?.version
+  for (const expected of [1, 1, 2]) {
+    if (expected === 2) await writeFiles(t, store, [2], { from: 6 })
+    await Promise.all(both.map((each) => each.refresh()))
+    assert.equal(await version(), expected)
+    await assertFresh(store)
+  }
 })
 
 test('a crowded day with a damaged file is tried once an hour', async (t) => {

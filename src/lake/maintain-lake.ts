@@ -8,7 +8,7 @@ import { endLostSnapshots, expireSnapshots, type UnusedFiles } from './iceberg/e
 import { DERIVED_TABLES, EVENT_TABLES, type LakeTableDefinition } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { writeDerivedTables } from './iceberg/write-derived-tables.ts'
-import { LakeBusy, withLakeLock } from './lake-lock.ts'
+import { LakeBusy, withLakeLock, withTablesLock } from './lake-lock.ts'
 import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 
@@ -18,8 +18,10 @@ export const KEEP_HOURS = 120
 
 export interface MaintainOptions extends Omit<CompactOptions, 'isWanted'>, Partial<Pick<CompactOptions, 'isWanted'>> {
   keepHours?: number
-  /** `false` leaves the tables of the newest state as they are. */
+  /** `false` leaves the files of the tables of the newest state unread. */
   isWhole?: boolean
+  /** The database's address: the tables are written when no other process writes them. */
+  url?: string
   /** See `expireSnapshots`. */
   unused?: UnusedFiles
 }
@@ -37,12 +39,14 @@ export interface MaintainReport {
 
 /**
  * Everything that the lake needs from time to time: merges the files of each day, ends old snapshots and those that
- * cannot be read, deletes the files that no snapshot has, and writes the tables of the newest state again, and those
- * whose files are damaged or gone. A step that fails leaves the others. Hold the lock of the lake's files meanwhile.
+ * cannot be read, deletes the files that no snapshot has, brings the tables of the newest state up to the end of the
+ * lake, and writes those again whose files are damaged or gone. A step that fails leaves the others. Hold the lock of
+ * the lake's files meanwhile.
  */
 export async function maintainLake({
   keepHours = KEEP_HOURS,
   isWhole = true,
+  url,
   unused,
   ...options
 }: MaintainOptions): Promise<MaintainReport> {
@@ -70,10 +74,11 @@ export async function maintainLake({
   })
   // The tables may need the space.
   await expire(EVENT_TABLES)
-  if (!isWhole) return report
-  await attempt('tables of the newest state', async () => {
-    report.written += await writeDerivedTables(store, { checksFiles: true, signal })
-  })
+  if (isWhole)
+    await attempt('tables of the newest state', async () => {
+      const write = () => writeDerivedTables(store, { checksFiles: true, signal, now })
+      report.written += await (url === undefined ? write() : withTablesLock(url, write))
+    })
   await expire(DERIVED_TABLES)
   return report
 }
@@ -92,18 +97,26 @@ export interface LakeMaintenanceOptions {
 }
 
 const EVERY_MS = 60_000
+/** With the time that the sink waits, a row is in the tables of the newest state within a minute of its event. */
+const REFRESH_MS = 15_000
+/** After a failure: a table that has to be written whole reads the whole lake. */
+const REFRESH_RETRY_MS = 60_000
+const REFRESH_RETRY_MAX_MS = 300_000
 const STOP_PATIENCE_MS = 2_000
 /** With a file each two seconds, the rounds keep a day below 60 files. */
 const CROWDED = 30
 
 /**
- * Keeps the lake small while the role `lake` runs: merges a day as soon as it has many files, ends old snapshots each
- * hour, and does everything at its start and once a day. What fails waits for the next hour. Several processes may do
- * so at once.
+ * Keeps the lake small while the role `lake` runs, and the tables of the newest state fresh: merges a day as soon as it
+ * has many files, ends old snapshots each hour, and does everything at its start and once a day. What fails waits for
+ * the next hour. Several processes may do so at once.
  */
 export class LakeMaintenance {
   readonly #options: LakeMaintenanceOptions & { now: () => Date }
   readonly #loop: Loop
+  readonly #refreshing: Loop
+  /** What the tables of the newest state were brought up to. */
+  #fresh = ''
   /** The day of the last maintenance of the whole lake, and the hour of the last attempt, both in UTC. */
   #day = ''
   #hour = ''
@@ -122,15 +135,33 @@ export class LakeMaintenance {
         if (isFirst) options.logger.warn({ err: error }, 'the lake cannot be maintained; it is retried')
       },
     })
+    this.#refreshing = new Loop({
+      ...{ firstMs: REFRESH_MS, everyMs: REFRESH_MS, retryMs: REFRESH_RETRY_MS, retryMaxMs: REFRESH_RETRY_MAX_MS },
+      work: (signal) => this.refresh(signal),
+      onFailure: (error, { isFirst }) => {
+        if (isFirst) options.logger.warn({ err: error }, 'the tables of the newest state wait for the lake; they are retried')
+      },
+    })
   }
 
-  start(): Promise<void> {
-    return this.#loop.start()
+  async start(): Promise<void> {
+    await Promise.all([this.#loop.start(), this.#refreshing.start()])
   }
 
   /** Every step may be killed: a store that does not answer is not waited for. */
   stop(): Promise<void> {
-    return withinMs(STOP_PATIENCE_MS, this.#loop.stop(), undefined)
+    const stopped = Promise.all([this.#loop.stop(), this.#refreshing.stop()])
+    return withinMs(STOP_PATIENCE_MS, stopped, undefined).then(() => {})
+  }
+
+  /** Brings the tables of the newest state up to the end of the lake. Several processes may do so at once. */
+  async refresh(signal?: AbortSignal): Promise<void> {
+    const { store, url, now } = this.#options
+    const ends = await Promise.all(this.#tables.map(({ dataset, table }) => readSnapshot(store, dataset, table)))
+    const end = ends.map(({ sequence, past }) => `${sequence} ${past}`).join()
+    if (end === this.#fresh) return
+    await withTablesLock(url, () => writeDerivedTables(store, { signal, now }))
+    this.#fresh = end
   }
 
   /** Does what is due. */
@@ -149,11 +180,11 @@ export class LakeMaintenance {
   }
 
   async #maintain(hour: string, crowded: ReadonlySet<string>, signal?: AbortSignal): Promise<void> {
-    const { store, now, logger } = this.#options
+    const { store, url, now, logger } = this.#options
     const day = hour.slice(0, 10)
     const isFirst = this.#hour !== hour
     const isWhole = isFirst && this.#day !== day
-    const options = { store, now, signal, isWanted: (wanted: string) => isWhole || crowded.has(wanted), leavesLarge: !isWhole }
+    const options = { store, url, now, signal, isWanted: (wanted: string) => isWhole || crowded.has(wanted), leavesLarge: !isWhole }
     const { failures } = isFirst ? await maintainLake({ ...options, isWhole, unused: this.#unused }) : await compactLake(options)
     this.#hour = hour
     if (failures.length > 0) {

@@ -19,7 +19,7 @@ import { currentSnapshot } from '../../lake/iceberg/table-metadata.ts'
 import { TableStore } from '../../lake/iceberg/table-store.ts'
 import { writeDerivedTables } from '../../lake/iceberg/write-derived-tables.ts'
 import { makeSpillPath, withDuckDB } from '../../lake/lake-database.ts'
-import { withLakeLock } from '../../lake/lake-lock.ts'
+import { withLakeLock, withTablesLock } from '../../lake/lake-lock.ts'
 import { type DatasetName, prefixOf } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import type { Topic, TopicEvent } from '../../topic/topic.ts'
@@ -112,7 +112,7 @@ export async function repairLake({
       reports.push(await run(cataloguePartition(catalogueTopic)))
       onStep('writing the tables of the lake')
       try {
-        await writeDerivedTables(store)
+        await withTablesLock(url, () => writeDerivedTables(store))
       } catch (error) {
         tablesFailure = (error as Error).message.split('\n')[0] ?? ''
       }

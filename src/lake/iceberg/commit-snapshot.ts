@@ -10,6 +10,7 @@ import {
   type ManifestEntry,
   type ManifestFile,
 } from './manifest.ts'
+import { currentSpecOf, partitionSpecsOf } from './partition-spec.ts'
 import {
   currentSnapshot,
   emptyMetadata,
@@ -108,13 +109,16 @@ export async function commitSnapshot(
   })
   const isRewritten = ({ entries }: LiveManifest) =>
     base.isMoved || base.manifests.length >= MAX_MANIFESTS || entries.some(({ data_file }) => change.removed.has(data_file.file_path))
-  const entries = [...carryOver(base.manifests.filter(isRewritten), change.removed, snapshotId), ...addedEntries]
+  const spec = currentSpecOf(definition)
+  // The entries of another spec would need a manifest of their own: a change that leaves it removes all of them.
+  const isOfSpec = ({ manifest }: LiveManifest) => manifest.partition_spec_id === spec['spec-id']
+  const carried = base.manifests.filter((each) => isRewritten(each) && isOfSpec(each))
+  const entries = [...carryOver(carried, change.removed, snapshotId), ...addedEntries]
   const manifests: ManifestFile[] = base.manifests.filter((each) => !isRewritten(each)).map(({ manifest }) => manifest)
   if (entries.length > 0) {
-    const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields })
-    manifests.push(
-      describeManifest(entries, { path: await table.putAvro('manifest', bytes), length: bytes.length, snapshotId, sequenceNumber }),
-    )
+    const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields }, spec)
+    const written = { path: await table.putAvro('manifest', bytes), length: bytes.length, specId: spec['spec-id'] }
+    manifests.push(describeManifest(entries, { ...written, snapshotId, sequenceNumber }))
   }
   const parentId = parent?.['snapshot-id'] ?? null
   const snapshot = {
@@ -128,6 +132,7 @@ export async function commitSnapshot(
   const metadata = withSnapshot(withPrevious(before, base, table), {
     snapshot,
     fields,
+    specs: partitionSpecsOf(definition),
     properties: { 'schema.name-mapping.default': nameMappingOf(definition), comment: definition.description },
     isKept: change.isKept ?? (() => true),
   })

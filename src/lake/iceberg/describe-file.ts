@@ -8,7 +8,12 @@ import type { LakeTableDefinition } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
 /** Columns with bounds, by which readers skip files. */
-const BOUNDED = ['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to']
+const BOUNDED = [
+  ...['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to', 'total_amount'],
+  ...['order_id', 'order_number', 'status', 'currency', 'shipping_country', 'product_id', 'sku', 'category', 'event_type'],
+]
+/** A longer text has no bound: texts that people write may be of any length, and each manifest has them. */
+const MAX_BOUND_LENGTH = 64
 
 /** The entry of a Parquet file at `path` for the manifest of a table, with counts and bounds of its columns. */
 export async function describeFile(
@@ -19,8 +24,7 @@ export async function describeFile(
 ): Promise<DataFile> {
   const counted = Object.keys(columns).filter((name) => name !== 'items')
   const bounded = counted.filter((name) => BOUNDED.includes(name))
-  const boundOf = (name: string): Sql =>
-    columns[name]?.text === 'TIMESTAMPTZ' ? sql`epoch_us(${identifier(name)})` : sql`${identifier(name)}::bigint`
+  const boundOf = (name: string): Sql => (columns[name]?.text === 'TIMESTAMPTZ' ? sql`epoch_us(${identifier(name)})` : identifier(name))
   await connection.run(toDuckDB(sql`create or replace temp table no_rows (${typedList(columns)})`))
   const [row = []] = await selectRows(
     connection,
@@ -37,7 +41,8 @@ export async function describeFile(
   const bounds = (from: number) =>
     bounded.flatMap((name, index) => {
       const value = row[1 + counted.length + from + index]
-      return value == null ? [] : [{ key: fieldIdOf(name), value: encodeBound(columns[name]?.text === 'INTEGER', value) }]
+      const isBound = value != null && (typeof value !== 'string' || value.length <= MAX_BOUND_LENGTH)
+      return isBound ? [{ key: fieldIdOf(name), value: encodeBound(columns[name]?.text === 'INTEGER', value) }] : []
     })
   return {
     content: 0,
@@ -55,6 +60,7 @@ export async function describeFile(
 
 /** https://iceberg.apache.org/spec/#binary-single-value-serialization */
 function encodeBound(isInt: boolean, value: DuckDBValue): Buffer {
+  if (typeof value === 'string') return Buffer.from(value)
   const bytes = Buffer.alloc(isInt ? 4 : 8)
   if (isInt) bytes.writeInt32LE(Number(value))
   else bytes.writeBigInt64LE(BigInt(String(value)))

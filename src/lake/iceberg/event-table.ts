@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { OperatorError } from '../../errors.ts'
 import { REMEDY } from '../find-damage.ts'
 import { DATASET_NAMES, type DatasetName, ingestDateOf, prefixOf } from '../lake-names.ts'
@@ -11,6 +12,9 @@ import { TableStore } from './table-store.ts'
 
 /** Snapshot summary property: the end of the lake, up to which the snapshot has every event. */
 export const SEQUENCE = 'storefront.sequence'
+
+/** Snapshot summary property: it changes with a commit that changes what the lake has up to its end, such as a repair. */
+const PAST = 'storefront.past'
 
 /** The table whose newest snapshot decides which files of a dataset count. */
 export function eventTableOf(dataset: DatasetName): LakeTableDefinition {
@@ -38,6 +42,8 @@ export interface LakeSnapshot {
   files: LiveFile[]
   /** The end of the lake. */
   sequence: number
+  /** A later snapshot with the same past has every row of this one, and others only after its end. */
+  past: string
 }
 
 /** The metadata of a dataset are damaged or gone, and its files are there. */
@@ -90,7 +96,7 @@ export function isOldName(name: string): boolean {
 export function toSnapshot(table: TableStore, dataset: DatasetName, base: TableBase, sequence: number): LakeSnapshot {
   const files = base.manifests.flatMap(({ entries }) => entries.map((entry) => toLiveFile(table, entry.data_file)))
   files.sort((a, b) => (a.ingestDate === b.ingestDate ? a.first - b.first : a.ingestDate < b.ingestDate ? -1 : 1))
-  return { table, dataset, base, files, sequence }
+  return { table, dataset, base, files, sequence, past: base.metadata === null ? '' : (currentSnapshot(base.metadata).summary[PAST] ?? '') }
 }
 
 export function toLiveFile(table: TableStore, data: DataFile): LiveFile {
@@ -126,7 +132,7 @@ export interface FilesChange {
  * newer snapshot.
  */
 export function commitFiles(
-  { table, dataset, base, sequence: end }: LakeSnapshot,
+  { table, dataset, base, sequence: end, past }: LakeSnapshot,
   { added, removed = [], sequence = end, endsSnapshots = false }: FilesChange,
   now: Date,
 ): Promise<boolean> {
@@ -134,13 +140,15 @@ export function commitFiles(
   const entries = base.manifests.flatMap(({ entries }) => entries)
   const lostFrom = endsSnapshots ? firstWith(entries, locations) : Number.POSITIVE_INFINITY
   const rows = (files: readonly DataFile[]) => files.reduce((sum, { record_count }) => sum + record_count, 0)
+  const operation = locations.size === 0 ? 'append' : rows(removed.map(({ data }) => data)) === rows(added) ? 'replace' : 'overwrite'
+  const isPastKept = !endsSnapshots && (operation === 'append' ? sequence > end || added.length === 0 : operation === 'replace')
   return commitSnapshot(
     table,
     eventTableOf(dataset),
     base,
     {
-      operation: locations.size === 0 ? 'append' : rows(removed.map(({ data }) => data)) === rows(added) ? 'replace' : 'overwrite',
-      ...{ added, removed: locations, summary: { [SEQUENCE]: String(sequence) } },
+      ...{ operation, added, removed: locations },
+      summary: { [SEQUENCE]: String(sequence), [PAST]: isPastKept ? past : randomUUID() },
       isKept: (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom,
     },
     now,

@@ -1,8 +1,9 @@
-import { identifier, type Sql, sql } from '../../db/sql.ts'
+import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
 import { CATALOGUE_COLUMNS } from '../catalogue-row.ts'
 import { CATALOGUE_VIEWS } from '../catalogue-tables.ts'
+import type { LakeColumns } from '../lake-columns.ts'
 import type { DatasetName } from '../lake-names.ts'
-import { ITEM_FIELDS, LAKE_COLUMNS } from '../lake-row.ts'
+import { ITEM_FIELDS, LAKE_COLUMNS, ORDER_EVENT_COLUMNS } from '../lake-row.ts'
 import { ORDER_COLUMNS } from '../lake-tables.ts'
 import { fieldIdOf } from './field-ids.ts'
 import type { Schema } from './table-metadata.ts'
@@ -15,6 +16,8 @@ export interface LakeTableDefinition {
   columns: Readonly<Record<string, Sql>>
   /** The dataset whose files back this table. */
   dataset: DatasetName
+  /** The time by whose month the files are split. */
+  monthOf?: string
 }
 
 /** The table of all events of orders: the files of the lake are registered in it. */
@@ -36,9 +39,43 @@ export const CATALOGUE_EVENTS: LakeTableDefinition = {
 /** Tables in which files of the lake are registered. */
 export const EVENT_TABLES: readonly LakeTableDefinition[] = [ORDER_EVENTS, CATALOGUE_EVENTS]
 
-/** A table that is written as a whole from the views of `lake-views.ts`. */
+/** A table of the newest state, made from the views of `lake-views.ts`. */
 export interface DerivedTable extends LakeTableDefinition {
   select: Sql
+  /** The order of the rows in a file. */
+  order: Sql
+  /** What an event replaces all rows of, such as its order: a column of events and of this table. */
+  id: string
+  /** The column by which the files are split, each of a range of its own: it never changes for an id. Events have it, too. */
+  key: string
+  /** Which events change the table. */
+  changes: Sql
+  /** The table whose rows stand for the earlier events of an id; null where rows need none. It is first of its dataset. */
+  history: History | null
+}
+
+/** Rows of a table of the newest state as if they were events. */
+interface History {
+  table: string
+  toEvent: Sql
+}
+
+const OF_ORDERS: Pick<DerivedTable, 'dataset' | 'monthOf' | 'id' | 'key' | 'changes' | 'history'> = {
+  ...{ dataset: 'orders', monthOf: 'created_at', id: 'order_id', key: 'created_at', changes: sql`true` },
+  history: { table: 'orders', toEvent: eventOf(ORDER_EVENT_COLUMNS) },
+}
+
+function eventOf(columns: LakeColumns<never>): Sql {
+  return commaList(
+    Object.entries(columns).flatMap(([name, { inOrders }]) =>
+      inOrders === undefined ? [] : inOrders === true ? [identifier(name)] : [sql`${identifier(inOrders.name)} as ${identifier(name)}`],
+    ),
+  )
+}
+
+const PRODUCT_HISTORY: History = {
+  table: 'products',
+  toEvent: sql`* exclude (valid_from, valid_to, is_current), valid_from as event_time, 'storefront.product.updated' as event_type`,
 }
 
 const { order_id, order_number, status, user_id, currency, currency_exponent, created_at } = LAKE_COLUMNS
@@ -48,14 +85,15 @@ const { total_amount: lineTotal, ...itemFields } = ITEM_FIELDS
 export const DERIVED_TABLES: readonly DerivedTable[] = [
   {
     name: 'orders',
-    dataset: 'orders',
+    ...OF_ORDERS,
     description: 'The newest state of each order, up to the event that its snapshot names.',
     columns: Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type])),
-    select: sql`select * from orders order by order_number`,
+    select: sql`select * from orders`,
+    order: sql`order_number`,
   },
   {
     name: 'order_lines',
-    dataset: 'orders',
+    ...OF_ORDERS,
     description: 'The lines of each order, up to the event that its snapshot names.',
     columns: { ...OF_ORDER, line: sql`BIGINT`, ...itemFields, line_total_amount: lineTotal },
     select: sql`
@@ -69,13 +107,13 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
           .reduce((a, b) => sql`${a}, ${b}`)},
           generate_subscripts(items, 1) as line, unnest(items) as item
         from orders
-      )
-      order by order_number, line`,
+      )`,
+    order: sql`order_number, line`,
   },
   ...CATALOGUE_VIEWS.map(
-    ({ name, description, columns, order }): DerivedTable => ({
-      ...{ name, dataset: 'catalogue', description, columns },
-      select: sql`select * from ${identifier(name)} order by ${order}`,
+    ({ name, columns, ...view }): DerivedTable => ({
+      ...{ ...view, name, columns, dataset: 'catalogue', select: sql`select * from ${identifier(name)}` },
+      history: view.id === 'product_id' ? PRODUCT_HISTORY : null,
     }),
   ),
 ]

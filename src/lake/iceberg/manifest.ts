@@ -1,5 +1,6 @@
 import type avro from 'avsc'
 import { decodeAvro, encodeAvro } from './avro-file.ts'
+import { MONTH_FIELD_ID, type PartitionSpec } from './partition-spec.ts'
 import type { Schema } from './table-metadata.ts'
 
 // https://iceberg.apache.org/spec/#manifests: numbers are field ids.
@@ -14,14 +15,14 @@ const mapOf = (key: number, value: number, type: string) => ({
   items: { type: 'record', name: `k${key}_v${value}`, fields: [field('key', key, 'int'), field('value', value, type)] },
 })
 
-const DATA_FILE = {
+const dataFile = (partition: unknown[]) => ({
   type: 'record',
   name: 'r2',
   fields: [
     field('content', 134, 'int'),
     field('file_path', 100, 'string'),
     field('file_format', 101, 'string'),
-    field('partition', 102, { type: 'record', name: 'r102', fields: [] }),
+    field('partition', 102, { type: 'record', name: 'r102', fields: partition }),
     field('record_count', 103, 'long'),
     field('file_size_in_bytes', 104, 'long'),
     optionalField('value_counts', 109, mapOf(119, 120, 'long')),
@@ -29,9 +30,9 @@ const DATA_FILE = {
     optionalField('lower_bounds', 125, mapOf(126, 127, 'bytes')),
     optionalField('upper_bounds', 128, mapOf(129, 130, 'bytes')),
   ],
-}
+})
 
-const ENTRY = {
+const entry = (partition: unknown[]) => ({
   type: 'record',
   name: 'manifest_entry',
   fields: [
@@ -39,9 +40,12 @@ const ENTRY = {
     optionalField('snapshot_id', 1, 'long'),
     optionalField('sequence_number', 3, 'long'),
     optionalField('file_sequence_number', 4, 'long'),
-    field('data_file', 2, DATA_FILE),
+    field('data_file', 2, dataFile(partition)),
   ],
-} as unknown as avro.Schema
+})
+
+const ENTRY = entry([]) as unknown as avro.Schema
+const MONTHLY_ENTRY = entry([optionalField('month', MONTH_FIELD_ID, 'int')]) as unknown as avro.Schema
 
 const MANIFEST = {
   type: 'record',
@@ -71,7 +75,8 @@ export interface DataFile {
   /** Its location. */
   file_path: string
   file_format: 'PARQUET'
-  partition: Record<string, never>
+  /** Months since 1970-01, in a table with months. */
+  partition: { month?: number | null }
   record_count: number
   file_size_in_bytes: number
   value_counts: ByField<number>
@@ -98,7 +103,7 @@ export interface ManifestEntry {
 export interface ManifestFile {
   manifest_path: string
   manifest_length: number
-  partition_spec_id: 0
+  partition_spec_id: number
   content: 0
   sequence_number: number
   min_sequence_number: number
@@ -111,12 +116,12 @@ export interface ManifestFile {
   deleted_rows_count: number
 }
 
-export function encodeManifest(entries: readonly ManifestEntry[], schema: Schema): Promise<Buffer> {
-  return encodeAvro(ENTRY, entries, {
+export function encodeManifest(entries: readonly ManifestEntry[], schema: Schema, spec: PartitionSpec): Promise<Buffer> {
+  return encodeAvro(spec.fields.length > 0 ? MONTHLY_ENTRY : ENTRY, entries, {
     schema: JSON.stringify(schema),
     'schema-id': String(schema['schema-id']),
-    'partition-spec': '[]',
-    'partition-spec-id': '0',
+    'partition-spec': JSON.stringify(spec.fields),
+    'partition-spec-id': String(spec['spec-id']),
     'format-version': '2',
     content: 'data',
   })
@@ -124,7 +129,7 @@ export function encodeManifest(entries: readonly ManifestEntry[], schema: Schema
 
 /** Throws AvroDamaged. */
 export function decodeManifest(bytes: Uint8Array): Promise<ManifestEntry[]> {
-  return decodeAvro(ENTRY, bytes)
+  return decodeAvro(MONTHLY_ENTRY, bytes)
 }
 
 export function encodeManifestList(
@@ -147,7 +152,7 @@ export function decodeManifestList(bytes: Uint8Array): Promise<ManifestFile[]> {
 /** How a manifest list describes a manifest of these entries, at least one. */
 export function describeManifest(
   entries: readonly ManifestEntry[],
-  file: { path: string; length: number; snapshotId: number; sequenceNumber: number },
+  file: { path: string; length: number; snapshotId: number; sequenceNumber: number; specId: number },
 ): ManifestFile {
   const withStatus = (status: number) => entries.filter((entry) => entry.status === status)
   const rowsOf = (some: readonly ManifestEntry[]) => some.reduce((sum, { data_file }) => sum + data_file.record_count, 0)
@@ -156,7 +161,7 @@ export function describeManifest(
   return {
     manifest_path: file.path,
     manifest_length: file.length,
-    partition_spec_id: 0,
+    partition_spec_id: file.specId,
     content: 0,
     sequence_number: file.sequenceNumber,
     min_sequence_number: live.reduce((least, { sequence_number }) => Math.min(least, sequence_number), file.sequenceNumber),

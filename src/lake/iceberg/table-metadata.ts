@@ -2,6 +2,7 @@ import { hash, randomInt, randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { LAST_FIELD_ID } from './field-ids.ts'
+import { MONTH_FIELD_ID, type PartitionSpec } from './partition-spec.ts'
 
 // https://iceberg.apache.org/spec/#table-metadata-and-snapshots
 
@@ -98,6 +99,7 @@ export function newSnapshotId(): number {
 interface NextSnapshot {
   snapshot: Omit<Snapshot, 'schema-id'>
   fields: Schema['fields']
+  specs: readonly PartitionSpec[]
   properties: Record<string, string>
   /** Whether a snapshot stays. */
   isKept: (snapshot: Snapshot) => boolean
@@ -130,7 +132,7 @@ export function emptyMetadata(location: string, earlier?: TableMetadata): Omit<T
 /** The metadata with a further snapshot, which becomes the current one. Pure. */
 export function withSnapshot(
   base: Omit<TableMetadata, 'current-snapshot-id'>,
-  { snapshot, fields, properties, isKept }: NextSnapshot,
+  { snapshot, fields, specs, properties, isKept }: NextSnapshot,
 ): TableMetadata {
   const { schemas, schemaId } = withSchema(base, fields)
   const at = snapshot['timestamp-ms']
@@ -142,6 +144,9 @@ export function withSnapshot(
     'last-column-id': Math.max(base['last-column-id'], LAST_FIELD_ID),
     schemas,
     'current-schema-id': schemaId,
+    'partition-specs': [...specs],
+    'default-spec-id': specs.at(-1)?.['spec-id'] ?? 0,
+    'last-partition-id': Math.max(base['last-partition-id'], specs.length > 1 ? MONTH_FIELD_ID : 0),
     properties: { ...base.properties, ...properties },
     'current-snapshot-id': id,
     snapshots: [...base.snapshots, { ...snapshot, 'schema-id': schemaId }],

@@ -1,0 +1,22 @@
+import { fieldIdOf } from './field-ids.ts'
+
+// https://iceberg.apache.org/spec/#partitioning
+
+export interface PartitionSpec {
+  'spec-id': number
+  fields: { 'source-id': number; 'field-id': number; name: string; transform: string }[]
+}
+
+export const MONTH_FIELD_ID = 1_000
+const NO_PARTITIONS: PartitionSpec = { 'spec-id': 0, fields: [] }
+
+/** The specs of a table, of which the last one is in use. `monthOf`: the time by whose month its files are split. */
+export function partitionSpecsOf({ monthOf }: { monthOf?: string }): [PartitionSpec, ...PartitionSpec[]] {
+  if (monthOf === undefined) return [NO_PARTITIONS]
+  const month = { 'source-id': fieldIdOf(monthOf), 'field-id': MONTH_FIELD_ID, name: 'month', transform: 'month' }
+  return [NO_PARTITIONS, { 'spec-id': 1, fields: [month] }]
+}
+
+export function currentSpecOf(table: { monthOf?: string }): PartitionSpec {
+  return partitionSpecsOf(table).at(-1) ?? NO_PARTITIONS
+}
