@@ -104,6 +104,7 @@ export const WALLS: readonly Wall[] = [
       'orders/order-status.ts',
       'orders/order-state.ts',
       'orders/order-changes.ts',
+      'orders/order-amendments.ts',
       'orders/order-charges.ts',
       'orders/order-columns.ts',
       'orders/postal-address.ts',

@@ -2767,6 +2767,8 @@ CREATE TABLE public.orders (
     created_at timestamp(3) with time zone NOT NULL,
     updated_at timestamp(3) with time zone NOT NULL,
     attributes json,
+    email text,
+    former_values jsonb,
     CONSTRAINT orders_status_known CHECK ((status = ANY (ARRAY['pending'::text, 'confirmed'::text, 'shipped'::text, 'delivered'::text, 'cancelled'::text, 'returned'::text]))),
     CONSTRAINT orders_total_in_range CHECK (((total_amount >= 0) AND (total_amount <= '9007199254740991'::bigint))),
     CONSTRAINT orders_version_positive CHECK ((version >= 1))
@@ -4245,6 +4247,13 @@ CREATE UNIQUE INDEX orders_client_reference_unique ON public.orders USING btree 
 --
 
 CREATE INDEX orders_created_at_id_idx ON public.orders USING btree (created_at DESC, id DESC);
+
+
+--
+-- Name: orders_email_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX orders_email_idx ON public.orders USING btree (email) WHERE (email IS NOT NULL);
 
 
 --

@@ -42,6 +42,7 @@ export type ErrorCode =
   | 'quantity_exceeded'
   | 'change_reference_taken'
   | 'order_erased'
+  | 'too_late_to_amend'
   | 'total_negative'
   | 'too_many_changes'
   | 'client_reference_taken'

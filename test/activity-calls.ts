@@ -85,6 +85,11 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     const id = await placeOrder(store)
     return { params: { id }, body: { text: 'Called.' }, subject: id }
   },
+  amendOrder: async (store) => {
+    const id = await placeOrder(store)
+    const after = { status: 'pending', version: 2, change: { type: 'amended', amended: ['email'] } }
+    return { params: { id }, body: { email: 'ada@example.com' }, subject: id, states: [{ status: 'pending', version: 1 }, after] }
+  },
   addAdjustment: async (store) => {
     const id = await placeOrder(store)
     const after = { status: 'pending', version: 2, total: SHIPPED_TOTAL, change: { type: 'adjusted', kind: 'shipping' } }

@@ -76,6 +76,7 @@ const CALLS: Record<string, Conditional> = {
   'POST /admin/orders/{id}/shipments': ofOrder(confirm, 'shipments', {}),
   'POST /admin/orders/{id}/cancellations': ofOrder(place, 'cancellations', {}),
   'POST /admin/orders/{id}/returns': ofOrder(ship, 'returns', { restock: true }),
+  'POST /admin/orders/{id}/amendments': ofOrder(place, 'amendments', { email: 'ada@example.com' }),
   'POST /admin/orders/{id}/adjustments': ofOrder(place, 'adjustments', { kind: 'fee', label: 'A fee', amount: price }),
   'DELETE /admin/orders/{id}/adjustments/{version}': ofOrder(adjust, 'adjustments/2'),
 }

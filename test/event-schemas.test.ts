@@ -19,7 +19,7 @@ const read = (name: string) => readFileSync(join(DOCS, name), 'utf8')
 const schemaOf = (type: string) => JSON.parse(read(`schemas/${type.replace('storefront.', '').replace('.', '-')}.schema.json`))
 
 const OPTIONAL = ['traceparent', 'line2', 'region', 'phone', 'reference', 'tracking', 'url', 'category', 'attributes'].concat(
-  ...['city', 'postal_code', 'change', 'restock', 'shipped', 'cancelled', 'returned', 'original_total', 'parcels'],
+  ...['amended', 'parcel', 'city', 'postal_code', 'change', 'restock', 'shipped', 'cancelled', 'returned', 'original_total', 'parcels'],
 )
 
 const store = await startStore({ after }, { roles: ['api', 'stream'] })
@@ -37,7 +37,9 @@ test('real events of every type are as their schemas say', () => {
   const types = new Set(events.map(({ type }) => type))
   assert.deepEqual(
     [...types].sort(),
-    ['cancelled', 'confirmed', 'created', 'delivered', 'returned', 'shipped', 'updated'].map((name) => `storefront.order.${name}`),
+    ['amended', 'cancelled', 'confirmed', 'created', 'delivered', 'returned', 'shipped', 'updated'].map(
+      (name) => `storefront.order.${name}`,
+    ),
   )
   for (const event of events) assert.deepEqual([...Value.Errors(schemaOf(event.type), event)], [], JSON.stringify(event))
 })
@@ -162,13 +164,14 @@ async function makeEventsOfEveryType(): Promise<OrderEvent[]> {
   const tracking = { carrier: 'DHL', number: '2', url: 'https://track.example/2' }
   for (const [kind, body] of [
     ['shipments', { ...part, reference: 'parcel_2', tracking }],
+    ['amendments', { parcel: { version: 3, tracking: { ...tracking, number: '3' } } }],
     ['cancellations', part],
     ['returns', { ...part, restock: true }],
   ] as const) {
     const changed = await store.call('POST', `/admin/orders/${parts}/${kind}`, { token, body })
     assert.equal(changed.status, 200, changed.text)
   }
-  const expected = 4 + 5 + 2 + 5
+  const expected = 4 + 5 + 2 + 6
   return eventually(
     async () => {
       const { rows } = await store.pool.query<{ event: OrderEvent }>('select event from topic_messages order by sequence')

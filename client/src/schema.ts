@@ -1612,6 +1612,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/orders/{id}/amendments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Corrects the delivery address or the e-mail address of an order, or the tracking of a parcel
+         * @description The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         */
+        post: operations["amendOrder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/orders/{id}/notes": {
         parameters: {
             query?: never;
@@ -2264,7 +2284,7 @@ export interface components {
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description What the role permits besides what every account may do. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
             /** @description Of the mails. Null: none was chosen, and that of the store counts. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
@@ -2375,6 +2395,8 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
+            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -2408,6 +2430,8 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
+            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -2431,6 +2455,21 @@ export interface components {
             has_more: boolean;
             next_cursor: string | null;
         };
+        Amendment: {
+            order: components["schemas"]["AdminOrder"];
+            /** @description Whether the order was left as it was. */
+            is_preview: boolean;
+            /** @description The mails about it. Empty when nothing was changed. */
+            mails: {
+                /**
+                 * @description `readdressed` does not name the new address.
+                 * @enum {string}
+                 */
+                kind: "amended" | "readdressed";
+                /** @enum {string} */
+                to: "customer" | "former_address";
+            }[];
+        };
         ApiKey: {
             /**
              * Format: uuid
@@ -2439,7 +2478,7 @@ export interface components {
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description The account that made it; null: a command. */
             created_by: string | null;
             /**
@@ -2462,7 +2501,7 @@ export interface components {
             /** @description The machine or service. No name of a person: it stays when the person leaves. */
             name: string;
             /** @description What the key may do: no more than its maker. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description In the future, within two years. Null, the default: it does not expire. */
             expires_at?: string | null;
         };
@@ -3075,7 +3114,7 @@ export interface components {
             available: number;
         };
         Mail: {
-            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end. */
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end, and the notice to a former e-mail address has `.former`. */
             event_id: string;
             /** @description The mail that was sent again as this one. Null: it is no copy. */
             copy_of: string | null;
@@ -3087,8 +3126,8 @@ export interface components {
              * @description What the mail reports, and the name of its template.
              * @enum {string}
              */
-            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description The account's present address. Null: the account was deleted. */
+            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
+            /** @description Where it goes, or would go now. Null: the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
             /** @description Since it was queued, or queued again. */
@@ -3120,7 +3159,7 @@ export interface components {
          */
         MailStatus: "queued" | "sent" | "failed";
         MailSummary: {
-            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end. */
+            /** @description The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end, and the notice to a former e-mail address has `.former`. */
             event_id: string;
             /** @description The mail that was sent again as this one. Null: it is no copy. */
             copy_of: string | null;
@@ -3132,8 +3171,8 @@ export interface components {
              * @description What the mail reports, and the name of its template.
              * @enum {string}
              */
-            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description The account's present address. Null: the account was deleted. */
+            kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
+            /** @description Where it goes, or would go now. Null: the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
             /** @description Since it was queued, or queued again. */
@@ -3229,6 +3268,15 @@ export interface components {
             /** @description An adjustment with the same reference is made once, however often it is sent. */
             reference?: string | null;
         };
+        NewAmendment: {
+            shipping_address?: components["schemas"]["ShippingAddress"];
+            /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. */
+            email?: string;
+            parcel?: components["schemas"]["ParcelAmendment"];
+            reason?: string | null;
+            /** @description An amendment with the same reference is made once, however often it is sent. */
+            reference?: string | null;
+        };
         NewApiKey: {
             /**
              * Format: uuid
@@ -3237,7 +3285,7 @@ export interface components {
             id: string;
             name: string;
             state: components["schemas"]["ApiKeyState"];
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
             /** @description The account that made it; null: a command. */
             created_by: string | null;
             /**
@@ -3502,6 +3550,8 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
+            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -3519,7 +3569,7 @@ export interface components {
         };
         /** @description What was changed besides the status. Absent: only the status, of the whole order. */
         OrderChange: {
-            /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more. */
+            /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more. */
             type: string;
             /** @description The units that were shipped, cancelled or returned. */
             lines?: components["schemas"]["LineQuantity"][];
@@ -3539,6 +3589,10 @@ export interface components {
             reference?: string;
             /** @description Of `payment`. */
             state?: string;
+            /** @description Of `amended`: what was corrected, of `shipping_address`, `email` and `tracking`. Later releases may have more. */
+            amended?: string[];
+            /** @description Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry. */
+            parcel?: number;
         };
         OrderDetail: {
             /** Format: uuid */
@@ -3556,6 +3610,8 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
+            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
             /** Format: date-time */
@@ -3630,6 +3686,11 @@ export interface components {
             reference?: string;
             tracking?: components["schemas"]["Tracking"];
             lines: components["schemas"]["LineQuantity"][];
+        };
+        ParcelAmendment: {
+            /** @description The `version` of the parcel. */
+            version: number;
+            tracking: components["schemas"]["Tracking"];
         };
         Passkey: {
             /** Format: uuid */
@@ -3901,7 +3962,7 @@ export interface components {
             order_id?: string;
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
-        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["TooLateToAmendProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
         ProblemFault: {
             /** @description RFC 6901 JSON pointer as a URI fragment. */
             pointer?: string;
@@ -4469,6 +4530,29 @@ export interface components {
             /** @description Seconds. */
             refresh_expires_in: number;
         };
+        TooLateToAmendProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In English, for people; may be reworded. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "too_late_to_amend";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /** @description The order's status. */
+            current_status: string;
+        };
         TooManyAddressesProblem: {
             /**
              * Format: uri
@@ -4611,7 +4695,7 @@ export interface components {
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
             /** @description What the role permits besides what every account may do. */
-            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
+            scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
             /** @description Of the mails. Null: none was chosen, and that of the store counts. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
@@ -4660,7 +4744,7 @@ export interface components {
              */
             url?: string;
             /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
-            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
+            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.order.amended" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
         };
         WebhookDelivery: {
             event_id: string;
@@ -4686,7 +4770,7 @@ export interface components {
              */
             url: string;
             /** @description Null: every type of order event, also those of later releases. Those of the catalogue are listed by name. */
-            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
+            event_types?: ("storefront.order.created" | "storefront.order.confirmed" | "storefront.order.shipped" | "storefront.order.delivered" | "storefront.order.cancelled" | "storefront.order.returned" | "storefront.order.updated" | "storefront.order.amended" | "storefront.product.created" | "storefront.product.updated" | "storefront.product.archived" | "storefront.product.restored" | "storefront.price.changed" | "storefront.stock.depleted" | "storefront.stock.replenished" | "storefront.stock.level_changed")[] | null;
         };
         WebhookPage: {
             data: components["schemas"]["Webhook"][];
@@ -12182,7 +12266,7 @@ export interface operations {
                 user_id?: string;
                 /** @description Only the order with this number. */
                 number?: string;
-                /** @description Of an account or of guests that exist. */
+                /** @description Of an account or of guests that exist, or of an order of theirs, by an amendment. */
                 email?: string;
                 /** @description Orders with a line of this product. */
                 product_id?: string;
@@ -13515,6 +13599,209 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    amendOrder: {
+        parameters: {
+            query?: {
+                /** @description Only shows what it would do. */
+                preview?: boolean;
+            };
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "shipping_address": {
+                 *         "name": "Ada Lovelace",
+                 *         "line1": "12 St James Square",
+                 *         "city": "London",
+                 *         "postal_code": "SW1Y 4JH",
+                 *         "country": "GB"
+                 *       },
+                 *       "email": "ada@example.com",
+                 *       "reference": "call-81"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewAmendment"];
+            };
+        };
+        responses: {
+            /** @description The order after the amendment, and what follows from it. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "order": {
+                     *         "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *         "number": "100042",
+                     *         "status": "pending",
+                     *         "allowed_transitions": [
+                     *           "confirmed",
+                     *           "cancelled"
+                     *         ],
+                     *         "items": [
+                     *           {
+                     *             "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *             "sku": "MUG-BLUE",
+                     *             "name": "Blue mug",
+                     *             "category": "Kitchen",
+                     *             "unit_price": {
+                     *               "amount": 1290,
+                     *               "currency": "EUR"
+                     *             },
+                     *             "quantity": 2,
+                     *             "total": {
+                     *               "amount": 2580,
+                     *               "currency": "EUR"
+                     *             }
+                     *           }
+                     *         ],
+                     *         "total": {
+                     *           "amount": 2580,
+                     *           "currency": "EUR"
+                     *         },
+                     *         "client_reference": "cart-1843",
+                     *         "shipping_address": {
+                     *           "name": "Ada Lovelace",
+                     *           "line1": "12 St James Square",
+                     *           "city": "London",
+                     *           "postal_code": "SW1Y 4JH",
+                     *           "country": "GB"
+                     *         },
+                     *         "note": "Please ring twice.",
+                     *         "attributes": {
+                     *           "channel": "app",
+                     *           "is_gift": false
+                     *         },
+                     *         "version": 2,
+                     *         "created_at": "2026-03-04T18:05:00.000Z",
+                     *         "updated_at": "2026-03-04T18:20:00.000Z",
+                     *         "status_history": [
+                     *           {
+                     *             "status": "pending",
+                     *             "at": "2026-03-04T18:05:00.000Z",
+                     *             "actor": {
+                     *               "type": "customer",
+                     *               "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *             },
+                     *             "reason": null
+                     *           },
+                     *           {
+                     *             "status": "pending",
+                     *             "at": "2026-03-04T18:20:00.000Z",
+                     *             "reason": null,
+                     *             "reference": "call-81",
+                     *             "actor": {
+                     *               "type": "admin",
+                     *               "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12"
+                     *             },
+                     *             "change": {
+                     *               "type": "amended",
+                     *               "amended": [
+                     *                 "email"
+                     *               ]
+                     *             }
+                     *           }
+                     *         ],
+                     *         "original_total": {
+                     *           "amount": 2580,
+                     *           "currency": "EUR"
+                     *         },
+                     *         "adjustments": [],
+                     *         "payment": null,
+                     *         "parcels": [],
+                     *         "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "email": "ada@example.com"
+                     *       },
+                     *       "is_preview": false,
+                     *       "mails": [
+                     *         {
+                     *           "kind": "amended",
+                     *           "to": "customer"
+                     *         },
+                     *         {
+                     *           "kind": "readdressed",
+                     *           "to": "former_address"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Amendment"];
+                };
+            };
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_changes`: The order has too many changes. `too_late_to_amend`: It is too late to amend this. `order_erased`: The personal data of the order are erased. `change_reference_taken`: The reference belongs to another change of the order. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
@@ -15146,7 +15433,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
                 event_id: string;
             };
             cookie?: never;
@@ -15230,7 +15517,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
                 event_id: string;
             };
             cookie?: never;
@@ -15327,7 +15614,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end. */
+                /** @description The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`. */
                 event_id: string;
             };
             cookie?: never;

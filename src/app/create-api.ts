@@ -4,7 +4,7 @@ import { activityRoutes } from '../activity/activity-routes.ts'
 import type { AuditContext } from '../activity/record-activity.ts'
 import { apiKeyRoutes } from '../auth/api-keys/routes.ts'
 import { type Auth, createAuth } from '../auth/auth.ts'
-import { canonicalEmail } from '../auth/email-address.ts'
+import { canonicalEmail, parseEmail } from '../auth/email-address.ts'
 import type { RelyingParty } from '../auth/factors/webauthn.ts'
 import { oidcRoutes } from '../auth/oidc/routes.ts'
 import { operatorRoutes } from '../auth/operators/operator-routes.ts'
@@ -56,6 +56,7 @@ import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { cancellableUpTo } from '../orders/order-status.ts'
+import { findOwnersByAmendedEmail } from '../orders/orders.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
@@ -288,8 +289,12 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         findDeliveries: findDeliveriesOf,
       }
       orderRoutes(scope, orders)
-      const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
-      adminOrderRoutes(scope, { ...orders, findUserIds })
+      const findUserIds = async (typed: string) => {
+        const email = canonicalEmail(typed)
+        const found = [...(await findUserIdsByEmail(pool, email)), ...(await findOwnersByAmendedEmail(pool, email))]
+        return [...new Set(found)]
+      }
+      adminOrderRoutes(scope, { ...orders, findUserIds, parseEmail })
       healthRoutes(scope, check)
       openApiRoute(scope)
       referenceRoutes(scope)

@@ -9,7 +9,7 @@ import { isCopy, originalOf } from '../mail/copy-id.ts'
 import { type FoundMail, findMail, findMails, hasFailedMails, type MailWithContent } from '../mail/find-mails.ts'
 import type { OrderMailKind } from '../mail/mail-kinds.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
-import { mailKindOf } from '../mail/render-mail.ts'
+import { eventIdOfMail, mailKindOf } from '../mail/render-mail.ts'
 import { renderStoredMail } from '../mail/render-stored-mail.ts'
 import { findDefect } from '../orders/event-defects.ts'
 import { hasWholeHistory, type OrderEvent, toOrderEvents } from '../orders/events.ts'
@@ -153,7 +153,7 @@ async function getMail({ pool, templates }: MailRoutesOptions, eventId: string):
   const mail = await findMail(pool, eventId)
   if (mail === null) throw notFound('mail')
   const isForgotten = mail.content === null && mail.to !== null
-  const event = isForgotten && templates !== null ? await findOrderEvent(pool, originalOf(eventId)) : null
+  const event = isForgotten && templates !== null ? await findOrderEvent(pool, eventIdOfMail(originalOf(eventId))) : null
   return { ...presentMail(mail), rendered: templates && renderStoredMail(templates.render, mail, event) }
 }
 

@@ -58,9 +58,10 @@ export const MailQuery = Type.Object({
 
 export const MailParams = Type.Object({
   event_id: Type.String({
-    pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}(${COPY_PATTERN})?$`,
+    pattern: `^${UUID_PATTERN}.[1-9][0-9]{0,9}(${COPY_PATTERN}|.former)?$`,
     'x-must': 'be the id of an order and a version, such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90.2',
-    description: 'The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end.',
+    description:
+      'The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`.',
   }),
 })
 
@@ -68,13 +69,14 @@ export const MailSummarySchema = Type.Object(
   {
     event_id: Type.String({
       description:
-        'The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end.',
+        'The event that the mail is about: `<order id>.<version>`. Each has one mail; copies of it have `.copy1` to `.copy5` at the end, ' +
+        'and the notice to a former e-mail address has `.former`.',
     }),
     copy_of: Type.Union([Type.String(), Type.Null()], { description: 'The mail that was sent again as this one. Null: it is no copy.' }),
     order_id: Type.String({ format: 'uuid' }),
     order_number: Type.Union([Type.String(), Type.Null()], { description: 'Null when the order is no longer in the database.' }),
     kind: Type.Enum([...ORDER_MAIL_KINDS], { description: 'What the mail reports, and the name of its template.' }),
-    to: Type.Union([Type.String(), Type.Null()], { description: "The account's present address. Null: the account was deleted." }),
+    to: Type.Union([Type.String(), Type.Null()], { description: 'Where it goes, or would go now. Null: the account was deleted.' }),
     status: MailStatus('`failed` is final until an operator retries the mail.'),
     attempts: Type.Integer({ description: 'Since it was queued, or queued again.' }),
     queued_at: Type.String({ format: 'date-time' }),

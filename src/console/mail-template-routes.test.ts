@@ -25,6 +25,7 @@ test('lists every template, and previews each with an invented order', async () 
   const names = json.data.map(({ name }: { name: string }) => name)
   assert.deepEqual(names, [
     ...['created', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'],
+    ...['amended', 'readdressed'],
     ...['part_shipped', 'part_cancelled', 'part_returned'],
     ...['verify_email', 'reset_password', 'already_registered', 'password_changed', 'sign_in_linked', 'sign_in_unlinked'],
     ...['second_factor_added', 'second_factor_removed', 'second_factor_failed', 'recovery_code_used', 'operator_invited'],
@@ -35,7 +36,7 @@ test('lists every template, and previews each with an invented order', async () 
   for (const name of names) {
     const { json: shown } = await store.call('GET', `/admin/mail-templates/${name}`, { token })
     subjects.add(shown.rendered.subject)
-    const hasAmounts = shown.kind === 'order' && !['part_shipped', 'part_returned'].includes(name)
+    const hasAmounts = shown.kind === 'order' && !['readdressed', 'part_shipped', 'part_returned'].includes(name)
     assert.deepEqual([shown.language, shown.locale], ['de', hasAmounts ? 'de-AT' : null])
     assert.match(shown.rendered.html, /^<!doctype html>/)
     assert.ok(!shown.rendered.text.includes('{{'))

@@ -67,6 +67,11 @@ const TABLES: Record<string, Table> = {
     sql`id`,
     sql`to_jsonb(email_changes) - 'confirm_token_hash' - 'notice_token_hash' - 'revert_token_hash'`,
   ),
+  amendments: ownedBy(
+    sql`(select user_id, number, id, former_values from orders where former_values is not null) as orders`,
+    sql`number`,
+    sql`jsonb_build_object('order_id', id, 'former_values', former_values)`,
+  ),
   requests: ownedBy(sql`idempotency_keys`, sql`key`, sql`jsonb_build_object('key', key, 'order_id', order_id, 'created_at', created_at)`),
 }
 

@@ -78,6 +78,7 @@ export const PROBLEM_MEMBERS = {
       }),
     ),
   },
+  too_late_to_amend: { current_status: Type.String({ description: "The order's status." }) },
   quantity_exceeded: {
     exceeded: Type.Array(Type.Object({ product_id: Id, requested: Type.Integer(), available: Type.Integer() })),
   },
@@ -110,6 +111,7 @@ export const MEMBER_EXAMPLES: Partial<Record<ErrorCode, object>> = {
   too_many_addresses: { limit: 100 },
   change_reference_taken: { current_version: 3 },
   illegal_transition: { current_status: 'cancelled', allowed_transitions: [] },
+  too_late_to_amend: { current_status: 'shipped' },
   quantity_exceeded: { exceeded: [{ product_id, requested: 3, available: 1 }] },
   adjustment_reference_taken: {
     adjustment: { version: 2, kind: 'discount', label: 'Voucher', amount: { amount: -500, currency: 'EUR' } },

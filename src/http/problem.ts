@@ -50,6 +50,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   too_many_categories: { status: 409, title: 'There are too many categories' },
   total_negative: { status: 409, title: 'The total would be negative' },
   too_many_changes: { status: 409, title: 'The order has too many changes' },
+  too_late_to_amend: { status: 409, title: 'It is too late to amend this' },
   order_erased: { status: 409, title: 'The personal data of the order are erased' },
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
   quantity_exceeded: { status: 409, title: 'The order has fewer units' },

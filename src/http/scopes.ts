@@ -6,6 +6,7 @@ export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
   'orders:move': 'Move orders: confirm, ship, deliver, cancel, return, in whole or in part, and write internal notes.',
   'orders:adjust': 'Set what is charged besides the lines, and the state of the payment.',
+  'orders:amend': 'Correct the delivery address and e-mail address of an order, and the tracking of a parcel.',
   'products:write': 'Create, change, archive and import products.',
   'stock:read': 'Read stock and its adjustments, and the prices of products over time.',
   'stock:write': 'Set and adjust stock.',
@@ -34,7 +35,7 @@ export const KEY_SCOPES = SCOPE_NAMES.filter((scope) => scope !== 'access:write'
 export const ROLE_SCOPES = {
   customer: [],
   guest: [],
-  support: ['orders:read', 'orders:move', 'stock:read', 'customers:read', 'mails:read', 'mails:send'],
+  support: ['orders:read', 'orders:move', 'orders:amend', 'stock:read', 'customers:read', 'mails:read', 'mails:send'],
   warehouse: ['orders:read', 'orders:move', 'stock:read', 'stock:write'],
   catalogue: ['products:write', 'stock:read', 'stock:write', 'figures:read'],
   analyst: ['figures:read', 'lake:query', 'pipeline:read'],

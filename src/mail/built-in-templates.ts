@@ -67,8 +67,10 @@ function filesOf(name: string, { txt, html }: Part): File[] {
 }
 
 function blocksOf(texts: MailTexts): Record<Block, Part> {
-  const { role, inviter, console, reason, colon } = texts
+  const { role, inviter, console, reason, colon, newAddress, newEmail } = texts
+  const [address, email] = [onlyWith('new_address', paragraph(newAddress)), onlyWith('new_email', paragraph(newEmail))]
   return {
+    amendments: { txt: address.txt + email.txt, html: address.html + email.html },
     order: partial('order'),
     // The mail states the reason above, below the items that it is about.
     orderWithoutReason: onlyWith('without_reason', partial('order')),

@@ -8,25 +8,47 @@ import { receiverOfAddress } from './mail-share.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
 
-/** The reader of a `mail`. Mails of a guest whose address was proven go to the account, which may have another now. */
-export const WITH_READER = sql`left join users as buyer on buyer.id = mail.user_id
+/**
+ * For SELECT: the order and the reader of a `mail`, and where it goes, null for nowhere. Mails of a guest whose address
+ * was proven go to the account, which may have another now, unless an amendment has given the order an address of its
+ * own. A notice goes to the address that the amendment of its event has replaced.
+ */
+export const WITH_READER = sql`left join orders on orders.id = mail.order_id
+  left join users as buyer on buyer.id = mail.user_id
   left join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
-  -- Guests who ordered by phone have no address (move-in/customer-line.ts).
-  cross join lateral (select case when reader.email not like '%@no-address.invalid' then reader.email end as address) as readable`
+  cross join lateral (
+    select case
+      when reader.id is null then null
+      when mail.event_type <> 'storefront.order.readdressed' then coalesce(orders.email, reader.email)
+      else coalesce(
+        (
+          select orders.former_values -> (place - 1)::text ->> 'email'
+          from jsonb_array_elements(orders.status_history) with ordinality as history (entry, place)
+          where coalesce((entry ->> 'version')::integer, place) = split_part(mail.event_id, '.', 2)::integer
+        ),
+        reader.email
+      )
+    end as email
+  ) as recipient
+  cross join lateral (
+    select
+      -- Guests who ordered by phone have no address (move-in/customer-line.ts).
+      case when recipient.email not like '%@no-address.invalid' then recipient.email end as address,
+      -- Somebody else may have chosen the name of an address that nobody has proven.
+      case when reader.email_verified_at is not null and recipient.email = reader.email then reader.name end as name
+  ) as readable`
 
 /**
- * Order mails, one for each event, and copies. The content is kept until the mail is sent, so that it can be retried
- * however late. With these pauses the 16 attempts
- * take about a day.
+ * Order mails, one for each event, notices to a former address, and copies. The content is kept until the mail is sent,
+ * so that it can be retried however late. With these pauses the 16 attempts take about a day.
  */
 export const MAIL_DELIVERIES: DeliveryKind = {
   name: 'email',
   table: sql`email_deliveries`,
   key: ['event_id'],
   receiver: { column: sql`receiver`, type: 'text' },
-  columns: ['user_id', 'content'],
-  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address,
-      case when reader.email_verified_at is not null then reader.name end as name, reader.language
+  columns: ['user_id', 'order_id', 'event_type', 'content'],
+  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address, readable.name, reader.language
     from taken as mail
     ${WITH_READER}`,
   firstPauseSeconds: 2,
@@ -47,15 +69,24 @@ export interface NewDelivery {
   sendAfter: Date
 }
 
-/** The receivers of the mails to these accounts, by the account's id. An account may have another address when its mail is sent. */
-async function findReceivers(tx: Transaction, userIds: readonly string[]): Promise<Map<string, string>> {
-  const { rows } = await tx.query<{ id: string; email: string }>(
-    sql`select buyer.id, reader.email
-    from users as buyer
-    join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
-    where buyer.id = any(${userIds}::uuid[]) and reader.email is not null`,
+/** The receivers of these mails, by the mail. They may have another address when they are sent. */
+async function findReceivers(tx: Transaction, mails: readonly MailKey[]): Promise<Map<string, string>> {
+  const { rows } = await tx.query<{ event_id: string; email: string }>(
+    sql`select mail.event_id, recipient.email
+    from unnest(
+      ${mails.map((mail) => mail.event_id)}::text[], ${mails.map((mail) => mail.order_id)}::uuid[], ${mails.map((mail) => mail.user_id)}::uuid[],
+      ${mails.map((mail) => mail.event_type)}::text[]
+    ) as mail (event_id, order_id, user_id, event_type)
+    ${WITH_READER}`,
   )
-  return new Map(rows.map(({ id, email }) => [id, receiverOfAddress(email)]))
+  return new Map(rows.flatMap(({ event_id, email }) => (email === null ? [] : [[event_id, receiverOfAddress(email)]])))
+}
+
+interface MailKey {
+  event_id: string
+  order_id: string
+  user_id: string
+  event_type: string
 }
 
 /** The ids in `eventIds` that have no mail. */
@@ -67,7 +98,12 @@ export async function findUnknown(tx: Transaction, eventIds: readonly string[]):
 /** Inserts a row for each mail whose event has none. Returns the receiver of each of them. */
 export async function insertDeliveries(tx: Transaction, mails: readonly NewDelivery[], now: Date): Promise<string[]> {
   const userIds = mails.map((mail) => mail.content.user_id)
-  const receivers = await findReceivers(tx, userIds)
+  const receivers = await findReceivers(
+    tx,
+    mails.map(({ content, orderId, eventType }) => ({
+      ...{ event_id: content.event_id, order_id: orderId, user_id: content.user_id, event_type: eventType },
+    })),
+  )
   const { rows } = await tx.query<{ receiver: string }>(
     // A mail that may be sent now has the database's time, which may be behind this process's.
     sql`insert into email_deliveries (event_id, order_id, user_id, event_type, status, content, send_after, receiver, due_at)
@@ -76,7 +112,7 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
     from unnest(
       ${mails.map((mail) => mail.content.event_id)}::text[], ${mails.map((mail) => mail.orderId)}::uuid[], ${userIds}::uuid[],
       ${mails.map((mail) => mail.eventType)}::text[], ${mails.map((mail) => JSON.stringify(mail.content))}::text[],
-      ${mails.map((mail) => mail.sendAfter)}::timestamptz[], ${userIds.map((id) => receivers.get(id) ?? NO_RECEIVER)}::text[]
+      ${mails.map((mail) => mail.sendAfter)}::timestamptz[], ${mails.map(({ content }) => receivers.get(content.event_id) ?? NO_RECEIVER)}::text[]
     ) as mail (event_id, order_id, user_id, event_type, content, send_after, receiver)
     on conflict (event_id) do nothing
     returning receiver`,
@@ -129,8 +165,8 @@ export async function retryFailed(pool: Pool, { eventId, maxPerHour, now, atMost
 
 /** Gives mails their receivers and new send times, in the order of their old ones, which do not count beside the new. */
 async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHour: number | null, now: Date): Promise<void> {
-  const { rows } = await tx.query<{ event_id: string; user_id: string }>(
-    sql`select event_id, user_id
+  const { rows } = await tx.query<MailKey>(
+    sql`select event_id, order_id, user_id, event_type
     from email_deliveries
     where event_id = any(${eventIds})
     order by send_after nulls first, queued_at, event_id`,
@@ -138,13 +174,13 @@ async function planAgain(tx: Transaction, eventIds: readonly string[], maxPerHou
   await tx.query(sql`update email_deliveries set send_after = null where event_id = any(${eventIds})`)
   const userIds = rows.map((mail) => mail.user_id)
   const times = await planSendTimes(tx, userIds, maxPerHour, now)
-  const receivers = await findReceivers(tx, userIds)
+  const receivers = await findReceivers(tx, rows)
   await tx.query(
     sql`update email_deliveries as mail
     set send_after = planned.send_after, receiver = planned.receiver,
       due_at = case when planned.send_after > ${now} then planned.send_after else now() end
     from unnest(
-      ${rows.map((mail) => mail.event_id)}::text[], ${times}::timestamptz[], ${userIds.map((id) => receivers.get(id) ?? NO_RECEIVER)}::text[]
+      ${rows.map((mail) => mail.event_id)}::text[], ${times}::timestamptz[], ${rows.map((mail) => receivers.get(mail.event_id) ?? NO_RECEIVER)}::text[]
     ) as planned (event_id, send_after, receiver)
     where mail.event_id = planned.event_id`,
   )

@@ -13,7 +13,7 @@ import { findUnknown, insertDeliveries, MAIL_DELIVERIES, type MailToSend } from 
 import { orderMailWork } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
-import { hasMail, mailKindOfEvent, type RenderMail, toMailContent } from './render-mail.ts'
+import { hasMail, mailsOf, type RenderMail } from './render-mail.ts'
 
 const MAX_ATTEMPTS = 16
 
@@ -117,17 +117,18 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 }
 
-/** Queues one mail for each event that has none. Returns their receivers. */
+/** Queues the mails of each event that has none. Returns their receivers. */
 async function queueMails(tx: Transaction, events: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
   const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
   if (fresh.length === 0) return []
-  const userIds = fresh.map((event) => event.data.order.user_id)
+  const contents = fresh.flatMap((event) => mailsOf(event).map((content) => ({ content, orderId: event.data.order.id })))
+  const userIds = contents.map(({ content }) => content.user_id)
   const times = await planSendTimes(tx, userIds, limit, now)
-  const mails = fresh.map((event, index) => ({
-    orderId: event.data.order.id,
-    eventType: `storefront.order.${mailKindOfEvent(event)}`,
-    content: toMailContent(event),
+  const mails = contents.map(({ content, orderId }, index) => ({
+    orderId,
+    eventType: `storefront.order.${content.kind}`,
+    content,
     sendAfter: times[index] ?? now,
   }))
   return insertDeliveries(tx, mails, now)

@@ -23,10 +23,12 @@ export function exampleMailContent(kind: OrderMailKind, currency: string): MailC
       currency,
     },
     ...(kind.startsWith('part_') ? { lines: [{ name: 'Blue mug', quantity: 1 }] } : {}),
+    ...(kind === 'amended' ? { amended: ['shipping_address', 'email'] } : {}),
     reason: kind.endsWith('cancelled') || kind.endsWith('returned') ? 'The parcel was damaged.' : null,
-    tracking: kind.endsWith('shipped')
-      ? { carrier: 'DHL', number: '00340434161094015902', url: 'https://www.dhl.com/track?id=00340434161094015902' }
-      : null,
+    tracking:
+      kind.endsWith('shipped') || kind === 'amended'
+        ? { carrier: 'DHL', number: '00340434161094015902', url: 'https://www.dhl.com/track?id=00340434161094015902' }
+        : null,
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Queryable } from '../db/pool.ts'
 import { allOf, noSql, type Sql, sql } from '../db/sql.ts'
 import type { Language } from '../language.ts'
-import type { DeliveryStatus } from './email-deliveries.ts'
+import { type DeliveryStatus, WITH_READER } from './email-deliveries.ts'
 import type { MailContent } from './render-mail.ts'
 
 /** An order mail as operators see it. */
@@ -11,7 +11,7 @@ export interface FoundMail {
   /** The order's number; null when its row is gone. */
   order_number: string | null
   event_type: string
-  /** The account's present address; null when it was deleted. */
+  /** Where it goes, or would go now; null when the account was deleted. */
   to: string | null
   status: DeliveryStatus
   attempts: number
@@ -62,7 +62,7 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
     ${selectMails(noSql)}
     from page
     join email_deliveries as mail on mail.event_id = page.event_id
-    ${JOINED}
+    ${WITH_READER}
     order by mail.queued_at desc, mail.event_id desc`,
   )
   return rows
@@ -70,9 +70,9 @@ export async function findMails(db: Queryable, search: MailSearch): Promise<Foun
 
 /** One mail with its content, null for none. */
 export async function findMail(db: Queryable, eventId: string): Promise<MailWithContent | null> {
-  const content = sql`, mail.content, case when users.email_verified_at is not null then users.name end as customer_name, users.language`
+  const content = sql`, mail.content, readable.name as customer_name, reader.language`
   const { rows } = await db.query<MailWithContent>(
-    sql`${selectMails(content)} from email_deliveries as mail ${JOINED} where mail.event_id = ${eventId}`,
+    sql`${selectMails(content)} from email_deliveries as mail ${WITH_READER} where mail.event_id = ${eventId}`,
   )
   return rows[0] ?? null
 }
@@ -82,11 +82,8 @@ export async function hasFailedMails(db: Queryable): Promise<boolean> {
   return rows[0]?.found ?? false
 }
 
-const JOINED = sql`left join orders on orders.id = mail.order_id left join users as buyer on buyer.id = mail.user_id
-  left join users on users.id = coalesce(buyer.owner_id, buyer.id)`
-
 function selectMails(more: Sql): Sql {
-  return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, users.email as "to", mail.status, mail.attempts,
+  return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, recipient.email as "to", mail.status, mail.attempts,
     mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error,
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }

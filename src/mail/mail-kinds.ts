@@ -1,7 +1,7 @@
 import type { OrderEventName, PartMove } from '../orders/order-status.ts'
 
 /** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
-export type Block = 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'action' | 'invitation'
+export type Block = 'amendments' | 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'action' | 'invitation'
 
 /** What a mail consists of between greeting and footer: texts of its kind, by name, and blocks. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
@@ -14,10 +14,12 @@ export const ORDER_MAILS = {
   delivered: ['body', 'order'],
   cancelled: ['body', 'order'],
   returned: ['body', 'order'],
+  amended: ['body', 'amendments', 'tracking', 'order'],
+  readdressed: ['body', 'advice'],
   part_shipped: ['body', 'lines', 'tracking', 'reason'],
   part_cancelled: ['body', 'lines', 'reason', 'now', 'orderWithoutReason'],
   part_returned: ['body', 'lines', 'reason'],
-} as const satisfies Record<OrderEventName | `part_${PartMove}`, Structure>
+} as const satisfies Record<OrderEventName | `part_${PartMove}` | 'amended' | 'readdressed', Structure>
 
 const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const
@@ -74,6 +76,9 @@ export interface MailTexts {
   copy: string
   /** Text between carrier and number. */
   trackingNumber: string
+  /** What was amended. */
+  newAddress: string
+  newEmail: string
   role: string
   inviter: string
   console: string

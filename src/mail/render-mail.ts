@@ -24,6 +24,8 @@ export interface MailContent {
     total: number
     currency: string
   }
+  /** What an amendment has replaced. */
+  amended?: readonly string[]
   /** The units that were shipped, cancelled or returned; only of a mail about a part of the order. */
   lines?: { name: string; quantity: number }[]
   reason: string | null
@@ -44,6 +46,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
   values: [
     ...['customer', 'number', 'items', 'name', 'quantity', 'total', 'more_items', 'adjustments', 'label', 'amount'],
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
+    ...['new_address', 'new_email'],
   ],
 }
 /** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
@@ -62,7 +65,7 @@ export function isOrderMailKind(kind: string): kind is OrderMailKind {
  * The kind of mail for an event. A parcel that is not the whole order, and lines that are not the last, are a part of
  * it.
  */
-export function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
+function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   const { status, parcels = [], status_history } = order
   switch (status_history.at(-1)?.change?.type) {
     case 'shipped':
@@ -83,7 +86,7 @@ export function mailKindOf(eventType: string): string {
 
 export function toMailContent(event: OrderEvent): MailContent {
   const { order } = event.data
-  const { reason = null, tracking = null } = order.status_history.at(-1) ?? {}
+  const { reason = null, tracking = null, change } = order.status_history.at(-1) ?? {}
   const kind = mailKindOfEvent(event)
   return {
     event_id: event.id,
@@ -100,10 +103,25 @@ export function toMailContent(event: OrderEvent): MailContent {
       currency: order.total.currency,
     },
     ...(kind.startsWith('part_') ? { lines: changedLines(event) } : {}),
+    ...(change?.type === 'amended' ? { amended: change.amended } : {}),
     reason,
     tracking,
     ...(event.traceparent === undefined ? {} : { traceparent: event.traceparent }),
   }
+}
+
+const NOTICE = '.former'
+
+/** The mails about an event: with another e-mail address a notice to the former one, too. */
+export function mailsOf(event: OrderEvent): MailContent[] {
+  const content = toMailContent(event)
+  if (!content.amended?.includes('email')) return [content]
+  return [content, { ...content, event_id: `${event.id}${NOTICE}`, kind: 'readdressed' }]
+}
+
+/** The id of the event that a mail is about, by the mail's key. Pure. */
+export function eventIdOfMail(key: string): string {
+  return key.endsWith(NOTICE) ? key.slice(0, -NOTICE.length) : key
 }
 
 /**
@@ -170,6 +188,8 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     more_items: countMore(content.order.items),
     more_lines: countMore(content.lines ?? []),
     total: format(content.order.total),
+    new_address: content.amended?.includes('shipping_address') === true,
+    new_email: content.amended?.includes('email') === true,
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),
     tracking_number: oneLine(number),

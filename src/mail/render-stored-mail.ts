@@ -1,6 +1,7 @@
 import type { OrderEvent } from '../orders/events.ts'
+import { originalOf } from './copy-id.ts'
 import type { MailWithContent } from './find-mails.ts'
-import { isOrderMailKind, mailKindOf, type RenderMail, toMailContent } from './render-mail.ts'
+import { isOrderMailKind, mailKindOf, mailsOf, type RenderMail } from './render-mail.ts'
 import type { RenderedMail } from './templates.ts'
 
 /**
@@ -10,6 +11,7 @@ import type { RenderedMail } from './templates.ts'
  */
 export function renderStoredMail(render: RenderMail, mail: MailWithContent, event: OrderEvent | null): RenderedMail | null {
   if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null
-  const content = mail.content ?? (event === null ? null : { ...toMailContent(event), event_id: mail.event_id })
+  const found = event === null ? undefined : mailsOf(event).find(({ event_id }) => event_id === originalOf(mail.event_id))
+  const content = mail.content ?? (found === undefined ? null : { ...found, event_id: mail.event_id })
   return content === null ? null : render(content, mail.customer_name, mail.language)
 }

@@ -52,7 +52,7 @@ async function getForUpdate(tx: Transaction, eventId: string): Promise<Original>
   const { rows } = await tx.query<Original>(
     sql`select mail.status, mail.order_id, mail.user_id, mail.event_type, address is not null as has_address
     from (
-      select status, order_id, user_id, event_type from email_deliveries where event_id = ${eventId} for update
+      select event_id, status, order_id, user_id, event_type from email_deliveries where event_id = ${eventId} for update
     ) as mail
     ${WITH_READER}`,
   )

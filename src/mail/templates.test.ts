@@ -155,8 +155,8 @@ test('no built-in template, of orders or of accounts, would make a mail program 
   assert.ok(templates.length >= 32, String(templates.length))
   for (const [name, text] of templates) {
     assert.doesNotMatch(text, /<(img|script|link|iframe|object|video|audio|source|style|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
-    // A link to the shop or, of a shipped order, to its parcel is the only address there is; the customer follows it or not.
-    const allowed = name.endsWith('shipped.html') ? '{{tracking_url}}' : '{{link}}'
+    // A link to the shop or to the parcel is the only address; the customer follows it or not.
+    const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : '{{link}}'
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)
   }
 })

@@ -4,6 +4,7 @@ import { actorOf } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { traceparentOf } from '../http/trace-context.ts'
 import { type Move, moveOrder, type TransitionContext } from './move-orders.ts'
+import type { Order } from './order.ts'
 import { type AdminOrder, presentForAdmin } from './search-orders.ts'
 
 /** How operators and keys move orders. */
@@ -17,11 +18,22 @@ type Asked<M = Move> = M extends Move ? Pick<M, 'to' | 'change'> & Partial<M> : 
 
 /** Makes the change that a request asks for, at the version of its `If-Match`, and returns the order. A repeat gets `Idempotency-Replayed`. */
 export async function answerMove(
-  { now, ...context }: AdminTransitionContext,
+  context: AdminTransitionContext,
   request: MoveRequest,
   reply: FastifyReply,
   asked: Asked,
 ): Promise<AdminOrder> {
+  const { order } = await makeMove(context, request, reply, asked)
+  return presentForAdmin(order)
+}
+
+/** Makes the change like `answerMove`, for routes with an answer of their own. */
+export async function makeMove(
+  { now, ...context }: AdminTransitionContext,
+  request: MoveRequest,
+  reply: FastifyReply,
+  asked: Asked,
+): Promise<{ order: Order; isRepeat: boolean }> {
   const move = {
     orderId: request.params.id,
     actor: actorOf(request),
@@ -30,7 +42,7 @@ export async function answerMove(
     ...(request.routeOptions.schema?.headers === undefined ? {} : { versions: readIfMatch(request.headers['if-match']) }),
     ...asked,
   } as Move
-  const { order, isRepeat } = await moveOrder({ ...context, auditContext: auditContextOf(request) }, move, now())
-  if (isRepeat) reply.header('idempotency-replayed', 'true')
-  return presentForAdmin(order)
+  const made = await moveOrder({ ...context, auditContext: auditContextOf(request) }, move, now())
+  if (made.isRepeat) reply.header('idempotency-replayed', 'true')
+  return made
 }

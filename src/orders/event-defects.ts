@@ -85,10 +85,11 @@ function isStatusChange(value: unknown): boolean {
 
 function isChange(value: unknown): boolean {
   if (!isObject(value)) return false
-  const { type, lines, amount, kind, label, provider, reference, state } = value
+  const { type, lines, amount, kind, label, provider, reference, state, amended } = value
   const areLines = lines === undefined || (Array.isArray(lines) && lines.every(isLineQuantity))
   if (type === 'adjusted' && !(isText(kind) && isText(label) && Number.isSafeInteger(amount))) return false
   if (type === 'payment' && !(isText(provider) && isText(reference) && isText(state))) return false
+  if (type === 'amended' && !(Array.isArray(amended) && amended.every(isText))) return false
   return isText(type) && areLines && (amount === undefined || Number.isSafeInteger(amount))
 }
 

@@ -1,7 +1,7 @@
 import { type TObject, type TSchema, Type } from 'typebox'
 import { openSchema } from '../http/open-schema.ts'
 import { UUID_PATTERN } from './event-defects.ts'
-import { orderEventType, UPDATED } from './events.ts'
+import { AMENDED, orderEventType, UPDATED } from './events.ts'
 import { OrderSchema, OrderStatusSchema } from './order.ts'
 import { PaymentSchema } from './order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from './order-status.ts'
@@ -12,7 +12,7 @@ import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from './
  */
 export function orderEventSchemas(): Record<string, TObject> {
   const moves = ORDER_STATUSES.map((status) => [orderEventType(status), eventSchema(orderEventType(status), status)])
-  return Object.fromEntries([...moves, [UPDATED, eventSchema(UPDATED, null)]])
+  return Object.fromEntries([...moves, ...[UPDATED, AMENDED].map((type) => [type, eventSchema(type, null)])])
 }
 
 /** The CloudEvents envelope, JSON format, with the extensions sequence, partitioning and distributed tracing. `status`: null for any. */
@@ -45,7 +45,15 @@ function eventSchema(type: string, status: OrderStatus | null): TObject {
 
 /** The whole order after the change. */
 function orderSchema(status: OrderStatus | null): TObject {
-  const { allowed_transitions: _, original_total, parcels, adjustments, payment: _payment, ...shown } = OrderSchema.properties
+  const {
+    allowed_transitions: _,
+    email: _email,
+    original_total,
+    parcels,
+    adjustments,
+    payment: _payment,
+    ...shown
+  } = OrderSchema.properties
   const order = Type.Object({
     ...shown,
     user_id: Type.String({ format: 'uuid' }),

@@ -1,4 +1,5 @@
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
+import { valuesAt } from './order-amendments.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
 import {
   type LaterColumn,
@@ -24,7 +25,10 @@ export const RECORD_COLUMNS = Object.keys(ORDER_COLUMNS) as (keyof OrderRecord)[
 /** The type of a change that keeps the status. */
 export const UPDATED = 'storefront.order.updated'
 
-export type OrderEventType = `storefront.order.${OrderEventName}` | typeof UPDATED
+/** The type of an operator's correction. */
+export const AMENDED = 'storefront.order.amended'
+
+export type OrderEventType = `storefront.order.${OrderEventName}` | typeof UPDATED | typeof AMENDED
 
 /** The type of the event for a move to `status`. */
 export function orderEventType(status: OrderStatus): OrderEventType {
@@ -32,7 +36,7 @@ export function orderEventType(status: OrderStatus): OrderEventType {
 }
 
 /** Every type of order event. */
-export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [...ORDER_STATUSES.map(orderEventType), UPDATED]
+export const ORDER_EVENT_TYPES: readonly OrderEventType[] = [...ORDER_STATUSES.map(orderEventType), UPDATED, AMENDED]
 
 /** An order change: CloudEvents 1.0, JSON format, with the extensions sequence, partitioning and distributed tracing. */
 export interface OrderEvent {
@@ -114,7 +118,7 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
     specversion: '1.0',
     id: orderEventId(record),
     source: '/orders',
-    type: isUpdate(record, previous) ? UPDATED : orderEventType(record.status),
+    type: typeOf(record, previous),
     subject: record.id,
     time: record.updated_at.toISOString(),
     datacontenttype: 'application/json',
@@ -141,8 +145,10 @@ export function toOrderEvent(record: OrderRecord, previous: Pick<OrderRecord, 's
   }
 }
 
-function isUpdate({ status, status_history }: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): boolean {
-  return previous?.status === status && status_history.at(-1)?.change !== undefined
+function typeOf({ status, status_history }: OrderRecord, previous: Pick<OrderRecord, 'status'> | null): OrderEventType {
+  const change = status_history.at(-1)?.change
+  if (change?.type === 'amended') return AMENDED
+  return previous?.status === status && change !== undefined ? UPDATED : orderEventType(status)
 }
 
 /**
@@ -173,25 +179,30 @@ export function hasWholeHistory({ status_history: history, version }: Pick<Order
 }
 
 /**
- * The event of each version of an order, from its present row: only what `status_history` contains ever changes. They equal the events that the
- * change stream published, except for the `traceparent` of older ones, which is not stored. Throws RangeError when the history does not contain
- * every version. Pure.
+ * The event of each version of an order, from its present row: only what `status_history` and `former_values` contain
+ * ever changes. They equal the events that the change stream published, except for what was erased, and for the
+ * `traceparent` of older ones, which is not stored. Throws RangeError when the history does not contain every version.
+ * Pure.
  */
 export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   const { status_history: history, version: newest } = record
   if (!hasWholeHistory(record))
     throw new RangeError(`order ${record.id} is at version ${newest} and its history has ${history.length} entries`)
+  const values = { shipping_address: record.shipping_address, email: record.email ?? null }
+  const amended = { values, former: record.former_values ?? null, history }
   return history.map((change, index) => {
     const version = versionOf(change, index)
     const { status, at } = change
-    const past = { ...record, status, version, status_history: history.slice(0, index + 1), updated_at: new Date(at), traceparent: null }
+    const { shipping_address } = valuesAt(amended, index)
+    const made = { status, version, status_history: history.slice(0, index + 1), updated_at: new Date(at), traceparent: null }
+    const past = { ...record, ...made, shipping_address }
     return toOrderEvent(version === newest ? record : past, history[index - 1] ?? null)
   })
 }
 
 /**
- * The events of the versions before that of an event, as `toOrderEvents` makes them; none when its history does not have every version.
- * Pure.
+ * The events of the versions before that of an event, as `toOrderEvents` makes them, without an address that was amended
+ * since; none when its history does not have every version. Pure.
  */
 export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   const { items, total, created_at, updated_at, original_total: _total, parcels: _parcels, ...same } = order

@@ -49,6 +49,26 @@ export const EXAMPLE_ORDER_DETAIL = {
 }
 
 export const EXAMPLE_ADMIN_ORDER = { ...EXAMPLE_ORDER, user_id: USER_ID }
+export const EXAMPLE_NEW_AMENDMENT = { shipping_address: GIVEN_EXAMPLES.shipping_address, email: 'ada@example.com', reference: 'call-81' }
+export const EXAMPLE_AMENDMENT = {
+  order: {
+    ...EXAMPLE_ADMIN_ORDER,
+    ...{ email: 'ada@example.com', version: 2, updated_at: '2026-03-04T18:20:00.000Z' },
+    status_history: [
+      ...EXAMPLE_ORDER.status_history,
+      {
+        ...{ status: 'pending', at: '2026-03-04T18:20:00.000Z', reason: null, reference: 'call-81' },
+        actor: { type: 'admin', id: '01997a5e-0c41-7b02-8d1e-5f0f6a3c9b12' },
+        change: { type: 'amended', amended: ['email'] },
+      },
+    ],
+  },
+  is_preview: false,
+  mails: [
+    { kind: 'amended', to: 'customer' },
+    { kind: 'readdressed', to: 'former_address' },
+  ],
+}
 export const EXAMPLE_ADMIN_ORDER_DETAIL = { ...EXAMPLE_ORDER_DETAIL, user_id: USER_ID }
 export const EXAMPLE_NEW_ORDER_NOTE = { text: 'Called: the customer takes it on Friday.' }
 export const EXAMPLE_ORDER_NOTE = {

@@ -8,15 +8,18 @@ import { assertHistoryFits } from './change-limits.ts'
 import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
 import { isMoneyHeld } from './order-charges.ts'
+import { assertErasable } from './order-notes.ts'
 import { transitionsOf } from './order-state.ts'
 import type { OrderStatus } from './order-status.ts'
 import { findOrdersForUpdate, updateOrderStatuses } from './orders.ts'
 import { type LockedRows, type Rows, rowsAreLocked } from './placing/locked-rows.ts'
+import { hasPersonalData, isAmendmentMade, planAmendment, type RequestedAmendment } from './plan-amendment.ts'
 import { isChangeMade, type PlannedChange, planChange, planTransition, type RequestedChange } from './plan-change.ts'
 import { isCharge, isChargeMade, planCharge, type RequestedCharge } from './plan-charge.ts'
 
 /** A requested change of an order: of its status as a whole, or of something else about it, from which the status follows. */
-export type Move = MoveDetails & ({ to: OrderStatus; change?: never } | { change: RequestedChange | RequestedCharge; to?: never })
+export type Move = MoveDetails &
+  ({ to: OrderStatus; change?: never } | { change: RequestedChange | RequestedCharge | RequestedAmendment; to?: never })
 
 interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   orderId: string
@@ -32,6 +35,8 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   versions?: ReadonlySet<string> | null
   /** With `to`: whether goods that come back can be sold again. Cancelled ones always can: they never left. */
   restock?: boolean
+  /** Whether the move is rolled back once it is made, which shows what it would do. */
+  isPreview?: boolean
 }
 
 type Decision = MoveOutcome & { restockedLines?: readonly StockLine[] }
@@ -72,10 +77,17 @@ export async function moveOrders(
   for (;;) {
     const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
     try {
-      return await inTransaction(pool, (tx) => attempt(tx, { lockedRows, auditContext, moves, now, rows }), {
-        lockTimeoutMs: lockedRows.lockTimeoutMs,
-      })
+      return await inTransaction(
+        pool,
+        async (tx) => {
+          const outcomes = await attempt(tx, { lockedRows, auditContext, moves, now, rows })
+          if (moves.some(({ isPreview }) => isPreview)) throw new Previewed(outcomes)
+          return outcomes
+        },
+        { lockTimeoutMs: lockedRows.lockTimeoutMs },
+      )
     } catch (error) {
+      if (error instanceof Previewed) return error.outcomes
       if (!(error instanceof RowsLocked) && !isTimeout(error)) throw error
       if (!(error instanceof RowsLocked)) await lockedRows.find(rows)
       const leftMs = deadline - performance.now()
@@ -89,6 +101,17 @@ class RowsLocked extends Error {
   override readonly name = 'RowsLocked'
 }
 
+/** Rolls back moves of which only the outcome is wanted. */
+class Previewed extends Error {
+  override readonly name = 'Previewed'
+  readonly outcomes: MoveOutcome[]
+
+  constructor(outcomes: MoveOutcome[]) {
+    super('the moves were only tried')
+    this.outcomes = outcomes
+  }
+}
+
 interface Attempt extends Pick<TransitionContext, 'lockedRows'> {
   auditContext: AuditContext | undefined
   moves: readonly Move[]
@@ -99,6 +122,10 @@ interface Attempt extends Pick<TransitionContext, 'lockedRows'> {
 
 async function attempt(tx: Transaction, { lockedRows, auditContext, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
+  // Before the order is locked, as an erasure does it.
+  for (const { change, orderId } of moves) {
+    if (change?.type === 'amended' && hasPersonalData(change)) await assertErasable(tx, orderId)
+  }
   const orders = await findOrdersForUpdate(
     tx,
     moves.map((move) => move.orderId),
@@ -129,8 +156,8 @@ export function decideMove(move: Move, order: Order | undefined, now: Date): Dec
     if (move.unlessMoneyIsHeld === true && isMoneyHeld(stateOf(order).payment))
       throw new AppError('illegal_transition', 'The order is paid now.')
     if (move.cancellable !== undefined) assertCancellable(order, move.cancellable)
-    const { restockedLines, isBySize, ...planned } = plan(order, move)
-    const moved = withStatus(order, { ...move, ...planned }, now)
+    const { restockedLines, isBySize, values, ...planned } = plan(order, move)
+    const moved = { ...withStatus(order, { ...move, ...planned }, now), ...values }
     if (isBySize) assertHistoryFits(moved)
     return { kind: 'moved', order: moved, restockedLines }
   } catch (error) {
@@ -140,6 +167,7 @@ export function decideMove(move: Move, order: Order | undefined, now: Date): Dec
 
 function plan(order: Order, move: Move): PlannedChange {
   const { change } = move
+  if (change?.type === 'amended') return planAmendment(order, change)
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
     // A discount or fee must always be voidable, and a provider's message is not refused.
@@ -151,6 +179,7 @@ function plan(order: Order, move: Move): PlannedChange {
 
 /** Whether the order made this move with the same reference at any time. Throws `change_reference_taken`. */
 function wasMade(order: Order, { to, change, reference = null, tracking = null }: Move): boolean {
+  if (change?.type === 'amended') return isAmendmentMade(order, change, reference)
   if (change !== undefined && isCharge(change)) return isChargeMade(order, change, reference)
   if (reference === null) return false
   if (change !== undefined) return isChangeMade(order, change, reference, tracking)
@@ -217,6 +246,8 @@ function summarize(change: OrderChange): object {
       return { type, adjustment: change.adjustment }
     case 'payment':
       return { type, provider: change.provider, state: change.state }
+    case 'amended':
+      return { type, amended: change.amended }
     default:
       return { type, units: change.lines.reduce((sum, { quantity }) => sum + quantity, 0) }
   }

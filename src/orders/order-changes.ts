@@ -69,8 +69,26 @@ export interface PaymentChange {
   state: PaymentState
 }
 
+export const AMENDABLE = ['shipping_address', 'email', 'tracking'] as const
+export type Amendable = (typeof AMENDABLE)[number]
+
+/** What an operator has corrected. New tracking is that of the entry; personal values are in the order's columns. */
+export interface AmendedChange {
+  type: 'amended'
+  amended: Amendable[]
+  /** With new tracking: the version with which the parcel was shipped. */
+  parcel?: number
+}
+
 /** What an entry of the history changed besides the status. Each kind has its case in `order-state.ts`. */
-export type OrderChange = ShippedChange | LinesCancelledChange | ReturnedChange | AdjustedChange | AdjustmentVoidedChange | PaymentChange
+export type OrderChange =
+  | ShippedChange
+  | LinesCancelledChange
+  | ReturnedChange
+  | AdjustedChange
+  | AdjustmentVoidedChange
+  | PaymentChange
+  | AmendedChange
 
 /** What is needed of an entry of the history. */
 export interface HistoryEntry {
@@ -88,7 +106,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
     {
       type: Type.String({
         description:
-          '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided` or `payment`. Later releases may have more.',
+          '`shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more.',
       }),
       lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The units that were shipped, cancelled or returned.' })),
       amount: Type.Optional(
@@ -103,6 +121,16 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
       provider: Type.Optional(Type.String({ description: 'Of `payment`.' })),
       reference: Type.Optional(Type.String({ description: "Of `payment`: the provider's id of it." })),
       state: Type.Optional(Type.String({ description: 'Of `payment`.' })),
+      amended: Type.Optional(
+        Type.Array(Type.String(), {
+          description: 'Of `amended`: what was corrected, of `shipping_address`, `email` and `tracking`. Later releases may have more.',
+        }),
+      ),
+      parcel: Type.Optional(
+        Type.Integer({
+          description: 'Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry.',
+        }),
+      ),
     },
     { title: 'OrderChange', description: 'What was changed besides the status. Absent: only the status, of the whole order.' },
   ),

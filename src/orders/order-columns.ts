@@ -1,5 +1,6 @@
 import { type Static, type TObject, type TOptional, type TSchema, Type } from 'typebox'
 import { AttributesInput, AttributesSchema } from '../attributes.ts'
+import type { FormerValues } from './order-amendments.ts'
 import type { OrderStatus } from './order-status.ts'
 import { ShippingAddressSchema } from './postal-address.ts'
 
@@ -69,6 +70,9 @@ export const ORDER_COLUMNS = {
   total_amount: column<number>('bigint'),
   currency: column<string>('text'),
   ...GIVEN_COLUMNS,
+  // Amendments alone write them, and no event has them.
+  email: personal<string | null>('text'),
+  former_values: personal<FormerValues | null>('jsonb'),
   version: column<number>('integer'),
   status_history: column<unknown>('jsonb'),
   traceparent: column<string | null>('text'),
@@ -80,11 +84,15 @@ function column<T>(type: ColumnType): OrderColumn & { value?: T } {
   return { type, isPersonal: false }
 }
 
+function personal<T>(type: ColumnType): OrderColumn & { value?: T } {
+  return { type, isPersonal: true }
+}
+
 type Columns = typeof ORDER_COLUMNS
 type Given = typeof GIVEN_COLUMNS
 type NameWith<T> = { [K in keyof Given]: Given[K] extends T ? K : never }[keyof Given]
 export type PersonalColumn = NameWith<{ isPersonal: true }>
-export type LaterColumn = NameWith<{ shown: { '~optional': true } }>
+export type LaterColumn = NameWith<{ shown: { '~optional': true } }> | 'email' | 'former_values'
 
 /** A row of `orders`; `OrderRow` of order.ts says what its lines and history are. */
 export type StoredRow = {

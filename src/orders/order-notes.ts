@@ -67,10 +67,11 @@ export async function addOrderNote(pool: Pool, orderId: string, text: string, au
 }
 
 /**
- * A note is erased with its order's personal data: those of an account that exists, or was deleted and is still watched. The row of such an account
- * is locked and due at once, so that the note is not overlooked. See `erase-addresses.ts`.
+ * Throws `order_erased` unless what is added to the order's personal data will be erased with them: those of an account
+ * that exists, or was deleted and is still watched. The row of such an account is locked and due at once, so that
+ * nothing is overlooked. See `erase-addresses.ts`.
  */
-async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
+export async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
   const { rows } = await tx.query<{ user_id: string; has_account: boolean }>(
     sql`select user_id, exists (select from users where users.id = orders.user_id) as has_account from orders where id = ${orderId}`,
   )
@@ -79,7 +80,7 @@ async function assertErasable(tx: Queryable, orderId: string): Promise<void> {
   if (order.has_account) return
   const { rowCount } = await tx.query(sql`update deleted_accounts set oldest_change_at = '-infinity' where user_id = ${order.user_id}`)
   if (rowCount === 0)
-    throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more notes.')
+    throw new AppError('order_erased', 'The account of this order and its personal data are erased: it takes no more of them.')
 }
 
 /** A page of the notes of any customer's order, newest first. Throws `not_found`. */

@@ -85,9 +85,11 @@ type PageRow = { stored_bytes: number } & Omit<OrderRow, 'items' | 'status_histo
   (Pick<OrderRow, 'items' | 'status_history'> | { items: null; status_history: null })
 
 const unlessLarge = (value: Sql) => sql`case when stored_bytes <= ${LARGE_BYTES} then ${value} end`
-const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) =>
-  name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined,
-)}`
+const PAGE_COLUMNS = sql`stored_bytes, ${selectList((name) => {
+  // Pages do not show what amendments have replaced.
+  if (name === 'former_values') return sql`null::jsonb`
+  return name === 'items' || name === 'status_history' ? unlessLarge(identifier(name)) : undefined
+})}`
 const COLUMNS = selectList()
 const SIZED_COLUMNS = sql`${COLUMNS}, pg_column_size(items) + pg_column_size(status_history) as stored_bytes`
 

@@ -53,6 +53,7 @@ export function orderStateOf({ items, total, history }: OrderSource): OrderState
   }
   let byProduct: LinesByProduct | undefined
   for (const [index, entry] of history.entries()) {
+    if (entry.change?.type === 'amended') correctTracking(state.parcels, entry)
     const kind = partsMovedBy(history, index)
     if (kind === null) continue
     const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movableUnits(items, lines, kind)
@@ -61,6 +62,12 @@ export function orderStateOf({ items, total, history }: OrderSource): OrderState
     if (kind === 'shipped') state.parcels.push(toParcel(entry, index, moved))
   }
   return state
+}
+
+function correctTracking(parcels: Parcel[], { change, tracking }: HistoryEntry): void {
+  const index = parcels.findIndex(({ version }) => change?.type === 'amended' && version === change.parcel)
+  const parcel = parcels[index]
+  if (parcel !== undefined && tracking !== undefined) parcels[index] = { ...parcel, tracking }
 }
 
 /** What all changes add to the total as placed. Pure. */

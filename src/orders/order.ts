@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_ORDER } from './examples.ts'
+import type { FormerValues } from './order-amendments.ts'
 import { AdjustmentSchema, type OrderChange, OrderChangeSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
 import { type GivenMembers, pickGiven, SHOWN_PROPERTIES, type StoredRow, showGiven } from './order-columns.ts'
 import { itemsWith, type OrderState, orderStateOf, transitionsOf } from './order-state.ts'
@@ -63,6 +64,9 @@ export const OrderSchema = Type.Object(
     items: Type.Array(OrderItemSchema),
     total: MoneySchema,
     ...SHOWN_PROPERTIES,
+    email: Type.Optional(
+      Type.String({ description: "Where the order's mails go by an amendment. Absent: to the address of the account or guest." }),
+    ),
     version: Type.Integer({
       description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
     }),
@@ -90,6 +94,9 @@ export interface Order extends GivenMembers {
   /** Items as placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
   items: OrderItem[]
   total: Money
+  /** Where mails go instead of the address of the account. */
+  email: string | null
+  formerValues: FormerValues | null
   version: number
   statusHistory: StatusChange[]
   traceparent: string | null
@@ -117,6 +124,7 @@ export function presentOrder(order: Order, cancellable: readonly OrderStatus[] =
     items: itemsWith(order.items, lines),
     total,
     ...showGiven(order),
+    ...(order.email === null ? {} : { email: order.email }),
     version: order.version,
     created_at: order.createdAt.toISOString(),
     updated_at: order.updatedAt.toISOString(),
@@ -149,6 +157,7 @@ export function newOrder(
     items,
     total,
     ...pickGiven(placed),
+    ...{ email: null, formerValues: null },
     version: 1,
     statusHistory: [{ status: 'pending', at: now.toISOString(), actor: { type: 'customer', id: userId }, reason: null }],
     traceparent,

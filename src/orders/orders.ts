@@ -16,6 +16,8 @@ export function toOrder(row: OrderRow): Order {
     items: row.items,
     total: { amount: row.total_amount, currency: row.currency },
     ...toGiven(row),
+    email: row.email,
+    formerValues: row.former_values,
     version: row.version,
     statusHistory: row.status_history,
     traceparent: row.traceparent,
@@ -27,6 +29,12 @@ export function toOrder(row: OrderRow): Order {
 /** The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/0214-guests.md. */
 export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
+}
+
+/** Who has an order whose e-mail address an amendment has set to this one, which is canonical. */
+export async function findOwnersByAmendedEmail(db: Queryable, email: string): Promise<string[]> {
+  const { rows } = await db.query<{ user_id: string }>(sql`select distinct user_id from orders where email = ${email} limit 1000`)
+  return rows.map(({ user_id }) => user_id)
 }
 
 /** Another customer's order is as unknown as one that does not exist. */
@@ -50,7 +58,7 @@ export async function findOrdersForUpdate(tx: Transaction, ids: readonly string[
 }
 
 /**
- * Writes what changes of status change. The orders must have been read with `findOrdersForUpdate` in the same transaction. Returns them as
+ * Writes what a change of an order changes. The orders must have been read with `findOrdersForUpdate` in the same transaction. Returns them as
  * they are now: after a restore the database chooses the version.
  */
 export async function updateOrderStatuses(tx: Transaction, orders: readonly Order[]): Promise<Order[]> {
@@ -58,9 +66,10 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
   const { rows } = await tx.query<Pick<OrderRow, 'id' | 'version' | 'status_history'>>(
     `update orders
     set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
-      updated_at = moved.updated_at
-    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[])
-      as moved (id, status, version, status_history, traceparent, updated_at)
+      updated_at = moved.updated_at, shipping_address = coalesce(moved.shipping_address, orders.shipping_address),
+      email = coalesce(moved.email, orders.email), former_values = coalesce(moved.former_values, orders.former_values)
+    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[])
+      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values)
     where orders.id = moved.id
     returning orders.id, orders.version, orders.status_history`,
     [
@@ -70,6 +79,10 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => JSON.stringify(order.statusHistory)),
       orders.map((order) => order.traceparent),
       orders.map((order) => order.updatedAt),
+      // Other changes leave these columns as they are.
+      orders.map((order) => ifAmended(order, toJson(order.shippingAddress))),
+      orders.map((order) => ifAmended(order, order.email)),
+      orders.map((order) => ifAmended(order, toJson(order.formerValues))),
     ],
   )
   const written = new Map(rows.map((row) => [row.id, row]))
@@ -77,4 +90,12 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
     const { version, status_history: statusHistory } = written.get(order.id) ?? {}
     return version === undefined || statusHistory === undefined ? order : { ...order, version, statusHistory }
   })
+}
+
+function ifAmended({ statusHistory }: Order, value: string | null): string | null {
+  return statusHistory.at(-1)?.change?.type === 'amended' ? value : null
+}
+
+function toJson(value: object | null): string | null {
+  return value === null ? null : JSON.stringify(value)
 }

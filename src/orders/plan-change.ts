@@ -30,6 +30,10 @@ export interface PlannedChange {
   change: OrderChange | undefined
   /** Goods that can be sold again. */
   restockedLines: readonly LineQuantity[]
+  /** The new tracking of a parcel. */
+  tracking?: Tracking
+  /** What an amendment replaces. */
+  values?: Partial<Pick<Order, 'shippingAddress' | 'email' | 'formerValues'>>
   /** Whether it is refused when the history grows too long for the order's event. What ends the order, or its payment, never is. */
   isBySize: boolean
 }

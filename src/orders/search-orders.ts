@@ -17,7 +17,7 @@ export const OrderSearch = Type.Object({
     }),
   ),
   number: Type.Optional(OrderNumber('Only the order with this number.')),
-  email: Type.Optional(EmailFilter('Of an account or of guests that exist.')),
+  email: Type.Optional(EmailFilter('Of an account or of guests that exist, or of an order of theirs, by an amendment.')),
   product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
   from: Instant('Placed then or later. RFC 3339.'),
   to: Instant('Placed before. RFC 3339.'),
@@ -34,7 +34,7 @@ export function presentForAdmin(order: Order): AdminOrder {
   return { ...presentOrder(order), user_id: order.userId }
 }
 
-/** The ids of the account and of the guests with an e-mail address. */
+/** The ids of the account and of the guests with an e-mail address, also one that an amendment has given to an order. */
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
 /** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_query`. */

@@ -202,11 +202,11 @@ function refusal(line: number, orderId: string | null, error: unknown, requestId
 }
 
 /** Throws `invalid_body` for tracking of an order that is not shipped, or for a URL that is not http or https. */
-export function assertTracking(to: OrderStatus, tracking: Tracking | null): void {
+export function assertTracking(to: OrderStatus, tracking: Tracking | null, pointer = '#/tracking'): void {
   if (tracking === null) return
-  if (ruleOf(to).moves !== 'shipped') throw invalidBody('#/tracking', 'is for orders that are shipped')
+  if (ruleOf(to).moves !== 'shipped') throw invalidBody(pointer, 'is for orders that are shipped')
   if (tracking.url !== undefined && !isWebAddress(tracking.url))
-    throw invalidBody('#/tracking/url', 'must be an absolute http or https URL')
+    throw invalidBody(`${pointer}/url`, 'must be an absolute http or https URL')
 }
 
 /** A move with the longest reason and tracking, every character escaped, is shorter. */

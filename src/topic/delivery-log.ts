@@ -171,7 +171,7 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
     full join (
       select split_part(event_id, '.', 2)::integer as version, split_part(event_id, '.', 3) as copy, status, queued_at, sent_at, failed_at, attempts
       from email_deliveries
-      where order_id = $1
+      where order_id = $1 and event_type <> 'storefront.order.readdressed'
     ) as mail using (version)
     order by version, copy`,
     [id, version],

@@ -13,8 +13,8 @@ export async function readMails(pool: Pool, tables: ComparisonTables, range: IdR
       `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
       from email_deliveries
       where event_id > $1 and event_id < $2
-        -- A mail that was sent again, see mail/copy-id.ts.
-        and event_id not like '%.copy_'
+        -- A mail that was sent again, see mail/copy-id.ts, and a notice, which is inserted with its event's mail.
+        and event_id not like '%.copy_' and event_type <> 'storefront.order.readdressed'
       order by event_id
       limit $3`,
       [after, range.below, PAGE_SIZE],

@@ -19,6 +19,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   shipLines: 'shipped a parcel',
   cancelLines: 'cancelled a part',
   returnLines: 'took a part back',
+  amendOrder: 'amended the order',
   addAdjustment: 'added a charge',
   voidAdjustment: 'voided a charge',
   reportPayment: 'recorded a payment',

@@ -87,7 +87,7 @@ export function customerLinks(userId: string, { may, signal }: Pick<ScreenContex
 
 /** Who an order is for, and where it goes. */
 export function orderCustomer(
-  { shipping_address: address, client_reference, note: text, created_at, updated_at }: Order,
+  { shipping_address: address, email, client_reference, note: text, created_at, updated_at }: Order,
   links: HTMLElement,
 ): HTMLElement {
   return card(
@@ -100,6 +100,7 @@ export function orderCustomer(
       ['Region', address?.region],
       ['Country', address?.country],
       ['Phone', address?.phone],
+      ['Mails go to', email],
       ['Note', text],
       ["Customer's reference", client_reference],
       ['Placed', timeElement(created_at)],
@@ -158,6 +159,8 @@ function changeText(order: Order, change: Change): string {
       return `${labelOf(order, change.adjustment) ?? 'An adjustment'} is void: ${money}`
     case 'payment':
       return `Payment ${change.state}: ${change.provider} ${change.reference}`
+    case 'amended':
+      return `Amended: ${(change.amended ?? []).join(', ').replaceAll('_', ' ')}`
     default:
       return type.replaceAll('_', ' ')
   }

@@ -1,3 +1,5 @@
+import { ruleOf } from '#order-status'
+import { openAmendDialog } from './amend-dialog.ts'
 import { call, pathOf, poll, restartable, type Schemas, send } from './api.ts'
 import { changesFoldOut } from './changes.ts'
 import { button, card, create, link, note, replaceChildren, timeElement } from './dom.ts'
@@ -50,6 +52,7 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
     const buttons = may('orders:move')
       ? [...partMovesOf(order).map((move) => partButton(order, move)), ...order.allowed_transitions.map((to) => moveButton(order, to))]
       : []
+    if (may('orders:amend') && ruleOf(order.status).phase !== 'ended') buttons.push(amendButton(order))
     replaceChildren(head, stateBadge(order.status), create('span', { class: 'muted' }, `version ${order.version}`), ...buttons)
     buttons.find(({ textContent }) => textContent === focused)?.focus()
     links ??= customerLinks(order.user_id, context)
@@ -62,6 +65,14 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
       orderHistory(order, names),
     )
     charges.show(order)
+  }
+
+  function amendButton(order: Order): HTMLButtonElement {
+    const onDone = ({ order: { number }, mails }: Schemas['Amendment']) => {
+      tell(mails.length === 0 ? `Order ${number} was like that already.` : `Order ${number} is amended, and a mail reports it.`)
+      refresh()
+    }
+    return button('Amend…', () => openAmendDialog(order, { signal, onDone }))
   }
 
   function moveButton(order: Order, to: OrderStatus): HTMLButtonElement {

@@ -22,6 +22,7 @@ const EVENT_TYPES = {
   'storefront.order.cancelled': 'An order was cancelled',
   'storefront.order.returned': 'An order was returned',
   'storefront.order.updated': 'A part, a charge or the payment of an order has changed',
+  'storefront.order.amended': 'An operator has corrected an order',
   'storefront.product.created': 'A product was created',
   'storefront.product.updated': 'A product has changed',
   'storefront.product.archived': 'A product was archived',

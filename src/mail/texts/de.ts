@@ -11,6 +11,8 @@ export const DE: MailTexts = {
   reason: 'Grund',
   copy: 'Kopie',
   trackingNumber: 'Sendungsnummer',
+  newAddress: 'Die Lieferadresse ist jetzt eine andere.',
+  newEmail: 'E-Mails zu dieser Bestellung gehen ab jetzt an diese Adresse.',
   role: 'Rolle',
   inviter: 'Eingeladen von',
   console: 'Konsole',
@@ -47,6 +49,17 @@ export const DE: MailTexts = {
       subject: 'Ihre Rücksendung zur Bestellung {{number}} ist eingetroffen',
       heading: 'Ihre Rücksendung ist eingetroffen',
       body: 'wir haben die Rücksendung Ihrer Bestellung {{number}} verbucht.',
+    },
+    amended: {
+      subject: 'Ihre Bestellung {{number}} wurde geändert',
+      heading: 'Ihre Bestellung wurde geändert',
+      body: 'Wir haben Ihre Bestellung {{number}} geändert:',
+    },
+    readdressed: {
+      subject: 'E-Mails zu Ihrer Bestellung {{number}} gehen an eine andere Adresse',
+      heading: 'Eine andere Adresse für E-Mails',
+      body: 'E-Mails zu Ihrer Bestellung {{number}} gehen ab jetzt an eine andere E-Mail-Adresse.',
+      advice: 'Wenn Sie das nicht gewünscht haben, melden Sie sich bei uns.',
     },
     part_shipped: {
       subject: 'Ein Teil Ihrer Bestellung {{number}} ist unterwegs',

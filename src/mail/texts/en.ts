@@ -11,6 +11,8 @@ export const EN: MailTexts = {
   reason: 'Reason',
   copy: 'Copy',
   trackingNumber: 'tracking number',
+  newAddress: 'The delivery address is another one now.',
+  newEmail: 'Mails about this order go to this address from now on.',
   role: 'Role',
   inviter: 'Invited by',
   console: 'Console',
@@ -46,6 +48,17 @@ export const EN: MailTexts = {
       subject: 'Your order {{number}} has been returned',
       heading: 'Your return has arrived',
       body: 'We have booked your order {{number}} as returned.',
+    },
+    amended: {
+      subject: 'Your order {{number}} was changed',
+      heading: 'Your order was changed',
+      body: 'We have changed your order {{number}}:',
+    },
+    readdressed: {
+      subject: 'Mails about your order {{number}} go to another address',
+      heading: 'Another address for mails',
+      body: 'Mails about your order {{number}} go to another e-mail address from now on.',
+      advice: 'If you did not ask for this, contact us.',
     },
     part_shipped: {
       subject: 'Part of your order {{number}} is on its way',

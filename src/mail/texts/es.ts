@@ -11,6 +11,8 @@ export const ES: MailTexts = {
   reason: 'Motivo',
   copy: 'Copia',
   trackingNumber: 'número de seguimiento',
+  newAddress: 'La dirección de entrega es ahora otra.',
+  newEmail: 'Los correos sobre este pedido se envían a partir de ahora a esta dirección.',
   role: 'Función',
   inviter: 'Invitación de',
   console: 'Consola',
@@ -46,6 +48,17 @@ export const ES: MailTexts = {
       subject: 'Hemos recibido la devolución de su pedido {{number}}',
       heading: 'Hemos recibido su devolución',
       body: 'Hemos registrado la devolución de su pedido {{number}}.',
+    },
+    amended: {
+      subject: 'Su pedido {{number}} se ha modificado',
+      heading: 'Su pedido se ha modificado',
+      body: 'Hemos modificado su pedido {{number}}:',
+    },
+    readdressed: {
+      subject: 'Los correos sobre su pedido {{number}} se envían a otra dirección',
+      heading: 'Otra dirección para los correos',
+      body: 'Los correos sobre su pedido {{number}} se envían a partir de ahora a otra dirección de correo.',
+      advice: 'Si no lo ha solicitado, póngase en contacto con nosotros.',
     },
     part_shipped: {
       subject: 'Una parte de su pedido {{number}} está en camino',

@@ -11,6 +11,8 @@ export const FR: MailTexts = {
   reason: 'Motif',
   copy: 'Copie',
   trackingNumber: 'numéro de suivi',
+  newAddress: 'L’adresse de livraison est désormais une autre.',
+  newEmail: 'Les e-mails concernant cette commande sont désormais envoyés à cette adresse.',
   role: 'Rôle',
   inviter: 'Invitation de',
   console: 'Console',
@@ -46,6 +48,17 @@ export const FR: MailTexts = {
       subject: 'Nous avons reçu le retour de votre commande {{number}}',
       heading: 'Nous avons reçu votre retour',
       body: 'Nous avons enregistré le retour de votre commande {{number}}.',
+    },
+    amended: {
+      subject: 'Votre commande {{number}} a été modifiée',
+      heading: 'Votre commande a été modifiée',
+      body: 'Nous avons modifié votre commande {{number}}\u00a0:',
+    },
+    readdressed: {
+      subject: 'Les e-mails concernant votre commande {{number}} sont envoyés à une autre adresse',
+      heading: 'Une autre adresse pour les e-mails',
+      body: 'Les e-mails concernant votre commande {{number}} sont désormais envoyés à une autre adresse e-mail.',
+      advice: 'Si vous n’avez pas demandé ce changement, contactez-nous.',
     },
     part_shipped: {
       subject: 'Une partie de votre commande {{number}} est en route',

@@ -1,0 +1,70 @@
+import { ruleOf } from '#order-status'
+import { call, pathOf, type Schemas } from './api.ts'
+import { openFormDialog } from './dialog.ts'
+import { create } from './dom.ts'
+import { choice, field, textInput } from './form.ts'
+import { causeFields, readMoveDetails, trackingFields } from './move-fields.ts'
+
+type Order = Schemas['AdminOrder']
+type Amendment = Schemas['Amendment']
+
+const ADDRESS = [
+  ['name', 'Name', 200],
+  ['line1', 'Street', 200],
+  ['line2', 'Further line', 200],
+  ['postal_code', 'Postal code', 20],
+  ['city', 'City', 100],
+  ['region', 'Region', 100],
+  ['country', 'Country', 2],
+  ['phone', 'Phone', 40],
+] as const
+
+/** Asks what of an order is wrong, and corrects it. What is left as it is, is not sent. */
+export function openAmendDialog(order: Order, { signal, onDone }: { signal: AbortSignal; onDone: (amendment: Amendment) => void }): void {
+  const { phase } = ruleOf(order.status)
+  const shown = ADDRESS.map(([name, label, maxLength]) => {
+    const value = order.shipping_address?.[name] ?? ''
+    return { name, value, element: field(label, textInput(name, { maxLength, value })) }
+  })
+  const email = field(
+    'E-mail address',
+    textInput('email', { maxLength: 254, value: order.email ?? '' }),
+    'Where the mails of this order go.',
+  )
+  const parcels = order.parcels.map(({ version, tracking }): [string, string] => [
+    String(version),
+    `Version ${version}${tracking === undefined ? '' : `: ${tracking.carrier} ${tracking.number}`}`,
+  ])
+
+  async function onSubmit(data: FormData): Promise<void> {
+    const text = (name: string) => String(data.get(name) ?? '').trim()
+    const isMoved = phase === 'open' && shown.some(({ name, value }) => text(name) !== value)
+    const address = Object.fromEntries(shown.flatMap(({ name }) => (text(name) === '' ? [] : [[name, text(name)]])))
+    const { tracking, ...cause } = readMoveDetails(data)
+    const version = Number(text('amended_parcel'))
+    if ((tracking === undefined) !== (version === 0)) throw new Error('New tracking needs its parcel, carrier and number.')
+    const body = {
+      ...(isMoved ? { shipping_address: address } : {}),
+      ...(text('email') === (order.email ?? '') ? {} : { email: text('email') }),
+      ...(tracking === undefined ? {} : { parcel: { version, tracking } }),
+      ...cause,
+    }
+    onDone(await call<Amendment>('POST', pathOf`/admin/orders/${order.id}/amendments`, { body, ifMatch: `"${order.version}"` }))
+  }
+
+  openFormDialog(
+    { title: `Amend order ${order.number}`, submit: 'Amend order', signal, onSubmit },
+    phase === 'open' &&
+      create('fieldset', { class: 'fields' }, create('legend', {}, 'Delivery address'), ...shown.map(({ element }) => element)),
+    email,
+    parcels.length > 0 &&
+      create(
+        'fieldset',
+        { class: 'fields' },
+        create('legend', {}, 'Tracking'),
+        field('Parcel', choice({ name: 'amended_parcel' }, [['', 'None'], ...parcels], '')),
+        ...trackingFields(),
+      ),
+    ...causeFields(),
+  )
+}

@@ -1,0 +1,118 @@
+import { isDeepStrictEqual } from 'node:util'
+import { AppError, type FieldError } from '../errors.ts'
+import { invalidBody } from '../http/problem.ts'
+import { assertFewChanges } from './change-limits.ts'
+import { type Order, stateOf } from './order.ts'
+import { type AmendableValues, valuesAt } from './order-amendments.ts'
+import type { Amendable, AmendedChange, OrderChange } from './order-changes.ts'
+import { ruleOf } from './order-status.ts'
+import type { PlannedChange } from './plan-change.ts'
+import type { ShippingAddress } from './postal-address.ts'
+import type { Tracking } from './tracking.ts'
+
+/** A requested correction of an order. */
+export interface RequestedAmendment {
+  type: 'amended'
+  shipping_address?: ShippingAddress
+  /** In its canonical form. */
+  email?: string
+  /** A parcel by the version with which it was shipped. */
+  parcel?: { version: number; tracking: Tracking }
+}
+
+/** The mails about an amendment, by kind, as `mailsOf` of the mails makes them. */
+export interface AmendmentMail {
+  kind: 'amended' | 'readdressed'
+  to: 'customer' | 'former_address'
+}
+
+/** Throws `too_late_to_amend`, `too_many_changes`, or `invalid_body` for a parcel that the order does not have. Pure. */
+export function planAmendment(order: Order, requested: RequestedAmendment): PlannedChange {
+  const amended = differences(order, requested)
+  assertInTime(order, amended)
+  assertFewChanges(order, requested.type)
+  const current = currentValues(order)
+  const { shipping_address, email } = requested
+  const names = (['shipping_address', 'email'] as const).filter((name) => amended.includes(name))
+  const former = Object.fromEntries(names.map((name) => [name, current[name]]))
+  const hasTracking = amended.includes('tracking') && requested.parcel !== undefined
+  return {
+    to: order.status,
+    change: { type: requested.type, amended, ...(hasTracking ? { parcel: requested.parcel?.version } : {}) } as AmendedChange,
+    ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
+    values: {
+      ...(names.includes('shipping_address') ? { shippingAddress: shipping_address } : {}),
+      ...(names.includes('email') ? { email } : {}),
+      // The place of the entry that is being added.
+      ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
+    },
+    restockedLines: [],
+    isBySize: true,
+  } as PlannedChange
+}
+
+/**
+ * Whether the order has what is asked: now, or after its amendment with the same reference. Throws
+ * `change_reference_taken` when that was another one. Pure.
+ */
+export function isAmendmentMade(order: Order, requested: RequestedAmendment, reference: string | null): boolean {
+  const place =
+    reference === null ? -1 : order.statusHistory.findIndex((entry) => entry.reference === reference && isAmendment(entry.change))
+  if (place === -1) return differences(order, requested).length === 0
+  const { statusHistory: history } = order
+  const then = { ...order, statusHistory: history.slice(0, place + 1) }
+  const values = valuesAt({ values: currentValues(order), former: order.formerValues, history }, place)
+  if (differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0) return true
+  throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {
+    members: { current_version: order.version },
+  })
+}
+
+/** The mails about the newest change of an order. Pure. */
+export function amendmentMails({ statusHistory }: Order): AmendmentMail[] {
+  const change = statusHistory.at(-1)?.change
+  if (!isAmendment(change)) return []
+  const notice = { kind: 'readdressed', to: 'former_address' } as const
+  return [{ kind: 'amended', to: 'customer' }, ...(change.amended.includes('email') ? [notice] : [])]
+}
+
+/** Whether the order would keep what must be erased with it. Pure. */
+export function hasPersonalData({ shipping_address, email }: RequestedAmendment): boolean {
+  return shipping_address !== undefined || email !== undefined
+}
+
+function isAmendment(change: OrderChange | undefined): change is AmendedChange {
+  return change?.type === 'amended'
+}
+
+/** What the order does not have as it is asked. */
+function differences(order: Order, { shipping_address, email, parcel }: RequestedAmendment): Amendable[] {
+  const current = currentValues(order)
+  const amended: Amendable[] = []
+  if (shipping_address !== undefined && !isDeepStrictEqual(shipping_address, current.shipping_address)) amended.push('shipping_address')
+  if (email !== undefined && email !== current.email) amended.push('email')
+  if (parcel !== undefined) {
+    const known = stateOf(order).parcels.find(({ version }) => version === parcel.version)
+    if (known === undefined) throw invalidBody('#/parcel/version', 'is no parcel of the order')
+    if (!isDeepStrictEqual(parcel.tracking, known.tracking)) amended.push('tracking')
+  }
+  return amended
+}
+
+function currentValues({ shippingAddress, email }: Order): AmendableValues {
+  return { shipping_address: shippingAddress, email }
+}
+
+/** An address counts until all is shipped, and the rest until the order has ended. */
+function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
+  const { phase } = ruleOf(status)
+  const late = amended.filter((name) => phase === 'ended' || (name === 'shipping_address' && phase === 'sent'))
+  if (late.length === 0) return
+  const errors = late.map(
+    (name): FieldError => ({
+      pointer: `#/${name === 'tracking' ? 'parcel' : name}`,
+      detail: `cannot be changed: the order is ${status}`,
+    }),
+  )
+  throw new AppError('too_late_to_amend', `The order is ${status}.`, { errors, members: { current_status: status } })
+}
