@@ -56,6 +56,8 @@ export type ErrorCode =
   | 'too_many_addresses'
   | 'request_in_progress'
   | 'webhook_disabled'
+  | 'webhook_exists'
+  | 'too_many_webhooks'
   | 'api_key_ended'
   | 'too_many_api_keys'
   | 'misdirected_request'

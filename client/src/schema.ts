@@ -1751,7 +1751,7 @@ export interface paths {
         put?: never;
         /**
          * Adds an endpoint, and shows its secret once
-         * @description It gets the events from now on, by their `time`. Orders have names and addresses of customers: add only receivers of the shop. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description It gets the events from now on, by their `time`. Because orders have names and addresses of customers, the scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -1772,14 +1772,14 @@ export interface paths {
         post?: never;
         /**
          * Removes an endpoint and its deliveries
-         * @description Also those that wait. Millions of them take a while: repeat a call that has timed out. Needs the scope `webhooks:write`.
+         * @description It is disabled at once. Millions of deliveries take a while: repeat a call that has timed out. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Changes an endpoint's URL, or the events that it gets from now on
-         * @description The secret stays. Deliveries that wait go to the new URL. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The secret stays. Queued deliveries go to the new URL. The scope `orders:read` is needed, too. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["updateWebhook"];
         trace?: never;
@@ -1795,7 +1795,7 @@ export interface paths {
         put?: never;
         /**
          * Gives an endpoint another secret, and shows it once
-         * @description For 24 hours the present secret signs, too, so that the receiver can change. One that an earlier rotation left ends now. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description For 24 hours the current secret signs, too, so that the receiver can change. A second rotation ends the oldest secret at once. Needs the scope `webhooks:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -1835,7 +1835,7 @@ export interface paths {
         put?: never;
         /**
          * Disables an endpoint until it is enabled
-         * @description Its deliveries that wait fail, as do those of later events, and can be delivered after it is enabled. Needs the scope `webhooks:write`.
+         * @description Its queued deliveries fail, as do those of later events, and can be delivered after it is enabled. Needs the scope `webhooks:write`.
          */
         post: operations["disableWebhook"];
         delete?: never;
@@ -1855,7 +1855,7 @@ export interface paths {
         put?: never;
         /**
          * Sends an endpoint a test event
-         * @description Its type is `storefront.webhook.test`, which no endpoint has to list. It is signed and repeated like every other: its delivery shows the outcome. Needs the scope `webhooks:write`.
+         * @description Its type is `storefront.webhook.test`, which no endpoint has to list. It is signed like every other, and tried once: its delivery shows the outcome. A test that is still queued is not queued again. Needs the scope `webhooks:write`.
          */
         post: operations["testWebhook"];
         delete?: never;
@@ -3871,7 +3871,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -3962,7 +3962,7 @@ export interface components {
             order_id?: string;
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
-        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["TooLateToAmendProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["TooLateToAmendProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["WebhookExistsProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
         ProblemFault: {
             /** @description RFC 6901 JSON pointer as a URI fragment. */
             pointer?: string;
@@ -4762,6 +4762,32 @@ export interface components {
             data: components["schemas"]["WebhookDelivery"][];
             has_more: boolean;
             next_cursor: string | null;
+        };
+        WebhookExistsProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In English, for people; may be reworded. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/errors.md.
+             * @enum {string}
+             */
+            code: "webhook_exists";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            /**
+             * Format: uuid
+             * @description The endpoint that has them.
+             */
+            webhook_id: string;
         };
         WebhookInput: {
             /**
@@ -14447,6 +14473,15 @@ export interface operations {
             400: components["responses"]["MalformedJson"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
+            /** @description `webhook_exists`: Another webhook endpoint has this URL and these events. `too_many_webhooks`: There are too many webhook endpoints. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
@@ -14499,7 +14534,7 @@ export interface operations {
             };
             400: components["responses"]["MalformedJson"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
-            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
             /** @description `not_found`: Not found. */
             404: {
                 headers: {
@@ -14590,6 +14625,15 @@ export interface operations {
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequiredOrStepUpRequired"];
             /** @description `not_found`: Not found. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `webhook_exists`: Another webhook endpoint has this URL and these events. */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -80,10 +80,10 @@ test('an endpoint is added, changed, tested, disabled, enabled, rotated and remo
   assert.doesNotMatch((await store.call('GET', '/admin/webhooks', { token })).text, /secret/)
 
   const equal = { url: `${receiver.url}?token=very-secret`, event_types: ['storefront.order.shipped'] }
-  assert.deepEqual(faults(assertProblem(await call('POST', '', equal), 422, 'invalid_body')), ['#/url'])
+  assert.equal(assertProblem(await call('POST', '', equal), 409, 'webhook_exists').webhook_id, id)
   const other = await call('POST', '', { url: `${receiver.url}?token=very-secret` })
   assert.deepEqual([other.status, other.json.event_types], [201, null])
-  assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: ['storefront.order.shipped'] }), 422, 'invalid_body')
+  assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: ['storefront.order.shipped'] }), 409, 'webhook_exists')
   assertProblem(await call('PATCH', `/${other.json.id}`, {}), 422, 'invalid_body')
   assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: [] }), 422, 'invalid_body')
   assertProblem(await call('PATCH', `/${other.json.id}`, { event_types: ['storefront.order.unknown'] }), 422, 'invalid_body')
@@ -153,10 +153,79 @@ test('an endpoint that is added or changed leads to no private address', async (
   assert.deepEqual(rows, [{ url: 'https://one.example/' }])
 })
 
+test('what sends orders elsewhere needs the right to read them', async (t) => {
+  const store = await startStore(t, { isPrivateWebhookAllowed: true })
+  const operator = await registerOperator(store)
+  const keyWith = async (...scopes: string[]) =>
+    (await store.call('POST', '/admin/api-keys', { token: operator.token, body: { name: 'a till', scopes } })).json.key
+  const [narrow, wide] = [await keyWith('webhooks:write'), await keyWith('webhooks:write', 'orders:read')]
+  const add = (token: string) => store.call('POST', '/admin/webhooks', { token, body: { url: 'http://127.0.0.1:9/hooks' } })
+  assertProblem(await add(narrow), 403, 'forbidden')
+  const { id } = (await add(wide)).json
+  const change = (token: string) => store.call('PATCH', `/admin/webhooks/${id}`, { token, body: { url: 'http://127.0.0.1:10/hooks' } })
+  assertProblem(await change(narrow), 403, 'forbidden')
+  assert.equal((await change(wide)).status, 200)
+})
+
+test('a refused test and an answer of a former URL disable nothing, and a test is queued once', async (t) => {
+  const store = await startStore(t, { roles: ['api', 'webhook'], isPrivateWebhookAllowed: true })
+  const [former, receiver] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
+  const { token } = await registerOperator(store)
+  const call = (method: 'POST' | 'PATCH' | 'GET', path: string, body?: object) =>
+    store.call(method, `/admin/webhooks${path}`, { token, ...(body === undefined ? {} : { body }) })
+  const held = Promise.withResolvers<void>()
+  former.answer((response) => void held.promise.then(() => response.writeHead(410).end()))
+  const { id } = (await call('POST', '', { url: former.url })).json
+  const tests = await Promise.all(Array.from({ length: 6 }, () => call('POST', `/${id}/test`)))
+  assert.equal(new Set(tests.map(({ json }) => json.event_id)).size, 1)
+  await eventually(async () => former.requests.length === 1, { what: 'the test' })
+  const deliver = (eventId: string) =>
+    store.pool.query(
+      `with event as (insert into webhook_events (event_id, type, body) values ($2, 'storefront.order.created', '{}'))
+      insert into webhook_deliveries (endpoint_id, event_id, status, queued_at) values ($1, $2, 'queued', now())`,
+      [id, eventId],
+    )
+  held.resolve()
+  await eventually(async () => (await call('GET', `/${id}/deliveries?status=failed`)).json.data.length === 1, { what: 'its refusal' })
+  const stateOf = async () => (await call('GET', '')).json.data[0].state
+  assert.equal(await stateOf(), 'enabled')
+
+  const again = Promise.withResolvers<void>()
+  former.answer((response) => void again.promise.then(() => response.writeHead(410).end()))
+  const eventId = `${randomUUID()}.1`
+  await deliver(eventId)
+  await eventually(async () => former.requests.length === 2, { what: 'the event' })
+  assert.equal((await call('PATCH', `/${id}`, { url: receiver.url })).status, 200)
+  again.resolve()
+  await eventually(async () => (await call('GET', `/${id}/deliveries?status=failed`)).json.data.length === 2, { what: 'its refusal' })
+  assert.equal(await stateOf(), 'enabled')
+  assert.deepEqual((await call('POST', `/${id}/redeliver`, { event_id: eventId })).json, { queued: 1 })
+  await eventually(async () => receiver.requests.length === 1, { what: 'the event at the new URL' })
+  await eventually(async () => (await call('GET', `/${id}/deliveries?status=delivered`)).json.data.length === 1, { what: 'its delivery' })
+  await store.pool.query(`update webhook_endpoints set failing_since = now() - interval '2 days' where id = $1`, [id])
+  assert.equal((await call('PATCH', `/${id}`, { event_types: ['storefront.order.shipped'] })).json.state, 'failing')
+  assert.equal((await call('PATCH', `/${id}`, { url: former.url })).json.state, 'enabled')
+  assert.equal((await call('PATCH', `/${id}`, { url: `${former.url}?token=other` })).status, 200)
+  const { rows } = await store.pool.query(`select after from activities where action = 'updateWebhook' order by id desc limit 1`)
+  assert.equal(JSON.stringify(rows).includes('token=other'), false)
+})
+
+test('a store has a hundred endpoints at most', async (t) => {
+  const store = await startStore(t, { isPrivateWebhookAllowed: true })
+  const { token } = await registerOperator(store)
+  await store.pool.query(
+    `insert into webhook_endpoints (id, url, sealed_secret) select gen_random_uuid(), 'https://shop.example/' || n, '' from generate_series(1, 98) as n`,
+  )
+  const add = (port: number) => store.call('POST', '/admin/webhooks', { token, body: { url: `http://127.0.0.1:${port}/` } })
+  const answers = await Promise.all([1, 2, 3, 4].map(add))
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 201, 409, 409])
+  for (const refused of answers.filter(({ status }) => status === 409)) assertProblem(refused, 409, 'too_many_webhooks')
+})
+
 test('two who add the same endpoint at once make one', async (t) => {
   const store = await startStore(t, { isPrivateWebhookAllowed: true })
   const { token } = await registerOperator(store)
   const body = { url: 'http://127.0.0.1:9/hooks' }
   const answers = await Promise.all(Array.from({ length: 8 }, () => store.call('POST', '/admin/webhooks', { token, body })))
-  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, ...Array(7).fill(422)])
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, ...Array(7).fill(409)])
 })

@@ -1,9 +1,11 @@
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
 import { strict } from '../auth/schemas.ts'
 import type { Encryption } from '../auth/store-secret.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
+import { anyCallerOf, hasScope } from '../http/caller.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { IdPosition, PageOf } from '../http/pagination.ts'
@@ -117,11 +119,13 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       operationId: 'createWebhook',
       summary: 'Adds an endpoint, and shows its secret once',
       description:
-        'It gets the events from now on, by their `time`. Orders have names and addresses of customers: add only receivers of the shop.',
+        'It gets the events from now on, by their `time`. Because orders have names and addresses of customers, the scope `orders:read` is needed, too.',
       body: WebhookInput,
       answers: { 201: [NewWebhookSchema, 'The endpoint, with its secret.'] },
+      refuses: ['webhook_exists', 'too_many_webhooks'],
     },
     async (request) => {
+      assertMayReadOrders(request)
       const { url, event_types: eventTypes = null } = request.body
       const { id, secret } = await addEndpoint(pool, encryption, { url, eventTypes, isPrivateAllowed }, auditContextOf(request)).catch(
         explain,
@@ -138,12 +142,14 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       stepUp: true,
       operationId: 'updateWebhook',
       summary: "Changes an endpoint's URL, or the events that it gets from now on",
-      description: 'The secret stays. Deliveries that wait go to the new URL.',
+      description: 'The secret stays. Queued deliveries go to the new URL. The scope `orders:read` is needed, too.',
       params: Params,
       body: WebhookChange,
       answers: { 200: [WebhookSchema, 'The endpoint.'] },
+      refuses: ['webhook_exists'],
     },
     async (request) => {
+      assertMayReadOrders(request)
       const { id } = request.params
       const { url, event_types: eventTypes } = request.body
       const change = { isPrivateAllowed, ...(url === undefined ? {} : { url }), ...(eventTypes === undefined ? {} : { eventTypes }) }
@@ -158,9 +164,10 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
     'DELETE /admin/webhooks/:id',
     {
       access: 'webhooks:write',
+      stepUp: true,
       operationId: 'deleteWebhook',
       summary: 'Removes an endpoint and its deliveries',
-      description: 'Also those that wait. Millions of them take a while: repeat a call that has timed out.',
+      description: 'It is disabled at once. Millions of deliveries take a while: repeat a call that has timed out.',
       params: Params,
       answers: { 204: 'The endpoint is removed.' },
     },
@@ -178,7 +185,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       operationId: 'rotateWebhookSecret',
       summary: 'Gives an endpoint another secret, and shows it once',
       description:
-        'For 24 hours the present secret signs, too, so that the receiver can change. One that an earlier rotation left ends now.',
+        'For 24 hours the current secret signs, too, so that the receiver can change. A second rotation ends the oldest secret at once.',
       params: Params,
       answers: { 200: [NewWebhookSchema, 'The endpoint, with its new secret.'] },
     },
@@ -215,13 +222,13 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       access: 'webhooks:write',
       operationId: 'disableWebhook',
       summary: 'Disables an endpoint until it is enabled',
-      description: 'Its deliveries that wait fail, as do those of later events, and can be delivered after it is enabled.',
+      description: 'Its queued deliveries fail, as do those of later events, and can be delivered after it is enabled.',
       params: Params,
       answers: { 200: [WebhookSchema, 'The disabled endpoint.'] },
     },
     async (request) => {
       const { id } = request.params
-      await disableEndpoint(pool, id, 'an operator disabled it', now(), auditContextOf(request))
+      await disableEndpoint(pool, id, 'an operator disabled it', now(), { auditContext: auditContextOf(request) })
       return presentEndpoint(await getEndpoint(pool, id))
     },
   )
@@ -233,17 +240,17 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       access: 'webhooks:write',
       operationId: 'testWebhook',
       summary: 'Sends an endpoint a test event',
-      description: `Its type is \`${TEST_EVENT_TYPE}\`, which no endpoint has to list. It is signed and repeated like every other: its delivery shows the outcome.`,
+      description: `Its type is \`${TEST_EVENT_TYPE}\`, which no endpoint has to list. It is signed like every other, and tried once: its delivery shows the outcome. A test that is still queued is not queued again.`,
       params: Params,
       answers: { 202: [WebhookTest, 'The event is queued.'] },
       refuses: ['webhook_disabled'],
     },
     async (request) => {
       const { id } = request.params
-      await getEndpoint(pool, id)
       const eventId = await queueTestEvent(pool, id, now(), auditContextOf(request)).catch((error) => {
         throw error instanceof WebhookRefused ? disabled(id) : error
       })
+      if (eventId === null) throw notFound('webhook')
       return { event_id: eventId }
     },
   )
@@ -317,6 +324,11 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       return { queued }
     },
   )
+}
+
+/** Events have names and addresses: to send them elsewhere, one must be allowed to read them. Throws `forbidden`. */
+function assertMayReadOrders(request: FastifyRequest): void {
+  if (!hasScope(anyCallerOf(request), 'orders:read')) throw new AppError('forbidden', 'This needs the scope orders:read, too.')
 }
 
 /** Throws `invalid_body` for a URL that cannot be used. */

@@ -51,7 +51,7 @@ export function actorOf(request: FastifyRequest): ScopedActor {
 }
 
 /** The caller of a route that is not public. */
-function anyCallerOf(request: FastifyRequest): Caller {
+export function anyCallerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | undefined>(CALLER)
   if (caller === undefined || caller === null) throw new Error(`${request.routeOptions.url} is public: its caller is not known`)
   return caller

@@ -88,6 +88,7 @@ export const PROBLEM_MEMBERS = {
   client_reference_taken: { order_id: EarlierOrderId },
   probably_placed_already: { order_id: EarlierOrderId },
   request_in_progress: { run_id: Type.Optional(Type.String({ description: 'Only of `POST /admin/audits`: the run.' })) },
+  webhook_exists: { webhook_id: Type.String({ format: 'uuid', description: 'The endpoint that has them.' }) },
   currency_not_available: {
     currencies: Type.Optional(Type.Array(Type.String(), { description: 'Only of a page: those in which the product is sold.' })),
   },

@@ -67,6 +67,8 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   request_in_progress: { status: 409, title: 'The same request is in progress' },
   webhook_disabled: { status: 409, title: 'The webhook is disabled' },
   api_key_ended: { status: 409, title: 'The API key has ended' },
+  webhook_exists: { status: 409, title: 'Another webhook endpoint has this URL and these events' },
+  too_many_webhooks: { status: 409, title: 'There are too many webhook endpoints' },
   too_many_api_keys: { status: 409, title: 'There are too many API keys' },
   misdirected_request: { status: 421, title: 'The store has another address' },
   precondition_failed: { status: 412, title: 'The state is no longer the expected one' },

@@ -18,7 +18,7 @@ export const WEBHOOK_DELIVERIES: DeliveryKind = {
   key: ['endpoint_id', 'event_id'],
   receiver: { column: sql`endpoint_id`, type: 'uuid' },
   columns: ['first_tried_at'],
-  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, endpoint.url, endpoint.disabled_at is not null as is_disabled, event.body,
+  read: sql`select taken.endpoint_id, taken.event_id, taken.receiver, taken.attempts, endpoint.url, endpoint.disabled_at is not null as is_disabled, event.type, event.body,
       extract(epoch from now() - taken.first_tried_at)::float8 as tried_for_seconds, endpoint.sealed_secret, endpoint.previous_sealed_secret, endpoint.previous_secret_until
     from taken
     join webhook_endpoints as endpoint on endpoint.id = taken.endpoint_id
@@ -41,6 +41,7 @@ export interface WebhookToPost {
   tried_for_seconds: number
   url: string
   is_disabled: boolean
+  type: string
   body: string
   /** The secrets that sign, encrypted; the previous one until a time. */
   sealed_secret: string
@@ -112,7 +113,7 @@ export async function redeliver(
   { atMost = Number.POSITIVE_INFINITY, auditContext }: { atMost?: number; auditContext?: AuditContext } = {},
 ): Promise<number> {
   return requeueDeliveries(pool, WEBHOOK_DELIVERIES, {
-    before: (tx) => assertEnabled(tx, endpointId),
+    before: async (tx) => void (await assertEnabled(tx, endpointId)),
     atMost,
     onRequeued: async (tx, deliveries) => {
       const after = eventId === null ? { queued: deliveries.length } : { event_id: eventId, status: 'queued' }
@@ -126,8 +127,11 @@ export async function redeliver(
 /** The type of an event that reports no change, and only an operator sends. */
 export const TEST_EVENT_TYPE = 'storefront.webhook.test'
 
-/** Queues a test event for an enabled endpoint, whatever types it has. Returns the event's id. Throws WebhookRefused. */
-export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, auditContext: AuditContext): Promise<string> {
+/**
+ * Queues a test event for an enabled endpoint, whatever types it has. Returns the event's id: that of the one that is
+ * still queued, if any; null without such an endpoint. Throws WebhookRefused.
+ */
+export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, auditContext: AuditContext): Promise<string | null> {
   const event = {
     specversion: '1.0',
     id: `${randomUUIDv7()}.1`,
@@ -139,21 +143,37 @@ export async function queueTestEvent(pool: Pool, endpointId: string, now: Date, 
     sequence: '0000000001',
     data: { webhook: { id: endpointId } },
   }
-  await inTransaction(pool, async (tx) => {
-    await assertEnabled(tx, endpointId)
+  return inTransaction(pool, async (tx) => {
+    if (!(await assertEnabled(tx, endpointId))) return null
+    await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront webhook test ${endpointId}`}, 0))`)
+    const queued = await findQueuedTest(tx, endpointId)
+    if (queued !== null) return queued
     await insertDeliveries(tx, [{ recipient: { id: endpointId, is_disabled: false }, event }], now)
     const after = { event_id: event.id, status: 'queued' }
     await recordActivity(tx, auditContext, { subjectType: 'webhook', subjectId: endpointId, before: null, after })
+    return event.id
   })
-  return event.id
 }
 
-async function assertEnabled(tx: Transaction, endpointId: string): Promise<void> {
+async function findQueuedTest(tx: Transaction, endpointId: string): Promise<string | null> {
+  const { rows } = await tx.query<{ event_id: string }>(
+    sql`select event_id
+    from webhook_deliveries
+    join webhook_events using (event_id)
+    where endpoint_id = ${endpointId} and status = 'queued' and type = ${TEST_EVENT_TYPE}
+    limit 1`,
+  )
+  return rows[0]?.event_id ?? null
+}
+
+/** Returns whether the endpoint exists. Throws WebhookRefused while it is disabled. */
+async function assertEnabled(tx: Transaction, endpointId: string): Promise<boolean> {
   const { rows } = await tx.query<{ is_disabled: boolean }>(
     'select disabled_at is not null as is_disabled from webhook_endpoints where id = $1 for share',
     [endpointId],
   )
   if (rows[0]?.is_disabled === true) throw new WebhookRefused('the endpoint is disabled; enable it first')
+  return rows.length > 0
 }
 
 /** Deletes events that are too old to come again and wait for no delivery, and their deliveries. Returns their number. */

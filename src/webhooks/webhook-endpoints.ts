@@ -6,11 +6,15 @@ import { BATCH_ROWS, inBatches } from '../db/in-batches.ts'
 import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
+import { AppError } from '../errors.ts'
 import { ORDER_EVENT_TYPES } from '../orders/events.ts'
 import { generateWebhookSecret } from './webhook-signature.ts'
 import { assertPublicName, readWebhookUrl, toPrintableUrl, WebhookRefused } from './webhook-url.ts'
 
 export const EVENT_TYPES: readonly string[] = [...ORDER_EVENT_TYPES, ...CATALOGUE_EVENT_TYPES]
+
+/** Each event is queued for all of them. */
+const MAX_ENDPOINTS = 100
 
 /** The reason of a delivery that failed without an attempt. */
 export const DISABLED = 'the endpoint was disabled'
@@ -22,7 +26,10 @@ export interface NewEndpoint {
   isPrivateAllowed: boolean
 }
 
-/** Adds an endpoint, which gets events from now on. The secret cannot be read again. Throws WebhookRefused. */
+/**
+ * Adds an endpoint, which gets events from now on. The secret cannot be read again. Throws WebhookRefused,
+ * `webhook_exists` and `too_many_webhooks`.
+ */
 export async function addEndpoint(
   pool: Pool,
   encryption: Encryption,
@@ -37,6 +44,9 @@ export async function addEndpoint(
   await inTransaction(pool, async (tx) => {
     const encrypted = await encryption.encrypt(tx, secret)
     await assertNoEqual(tx, id, url, endpoint.eventTypes)
+    const { rows } = await tx.query<{ count: number }>('select count(*)::int as count from webhook_endpoints')
+    if ((rows[0]?.count ?? 0) >= MAX_ENDPOINTS)
+      throw new AppError('too_many_webhooks', `There are ${MAX_ENDPOINTS} webhook endpoints. Remove those that nothing uses.`)
     await tx.query(
       sql`insert into webhook_endpoints (id, url, event_types, sealed_secret) values (${id}, ${url}, ${endpoint.eventTypes}, ${encrypted})`,
     )
@@ -52,8 +62,8 @@ async function readUrl({ url, isPrivateAllowed }: Pick<NewEndpoint, 'url' | 'isP
 }
 
 /**
- * Changes the URL, or the types of the events that come from now on. Deliveries that wait go to the new URL. Returns
- * whether the endpoint exists. Throws WebhookRefused.
+ * Changes the URL, or the types of the events that are queued from now on. Queued deliveries go to the new URL, which
+ * begins without failures. Returns whether the endpoint exists. Throws WebhookRefused and `webhook_exists`.
  */
 export async function changeEndpoint(
   pool: Pool,
@@ -70,9 +80,18 @@ export async function changeEndpoint(
     if (before === undefined) return false
     const after = { url: given ?? before.url, event_types: change.eventTypes === undefined ? before.event_types : change.eventTypes }
     await assertNoEqual(tx, id, after.url, after.event_types)
-    await tx.query(sql`update webhook_endpoints set url = ${after.url}, event_types = ${after.event_types} where id = ${id}`)
-    const differing = difference({ ...before, url: toPrintableUrl(before.url) }, { ...after, url: toPrintableUrl(after.url) })
+    await tx.query(
+      sql`update webhook_endpoints
+      set url = ${after.url}, event_types = ${after.event_types},
+        failing_since = case when url = ${after.url} then failing_since end
+      where id = ${id}`,
+    )
+    const printed = { ...after, url: toPrintableUrl(after.url) }
+    const differing = difference({ ...before, url: toPrintableUrl(before.url) }, printed)
+    // A query leads to another receiver where several share an address.
     if (differing !== null) await record(tx, auditContext, id, differing)
+    else if (after.url !== before.url)
+      await record(tx, auditContext, id, { before: null, after: { url: printed.url, has_new_query: true } })
     return true
   })
 }
@@ -87,11 +106,11 @@ async function record(
 }
 
 /**
- * Throws WebhookRefused for another endpoint with this URL and these events, in any order: its receiver would get each
- * event twice, signed by two secrets. No other `tx` makes one with this URL before this one ends.
+ * Throws `webhook_exists` for another endpoint with this URL and these events, in any order: its receiver would get each
+ * event twice, signed by two secrets. No other `tx` adds or changes one before this one ends.
  */
 async function assertNoEqual(tx: Transaction, id: string, url: string, eventTypes: NewEndpoint['eventTypes']): Promise<void> {
-  await tx.query(sql`select pg_advisory_xact_lock(hashtextextended(${`storefront webhook ${url}`}, 0))`)
+  await tx.query(sql`select pg_advisory_xact_lock(hashtextextended('storefront webhooks', 0))`)
   const { rows } = await tx.query<{ id: string }>(
     sql`select id
     from webhook_endpoints
@@ -100,7 +119,10 @@ async function assertNoEqual(tx: Transaction, id: string, url: string, eventType
     order by id
     limit 1`,
   )
-  if (rows[0] !== undefined) throw new WebhookRefused(`the endpoint ${rows[0].id} has this URL and these events already`)
+  if (rows[0] === undefined) return
+  throw new AppError('webhook_exists', `the endpoint ${rows[0].id} has this URL and these events already`, {
+    members: { webhook_id: rows[0].id },
+  })
 }
 
 const BOTH_SIGN_HOURS = 24
@@ -155,8 +177,12 @@ export async function reencryptSecrets(tx: Transaction, reencrypt: Reencrypt): P
   return { reencrypted, undecryptable }
 }
 
-/** Removes an endpoint and its deliveries, these first. Returns whether it existed. */
+/** Disables an endpoint, and removes its deliveries and then the endpoint. Returns whether it existed. */
 export async function removeEndpoint(pool: Pool, id: string, auditContext: AuditContext | null = null): Promise<boolean> {
+  // What is queued meanwhile fails at once: nothing is posted to it any more, and the batches come to an end.
+  await pool.query(
+    sql`update webhook_endpoints set disabled_at = now(), disabled_reason = 'it is being removed' where id = ${id} and disabled_at is null`,
+  )
   await inBatches(
     pool,
     sql`delete from webhook_deliveries where endpoint_id = ${id} and event_id = any(array(
@@ -258,30 +284,42 @@ export async function clearEndpointFailing(pool: Pool, id: string): Promise<void
   await pool.query('update webhook_endpoints set failing_since = null where id = $1 and failing_since is not null', [id])
 }
 
-/** Records that a delivery failed, and why. Returns since when all have failed. */
-export async function recordEndpointFailing(pool: Pool, id: string, now: Date, reason: string): Promise<Date | null> {
+/**
+ * Records that a delivery to this URL failed, and why. Returns since when all have failed; null when the endpoint has
+ * another URL now.
+ */
+export async function recordEndpointFailing(
+  pool: Pool,
+  { id, url }: { id: string; url: string },
+  now: Date,
+  reason: string,
+): Promise<Date | null> {
   const { rows } = await pool.query<{ failing_since: Date }>(
     `update webhook_endpoints
      set failing_since = coalesce(failing_since, $2), failing_reason = $3
-     where id = $1
+     where id = $1 and url = $4
      returning failing_since`,
-    [id, now, reason],
+    [id, now, reason, url],
   )
   return rows[0]?.failing_since ?? null
 }
 
-/** Disables an endpoint and fails its queued deliveries. Returns whether it was enabled. What an interruption leaves queued, a worker fails. */
+/**
+ * Disables an endpoint, if given only one that still has this `url`, and fails its queued deliveries. Returns whether
+ * it was enabled. A worker fails what an interruption leaves queued.
+ */
 export async function disableEndpoint(
   pool: Pool,
   id: string,
   reason: string,
   now: Date,
-  auditContext: AuditContext | null = null,
+  { auditContext = null, url = null }: { auditContext?: AuditContext | null; url?: string | null } = {},
 ): Promise<boolean> {
   const isDisabled = await inTransaction(pool, async (tx) => {
     // Waits for transactions that queue for it: later ones queue nothing.
     const { rowCount } = await tx.query(
-      sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason} where id = ${id} and disabled_at is null`,
+      sql`update webhook_endpoints set disabled_at = ${now}, disabled_reason = ${reason}
+      where id = ${id} and disabled_at is null and (${url}::text is null or url = ${url})`,
     )
     const states = { before: { disabled_at: null }, after: { disabled_at: now, disabled_reason: reason } }
     if (rowCount === 1) await record(tx, auditContext, id, states)

@@ -275,10 +275,10 @@ test('refuses an endpoint that exists with the same URL and events, however they
   assert.deepEqual(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   const { rows } = await db.pool.query('select id from webhook_endpoints')
   assert.equal(rows.length, 1)
-  await assert.rejects(add(url), { exitStatus: 2, message: `the endpoint ${rows[0]?.id} has this URL and these events already` })
+  await assert.rejects(add(url), { code: 'webhook_exists', message: `the endpoint ${rows[0]?.id} has this URL and these events already` })
   const [created, shipped] = ['storefront.order.created', 'storefront.order.shipped']
   const some = await add(url, [created, shipped])
-  await assert.rejects(add(url, [shipped, created]), { exitStatus: 2, message: new RegExp(some.id) })
+  await assert.rejects(add(url, [shipped, created]), { code: 'webhook_exists', message: new RegExp(some.id) })
   // Other events, or another URL, make another endpoint.
   await add(url, [shipped])
   await add(`${url}?tenant=2`)

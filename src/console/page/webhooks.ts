@@ -68,18 +68,27 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
   const askForEndpoint = (webhook: Webhook | null) => {
     const url = create('input', { type: 'url', name: 'url', maxLength: 2_000, required: webhook === null })
     const chosen: readonly string[] = webhook?.event_types ?? []
+    const some = create('input', { type: 'radio', name: 'which', value: 'some', checked: chosen.length > 0 })
+    const all = create('input', { type: 'radio', name: 'which', value: 'all', checked: chosen.length === 0 })
+    const choose = () => {
+      some.checked = true
+    }
     const types = Object.entries(EVENT_TYPES).map(([type, text]) =>
       create(
         'label',
         { class: 'choice' },
-        create('input', { type: 'checkbox', name: 'types', value: type, checked: chosen.includes(type) }),
+        create('input', { type: 'checkbox', name: 'types', value: type, checked: chosen.includes(type), onchange: choose }),
         ` ${text} `,
         create('code', {}, type),
       ),
     )
+    const typesOf = (data: FormData) => (all.checked ? null : data.getAll('types').map(String))
     const onSubmit = async (data: FormData) => {
-      const listed = data.getAll('types')
-      const body = { ...(url.value === '' ? {} : { url: url.value }), event_types: listed.length === 0 ? null : listed }
+      const listed = typesOf(data)
+      if (listed?.length === 0) throw new Error('Choose at least one event.')
+      const isSame = webhook !== null && String(listed) === String(webhook.event_types)
+      const body = { ...(url.value === '' ? {} : { url: url.value }), ...(isSame ? {} : { event_types: listed }) }
+      if (Object.keys(body).length === 0) return
       if (webhook === null) showSecret(await call<Schemas['NewWebhook']>('POST', '/admin/webhooks', { body }), url)
       else {
         await call('PATCH', pathOf`/admin/webhooks/${webhook.id}`, { body })
@@ -94,14 +103,15 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
         signal,
         onSubmit,
       },
-      field('URL', url, webhook === null ? 'https, on the public internet.' : 'Empty: it stays as it is. The secret stays, too.'),
-      create('fieldset', { class: 'scopes' }, create('legend', {}, 'Only these events'), ...types),
-      note('None chosen: every event of orders, also those of later releases.'),
+      field('URL', url, webhook === null ? 'https, on the public internet.' : 'Leave it empty to keep the URL. The secret stays.'),
+      create('label', { class: 'choice' }, all, ' Every event of orders, also those of later releases'),
+      create('label', { class: 'choice' }, some, ' Only these events'),
+      create('fieldset', { class: 'scopes' }, create('legend', {}, 'Events'), ...types),
     )
   }
 
   const askToRotate = (webhook: Webhook) => {
-    const text = create('p', {}, 'For 24 hours the present secret signs, too. One that an earlier rotation left ends now.')
+    const text = create('p', {}, 'For 24 hours the current secret signs, too. A second rotation ends the oldest secret at once.')
     const onSubmit = async () => showSecret(await call<Schemas['NewWebhook']>('POST', pathOf`/admin/webhooks/${webhook.id}/rotate`), text)
     openFormDialog({ title: `Give ${webhook.url} another secret?`, submit: 'Rotate', signal, onSubmit }, text)
   }
@@ -123,13 +133,17 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     const isDisabled = webhook.state === 'disabled'
     const test = { action: 'Test', text: null, done: 'A test event is queued. Its delivery shows the outcome.' }
     const enable = { action: 'Enable', text: null, done: 'The endpoint is enabled.' }
-    const disable = { action: 'Disable', text: 'What waits for it fails, and can be delivered later.', done: 'The endpoint is disabled.' }
+    const disable = {
+      action: 'Disable',
+      text: 'Its queued deliveries fail, and can be delivered later.',
+      done: 'The endpoint is disabled.',
+    }
     const remove = {
       ...{ action: 'Remove', text: 'Its deliveries are removed, too. This cannot be undone.', done: 'The endpoint is removed.' },
     }
     return actions(
       !isDisabled && button('Send a test event', () => change(webhook, ['POST', '/test'], test), report),
-      button('Change', () => askForEndpoint(webhook)),
+      button('Change', () => askForEndpoint(openOne() ?? webhook)),
       button('Rotate the secret', () => askToRotate(webhook)),
       isDisabled
         ? button('Enable', () => change(webhook, ['POST', '/enable'], enable), report)
