@@ -29,3 +29,34 @@ test('an operator reads and adds notes about an order, and nothing in them runs'
   assert.notEqual(await page.title(), 'taken')
   assert.deepEqual(complaints, [])
 })
+
+test('an operator amends address, e-mail address and tracking, and a refusal names the place', { skip: NO_CHROMIUM }, async (t) => {
+  const { store, operator, page, address } = await openConsole(t)
+  const [ada, lamp] = [await register(store.call), await store.addProduct()]
+  const shipping_address = { name: 'Ada', line1: '1 Old Street', city: 'London', postal_code: 'SW1', country: 'GB' }
+  const items = [{ product_id: lamp.id, quantity: 2 }]
+  const { json: order } = await store.call('POST', '/orders', { token: ada.token, body: { items, shipping_address } })
+  const post = (path: string, body: object) => store.call('POST', `/admin/orders/${order.id}/${path}`, { token: operator.token, body })
+  await post('transitions', { to: 'confirmed' })
+  const tracking = { carrier: 'DHL', number: '1' }
+  assert.equal((await post('shipments', { lines: [{ product_id: lamp.id, quantity: 1 }], tracking })).status, 200)
+  await page.goto(`${address}#orders?order=${order.id}`)
+  const dialog = page.getByRole('dialog')
+  await page.getByRole('button', { name: 'Amend…' }).press('Enter')
+  await dialog.getByLabel('Street').fill('2 New Street')
+  await dialog.getByLabel('E-mail address').fill('nobody')
+  await dialog.locator('select[name=amended_parcel]').selectOption('3')
+  await dialog.getByLabel('Carrier').fill('UPS')
+  await dialog.getByLabel('Parcel number').fill('1Z')
+  await assertUsable(page, 'the dialog of an amendment')
+  await dialog.getByRole('button', { name: 'Amend order' }).press('Enter')
+  await dialog.getByText('The e-mail address is not acceptable.').waitFor()
+  await dialog.getByLabel('E-mail address').fill('ada@new.example')
+  await dialog.getByRole('button', { name: 'Amend order' }).press('Enter')
+  await page.getByText('is amended, and a mail reports it.').waitFor()
+  await page.getByText('Amended: shipping address, email, tracking').waitFor()
+  await page.getByText('2 New Street').waitFor()
+  await page.getByRole('definition').filter({ hasText: 'ada@new.example' }).waitFor()
+  const { json } = await store.call('GET', `/admin/orders/${order.id}`, { token: operator.token })
+  assert.deepEqual([json.version, json.parcels[0].tracking], [4, { carrier: 'UPS', number: '1Z' }])
+})

@@ -24,6 +24,7 @@ type Step =
   | { kind: Kind; order: number; process: boolean; quantities: number[]; restock: boolean }
   | { kind: 'rest'; to: 'shipped' | 'cancelled' | 'returned' | 'delivered'; order: number; process: boolean }
   | { kind: 'customer'; order: number; process: boolean }
+  | { kind: 'amend'; order: number; process: boolean; name: 'shipping_address' | 'email' | 'parcel'; text: string; parcel: number }
 
 const place = { order: fc.nat({ max: 2 }), process: fc.boolean() }
 const quantities = fc.array(fc.nat({ max: 3 }), { minLength: 2, maxLength: 2 })
@@ -40,6 +41,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('customer' as const), ...place }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      ...{ kind: fc.constant('amend' as const), ...place },
+      name: fc.constantFrom('shipping_address' as const, 'email' as const, 'parcel' as const),
+      text: fc.constantFrom('GB', 'FR', 'DE'),
+      parcel: fc.integer({ min: 2, max: 4 }),
+    }),
+  },
 )
 
 interface Item {
@@ -59,6 +69,17 @@ interface Tally {
   returned: number[]
   restocked: number[]
 }
+
+/** Answers to amendments: the state of an order at its version. */
+const amended: { id: string; version: number; status: string; total: { amount: number }; shipping_address: { country: string } | null }[] =
+  []
+
+const bodyOf = ({ name, text, parcel }: Extract<Step, { kind: 'amend' }>) =>
+  ({
+    shipping_address: { shipping_address: { name: 'Ada', line1: '1 Street', city: 'Town', postal_code: '1', country: text } },
+    email: { email: `${text}@example.com` },
+    parcel: { parcel: { version: parcel, tracking: { carrier: text, number: '1' } } },
+  })[name]
 
 const COUNTED = { shipments: 'shipped', cancellations: 'cancelled', returns: 'returned' } as const
 
@@ -93,6 +114,12 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     const { url } = processes[one.process ? 0 : 1]
     const add = (to: number[], units: readonly number[]) => {
       for (const [i, count] of units.entries()) to[i] = (to[i] ?? 0) + count
+    }
+    if (one.kind === 'amend') {
+      const answer = await post(url, `/admin/orders/${tally.id}/amendments`, token, bodyOf(one))
+      assert.ok([200, 409].includes(answer.status) || (answer.status === 422 && one.name === 'parcel'), answer.text)
+      if (answer.status === 200) amended.push(JSON.parse(answer.text).order)
+      return
     }
     if (one.kind === 'customer' || one.kind === 'rest') {
       const answer =
@@ -134,7 +161,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
   return tallies
 }
 
-test('stock, totals and lake are in balance whatever parts are shipped, cancelled and returned by two processes', async () => {
+test('stock, totals and lake are in balance whatever parts are shipped, cancelled, returned and amended by two processes', async () => {
   const played: Tally[] = []
   const prices = [1_000, 250]
   const products: string[][] = []
@@ -169,6 +196,13 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
     const items: Item[] = JSON.parse(String(text))
     const shown = { status, items, total: { amount: Number(total) }, original_total: { amount: Number(original) } }
     assertOrder(shown, tally, products[index] ?? [], prices)
+  }
+  const versions = await queryFolder(store.lake, 'select order_id, version, status, total_amount, shipping_country from order_events')
+  const stored = new Map(versions.rows.map(([id, version, ...rest]) => [`${id}.${version}`, rest.map(String)]))
+  assert.ok(amended.length > 10, String(amended.length))
+  for (const { id, version, status, total, shipping_address } of amended) {
+    const shown = [status, String(total.amount), String(shipping_address?.country ?? null)]
+    assert.deepEqual(stored.get(`${id}.${version}`), shown, `the row of ${id}.${version} is the answer`)
   }
   assert.deepEqual(summarise(await store.verify()), [])
   assert.equal((await store.replay()).published, 0, 'replay makes nothing new')

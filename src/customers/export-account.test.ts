@@ -42,6 +42,7 @@ test('every table of the store is in the list of personal data, and what is pers
     what: 'the mails',
   })
 
+  await pool.query('update orders set former_values = $1 where user_id = $2', [{ 1: { shipping_address: address } }, ada.id])
   const { rows: tables } = await pool.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') order by 1`,
   )
@@ -62,6 +63,10 @@ test('every table of the store is in the list of personal data, and what is pers
     assert.equal(answer.json[member].length, rowCount, `${table} as ${member}`)
   }
   assert.equal(answer.json.orders.length, 2)
+  assert.deepEqual(
+    answer.json.amendments.map(({ former_values }: { former_values: object }) => former_values),
+    [{ 1: { shipping_address: address } }],
+  )
   assert.ok(
     answer.json.orders.every(
       (order: { note: string; status_history: object[] }) => order.note === MARK && order.status_history.length === 1,

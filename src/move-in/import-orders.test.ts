@@ -148,6 +148,12 @@ test('an open order that was moved in does not expire, can be moved here, and co
   const moved = await store.call('POST', `/admin/orders/${rows[0]?.id}/transitions`, { token: operator.token, body: { to: 'confirmed' } })
   assert.equal(moved.status, 200, moved.text)
   assert.equal(moved.json.status_history[1].imported, undefined)
+  const { shipping_address } = moved.json
+  for (const line1 of ['2 New Street', '3 New Street']) {
+    const body = { shipping_address: { ...shipping_address, line1 } }
+    const amended = await store.call('POST', `/admin/orders/${rows[0]?.id}/amendments`, { token: operator.token, body })
+    assert.equal(amended.status, 200, amended.text)
+  }
   const again = await moveOrdersIn(store, file)
   assert.deepEqual([again.outcomes.unchanged, again.isEqual, again.store.groups], [1, true, ['EUR pending']])
 })

@@ -87,7 +87,18 @@ interface Imported extends Pick<Order, 'note'> {
 }
 
 async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, Imported>> {
-  const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, orders.shipping_address, orders.note
+  const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, orders.note,
+      -- As it was moved in: an amendment here is no difference.
+      coalesce(
+        (
+          select value -> 'shipping_address'
+          from jsonb_each(orders.former_values) as amendment (place, value)
+          where value ? 'shipping_address'
+          order by place::integer
+          limit 1
+        ),
+        orders.shipping_address
+      ) as shipping_address
     from imported_orders as imported
     join orders on orders.id = imported.order_id
     where imported.order_id = any(${batch.map(({ id }) => id)}::uuid[])`)
