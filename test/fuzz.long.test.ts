@@ -52,6 +52,7 @@ const SELDOM_DONE = new Set([
   'POST /admin/orders/{id}/shipments',
   'POST /admin/orders/{id}/cancellations',
   'POST /admin/orders/{id}/returns',
+  'POST /admin/orders/{id}/amendments',
   'POST /admin/orders/{id}/adjustments',
   'DELETE /admin/orders/{id}/adjustments/{version}',
   'PUT /admin/orders/{id}/payment',

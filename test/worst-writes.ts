@@ -33,6 +33,7 @@ const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)
   'POST /admin/orders/{id}/shipments': () => [{}],
   'POST /admin/orders/{id}/cancellations': () => [{}],
   'POST /admin/orders/{id}/returns': () => [{ restock: true }],
+  'POST /admin/orders/{id}/amendments': () => [{ email: EMAIL }],
   'POST /admin/orders/{id}/adjustments': () => [{ kind: 'fee', label: 'Gift wrap', amount: { amount: 100, currency: 'EUR' } }],
   'PUT /admin/products/{id}/stock': () => [{ stock: 50 }],
   'POST /auth/register': () => [{ email: 'new@shop.example', password: PASSWORD }],

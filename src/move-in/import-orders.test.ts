@@ -140,7 +140,8 @@ test('refuses by line what cannot be stored, and the report shows what is missin
 
 test('an open order that was moved in does not expire, can be moved here, and counts with the status it came with', async (t) => {
   const store = await startMoved(t)
-  const file = [anOrder(1, { history: [{ status: 'pending', at: '2024-01-01T00:00:00Z' }] })]
+  const shipping_address = { name: 'Ada', line1: '1 Street', city: 'Ulm', postal_code: '89073', country: 'DE' }
+  const file = [anOrder(1, { history: [{ status: 'pending', at: '2024-01-01T00:00:00Z' }], shipping_address })]
   await moveOrdersIn(store, file)
   assert.equal(await expireOrders(store.pool, 60, new Date()), 0)
   const { rows } = await store.pool.query<{ id: string }>('select id from orders')
@@ -148,7 +149,6 @@ test('an open order that was moved in does not expire, can be moved here, and co
   const moved = await store.call('POST', `/admin/orders/${rows[0]?.id}/transitions`, { token: operator.token, body: { to: 'confirmed' } })
   assert.equal(moved.status, 200, moved.text)
   assert.equal(moved.json.status_history[1].imported, undefined)
-  const { shipping_address } = moved.json
   for (const line1 of ['2 New Street', '3 New Street']) {
     const body = { shipping_address: { ...shipping_address, line1 } }
     const amended = await store.call('POST', `/admin/orders/${rows[0]?.id}/amendments`, { token: operator.token, body })

@@ -88,7 +88,7 @@ interface Imported extends Pick<Order, 'note'> {
 
 async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, Imported>> {
   const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, orders.note,
-      -- As it was moved in: an amendment here is no difference.
+      -- The address that was moved in: an amendment here is no difference.
       coalesce(
         (
           select value -> 'shipping_address'
