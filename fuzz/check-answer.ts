@@ -14,8 +14,8 @@ const ANYWHERE: Record<number, readonly string[]> = {
   408: ['malformed_request'],
   431: ['malformed_request'],
 }
-/** Lines must name products of the order, and only a discount is below zero: no schema says that. */
-const CHANGES_OF_AN_ORDER = /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments)$/
+/** Lines and parcels must be of the order, only a discount is below zero, and a reason alone amends nothing: no schema says that. */
+const CHANGES_OF_AN_ORDER = /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments)$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const INTERNALS = /node_modules|\.ts:\d|\n\s+at |Error:|syntax error|relation "|insert into/
 

@@ -40,7 +40,7 @@ const NewAmendment = Type.Object(
       }),
     ),
   },
-  { title: 'NewAmendment', ...strict, examples: [EXAMPLE_NEW_AMENDMENT] },
+  { title: 'NewAmendment', minProperties: 1, ...strict, examples: [EXAMPLE_NEW_AMENDMENT] },
 )
 
 const AmendmentSchema = Type.Object(
