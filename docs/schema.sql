@@ -2514,6 +2514,8 @@ CREATE TABLE public.email_deliveries (
     lease uuid,
     leased_until timestamp(3) with time zone,
     is_pause_asked boolean DEFAULT false NOT NULL,
+    bounced_at timestamp(3) with time zone,
+    bounce_reason text,
     CONSTRAINT email_deliveries_queued_with_receiver CHECK (((status <> 'queued'::text) OR (receiver IS NOT NULL))),
     CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
 )
@@ -4149,6 +4151,13 @@ CREATE INDEX email_deliveries_receiver_due_at_idx ON public.email_deliveries USI
 --
 
 CREATE INDEX email_deliveries_status_queued_at_idx ON public.email_deliveries USING btree (status, queued_at);
+
+
+--
+-- Name: email_deliveries_undelivered_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_deliveries_undelivered_idx ON public.email_deliveries USING btree (queued_at DESC, event_id DESC) WHERE ((status = 'failed'::text) OR (bounced_at IS NOT NULL));
 
 
 --

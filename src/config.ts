@@ -18,6 +18,7 @@ import {
   readHeaderName,
   readLakeBucket,
   readLocale,
+  readMailEventsSecret,
   readMailFrom,
   readMailReplyTo,
   readNats,
@@ -111,6 +112,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
     mailFrom: readMailFrom(read),
     mailReplyTo: readMailReplyTo(read),
+    mailEventsSecret: readMailEventsSecret(read),
     isSenderGiven: read.isSet('MAIL_FROM'),
     /** Carries the id of each mail, by which the provider drops a repeated one; null for none. */
     mailIdempotencyHeader: readHeaderName(read),

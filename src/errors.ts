@@ -14,6 +14,7 @@ export type ErrorCode =
   | 'invalid_sign_in'
   | 'invalid_refresh_token'
   | 'forbidden'
+  | 'invalid_signature'
   | 'second_factor_required'
   | 'second_factor_setup_required'
   | 'step_up_required'

@@ -69,6 +69,7 @@ const PUBLIC = [
   'POST /console/session/passkey',
   'POST /console/session/refresh',
   'POST /console/session/second-factor',
+  'POST /mail-events',
 ]
 const REFUSALS = { nobody: 'unauthenticated', forger: 'invalid_token', account: 'forbidden', key: 'forbidden' } as const
 const ID = '01900000-0000-7000-8000-000000000000'

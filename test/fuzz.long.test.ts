@@ -64,6 +64,7 @@ const SELDOM_DONE = new Set([
   'GET /admin/mails/{event_id}',
   'POST /admin/mails/{event_id}/retry',
   'POST /admin/mails/{event_id}/send-again',
+  'POST /mail-events',
   'GET /admin/mail-templates/{name}',
   'POST /admin/lake/queries',
   'GET /iceberg/v1/config',

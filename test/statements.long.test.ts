@@ -27,6 +27,8 @@ const SELDOM_DONE = new Set([
   ...['POST /auth/second-factor', 'POST /auth/passkey', 'POST /auth/step-up', 'POST /auth/oidc/token', 'POST /me/totp/confirm'],
   ...['POST /me/passkeys', 'PATCH /me/passkeys/{id}', 'DELETE /me/passkeys/{id}', 'POST /me/recovery-codes', 'DELETE /me/totp'],
   ...['POST /me/sign-ins', 'DELETE /me/sign-ins/{provider}', 'DELETE /admin/operators/{id}/factors'],
+  // A signature.
+  'POST /mail-events',
   // A mail that was sent.
   'POST /admin/mails/{event_id}/send-again',
   // A webhook that is enabled, a process for commands, a query, an adjusted order.

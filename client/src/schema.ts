@@ -1696,6 +1696,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mail-events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reports that a mail came back
+         * @description Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and `webhook-signature`. The order's timeline and `GET /admin/mails?undelivered=true` show the mail. It may be repeated: the first report counts.
+         */
+        post: operations["reportMailEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/figures": {
         parameters: {
             query?: never;
@@ -3144,8 +3164,22 @@ export interface components {
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
+            /** @description When the mail provider reported that it came back. Null: never. */
+            bounced_at: string | null;
+            /** @description Why it came back, without addresses. */
+            bounce_reason: string | null;
             /** @description What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history; and when this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
+        };
+        MailEvent: {
+            /** @description `mail.bounced` or `mail.complained`. Others are accepted and ignored. */
+            type: string;
+            data: {
+                /** @description The `Message-ID` of the mail, or its `X-Storefront-Event`. */
+                message_id: string;
+                /** @description Why it came back, such as the answer of the mail server. */
+                reason?: string;
+            };
         };
         MailRetry: {
             /** @description Mails that this call queued again. */
@@ -3189,6 +3223,10 @@ export interface components {
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
+            /** @description When the mail provider reported that it came back. Null: never. */
+            bounced_at: string | null;
+            /** @description Why it came back, without addresses. */
+            bounce_reason: string | null;
         };
         MailSummaryPage: {
             data: components["schemas"]["MailSummary"][];
@@ -3871,7 +3909,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -4503,6 +4541,8 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
+                /** @description When the mail provider reported that it came back. Null: never. */
+                bounced_at: string | null;
                 attempts: number;
             } | null;
             /** @description The mail as it was sent again, the oldest first. */
@@ -4513,6 +4553,8 @@ export interface components {
                 queued_at: string;
                 sent_at: string | null;
                 failed_at: string | null;
+                /** @description When the mail provider reported that it came back. Null: never. */
+                bounced_at: string | null;
                 attempts: number;
             }[];
             /** @description When it was in the data lake. Null: not yet, or not recorded. */
@@ -12228,6 +12270,7 @@ export interface operations {
                      *             "queued_at": "2026-03-04T18:05:00.020Z",
                      *             "sent_at": "2026-03-04T18:05:00.310Z",
                      *             "failed_at": null,
+                     *             "bounced_at": null,
                      *             "attempts": 1
                      *           },
                      *           "mail_copies": [],
@@ -12514,6 +12557,7 @@ export interface operations {
                      *             "queued_at": "2026-03-04T18:05:00.020Z",
                      *             "sent_at": "2026-03-04T18:05:00.310Z",
                      *             "failed_at": null,
+                     *             "bounced_at": null,
                      *             "attempts": 1
                      *           },
                      *           "mail_copies": [],
@@ -14120,6 +14164,77 @@ export interface operations {
             };
         };
     };
+    reportMailEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "type": "mail.bounced",
+                 *       "data": {
+                 *         "message_id": "<01997a60-2b33-7e45-a1c8-6d0e9f7b3a55.1@store.example>",
+                 *         "reason": "550 5.1.1 no such mailbox"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["MailEvent"];
+            };
+        };
+        responses: {
+            /** @description It is recorded, or of no interest. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["MalformedJson"];
+            /** @description `invalid_signature`: The signature is wrong. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["InvalidBody"];
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     getFigures: {
         parameters: {
             query?: {
@@ -15396,6 +15511,8 @@ export interface operations {
                 order?: string;
                 /** @description Only mails to the account with this address. */
                 email?: string;
+                /** @description Only mails that the customer has not got: they failed or came back, and were not sent again since with better luck. */
+                undelivered?: true;
                 /** @description Queued then or later. RFC 3339. */
                 from?: string;
                 /** @description Queued before. RFC 3339. */
@@ -15430,7 +15547,9 @@ export interface operations {
                      *           "next_attempt_at": null,
                      *           "sent_at": "2026-03-04T18:05:00.310Z",
                      *           "failed_at": null,
-                     *           "last_error": null
+                     *           "last_error": null,
+                     *           "bounced_at": null,
+                     *           "bounce_reason": null
                      *         }
                      *       ],
                      *       "has_more": false,
@@ -15506,6 +15625,8 @@ export interface operations {
                      *       "sent_at": "2026-03-04T18:05:00.310Z",
                      *       "failed_at": null,
                      *       "last_error": null,
+                     *       "bounced_at": null,
+                     *       "bounce_reason": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
@@ -15590,6 +15711,8 @@ export interface operations {
                      *       "sent_at": "2026-03-04T18:05:00.310Z",
                      *       "failed_at": null,
                      *       "last_error": null,
+                     *       "bounced_at": null,
+                     *       "bounce_reason": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
@@ -15687,6 +15810,8 @@ export interface operations {
                      *       "sent_at": "2026-03-04T18:05:00.310Z",
                      *       "failed_at": null,
                      *       "last_error": null,
+                     *       "bounced_at": null,
+                     *       "bounce_reason": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",

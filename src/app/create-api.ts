@@ -30,6 +30,7 @@ import { type CatalogueContext, catalogueShortcut } from '../catalogue/serve-cat
 import { stockRoutes } from '../catalogue/stock-routes.ts'
 import type { Config } from '../config.ts'
 import type { RunCommand } from '../console/audit-runner.ts'
+import { mailEventRoutes } from '../console/mail-event-routes.ts'
 import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
@@ -299,6 +300,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       openApiRoute(scope)
       referenceRoutes(scope)
       problemPages(scope)
+      mailEventRoutes(scope, { pool, secret: config.mailEventsSecret, now })
       const mails = {
         templates: mailTemplates,
         findUserIds,

@@ -27,6 +27,14 @@ export function readMailReplyTo({ setting }: Settings): string | null {
   return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })
 }
 
+/** Signs reports of mails that came back; null: none are accepted. */
+export function readMailEventsSecret({ setting }: Settings): string | null {
+  const parse = (value: string) =>
+    /^whsec_(?:[A-Za-z0-9+/]{4}){6,22}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value) ? value : undefined
+  const mustBe = 'whsec_ and 18 to 66 bytes in base64'
+  return setting('MAIL_EVENTS_SECRET', { mustBe, parse, secrecy: 'secret' }, { value: null, documented: 'none: no reports are accepted' })
+}
+
 /** Headers that a mail has already, or that change how it is delivered. */
 const TAKEN_HEADERS =
   /^(?:from|to|cc|bcc|sender|reply-to|return-path|subject|date|message-id|in-reply-to|references|received|content-.*|mime-version|auto-submitted|list-.*|x-storefront-event|dkim-signature|resent-.*)$/i

@@ -135,11 +135,11 @@ export function mailRoutes(server: HttpServer, options: MailRoutesOptions): void
 
 async function listMails(
   { pool, findUserIds }: MailRoutesOptions,
-  { status, order, email, from, to }: Static<typeof MailQuery>,
+  { status, order, email, undelivered, from, to }: Static<typeof MailQuery>,
   { limit, after, page }: Paging<Static<typeof Position>>,
 ): Promise<Page<MailSummary>> {
   const rows = await findMails(pool, {
-    ...{ status, order },
+    ...{ status, order, isUndelivered: undelivered },
     userIds: email === undefined ? undefined : await findUserIds(email),
     from: readInstant('from', from),
     to: readInstant('to', to),
@@ -177,6 +177,8 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
     sent_at: toText(mail.sent_at),
     failed_at: toText(mail.failed_at),
     last_error: mail.last_error,
+    bounced_at: toText(mail.bounced_at),
+    bounce_reason: mail.bounce_reason,
   }
 }
 

@@ -24,6 +24,8 @@ const EXAMPLE_MAIL_SUMMARY = {
   sent_at: '2026-03-04T18:05:00.310Z',
   failed_at: null,
   last_error: null,
+  bounced_at: null,
+  bounce_reason: null,
 }
 
 const EXAMPLE_RENDERED_MAIL = {
@@ -52,6 +54,11 @@ export const MailQuery = Type.Object({
     }),
   ),
   email: Type.Optional(EmailFilter('Only mails to the account with this address.')),
+  undelivered: Type.Optional(
+    Type.Literal(true, {
+      description: 'Only mails that the customer has not got: they failed or came back, and were not sent again since with better luck.',
+    }),
+  ),
   from: Instant('Queued then or later. RFC 3339.'),
   to: Instant('Queued before. RFC 3339.'),
 })
@@ -87,6 +94,8 @@ export const MailSummarySchema = Type.Object(
     last_error: Type.Union([Type.String(), Type.Null()], {
       description: 'Why the last attempt failed, such as the answer of the mail server.',
     }),
+    bounced_at: Time('When the mail provider reported that it came back. Null: never.'),
+    bounce_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it came back, without addresses.' }),
   },
   { title: 'MailSummary', examples: [EXAMPLE_MAIL_SUMMARY] },
 )

@@ -115,7 +115,7 @@ async function* mailsOf(pool: Pool, userId: string): AsyncGenerator<string[]> {
         order by number desc
         limit ${ORDERS_AT_ONCE}
       )
-      select page.number, (to_jsonb(mail) - 'last_error')::text as row
+      select page.number, (to_jsonb(mail) - 'last_error' - 'bounce_reason')::text as row
       from page
       left join email_deliveries as mail on mail.order_id = page.id
       order by page.number desc, mail.event_id`,

@@ -64,7 +64,7 @@ const TAGS = [
   {
     name: 'operations',
     description: "Every customer's orders for operators and API keys, and the health of the process.",
-    paths: /^\/(?:livez|readyz|iceberg|admin\/(?!api-keys|operators|activities|products|categories|stock))/,
+    paths: /^\/(?:livez|readyz|iceberg|mail-events|admin\/(?!api-keys|operators|activities|products|categories|stock))/,
   },
 ]
 

@@ -24,6 +24,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   invalid_sign_in: { status: 401, title: 'The sign-in with a provider is not valid' },
   invalid_refresh_token: { status: 401, title: 'The refresh token is not valid' },
   forbidden: { status: 403, title: 'This is not allowed' },
+  invalid_signature: { status: 403, title: 'The signature is wrong' },
   second_factor_required: { status: 403, title: 'The second factor is required' },
   second_factor_setup_required: { status: 403, title: 'A second factor must be set up' },
   step_up_required: { status: 403, title: 'A fresh proof of identity is required' },

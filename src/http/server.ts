@@ -26,6 +26,16 @@ import { listRoutes } from './route-list.ts'
 import { addTracing, type RequestTracing, traceIdOfRequest } from './trace-context.ts'
 import { compilersWhenUsed, compileValidator, parseJson, parseQuery } from './validation.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Its calls are signed: the request keeps the body as it was sent. */
+    isSigned?: boolean
+  }
+  interface FastifyRequest {
+    signedBody: string | null
+  }
+}
+
 export interface HttpServerOptions {
   logger: Logger
   baseUrl: string
@@ -107,12 +117,14 @@ export async function createHttpServer(options: HttpServerOptions): Promise<Http
     clientErrorHandler: (error, socket) => refuseConnection(error, socket, options),
   }).withTypeProvider<TypeBoxTypeProvider>()
   server.decorate('clientAddresses', clientAddresses)
+  server.decorateRequest('signedBody', null)
   server.decorate('baseUrl', options.baseUrl)
   for (const schema of [...PROBLEM_SCHEMAS, Problem]) server.addSchema(schema)
   server.removeAllContentTypeParsers()
   // Called when the whole body has arrived: a slow one takes no turn.
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
     await options.admission?.takeBodyTurn(request, body.length)
+    if (request.routeOptions.config.isSigned) request.signedBody = body.toString()
     // Many clients send a content type without a body.
     return body.length === 0 ? undefined : parseJson(body)
   })

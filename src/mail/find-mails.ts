@@ -22,6 +22,9 @@ export interface FoundMail {
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null
+  /** When and why a sent mail came back. */
+  bounced_at: Date | null
+  bounce_reason: string | null
 }
 
 /** A mail with what is needed to render it. */
@@ -40,6 +43,8 @@ export interface MailSearch {
   order?: string | undefined
   /** Accounts whose mails are found. An empty list finds nothing: there is no such account. */
   userIds?: readonly string[] | undefined
+  /** Whether the customer has not got the mail, nor a later copy. */
+  isUndelivered?: boolean | undefined
   /** Queued then or later. */
   from?: Date | undefined
   /** Queued before. */
@@ -56,7 +61,7 @@ const NEWEST_FIRST = sql`order by queued_at desc, event_id desc`
 /** The newest mails first. Reads as many rows as it returns, for each status and account; with an order all of its mails. */
 export async function findMails(db: Queryable, search: MailSearch): Promise<FoundMail[]> {
   const { order, limit } = search
-  const page = order === undefined ? pageOfAll(search) : pageOfOrder(search, order)
+  const page = order !== undefined ? pageOfOrder(search, order) : search.isUndelivered ? pageOfUndelivered(search) : pageOfAll(search)
   const { rows } = await db.query<FoundMail>(
     sql`with page as materialized (${page} ${NEWEST_FIRST} limit ${limit})
     ${selectMails(noSql)}
@@ -84,7 +89,7 @@ export async function hasFailedMails(db: Queryable): Promise<boolean> {
 
 function selectMails(more: Sql): Sql {
   return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, recipient.email as "to", mail.status, mail.attempts,
-    mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error,
+    mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error, mail.bounced_at, mail.bounce_reason,
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
@@ -104,12 +109,31 @@ function pageOfAll(search: MailSearch): Sql {
     ) as newest`
 }
 
+/** An index has what failed and what came back, by time. */
+function pageOfUndelivered(search: MailSearch): Sql {
+  const { userIds, status } = search
+  const conditions = [IS_UNDELIVERED, ...conditionsOf(search)]
+  if (status !== undefined) conditions.push(sql`mail.status = ${status}`)
+  if (userIds !== undefined) conditions.push(sql`mail.user_id = any(${userIds}::uuid[])`)
+  return sql`select ${KEY} from email_deliveries as mail where ${allOf(conditions)}`
+}
+
+/** A later copy is on its way, or has arrived. */
+const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and not exists (
+  select
+  from email_deliveries as later
+  where later.order_id = mail.order_id and later.status <> 'failed' and later.bounced_at is null
+    and starts_with(later.event_id, regexp_replace(mail.event_id, '\\.copy[1-9]$', '') || '.copy')
+    and later.event_id collate "C" > mail.event_id collate "C"
+)`
+
 /** Materialized: otherwise the planner may read all mails by time to find those of an order that has none lately. */
 function pageOfOrder(search: MailSearch, order: string): Sql {
   const { userIds, status } = search
   const id = order.includes('-') ? sql`${order}::uuid` : sql`(select id from orders where number = ${order}::bigint)`
   const conditions = [sql`mail.order_id = ${id}`, ...conditionsOf(search)]
   if (userIds !== undefined) conditions.push(sql`mail.user_id = any(${userIds}::uuid[])`)
+  if (search.isUndelivered) conditions.push(IS_UNDELIVERED)
   const ofStatus = status === undefined ? noSql : sql`where status = ${status}`
   return sql`select event_id, queued_at from (
       with matching as materialized (select ${KEY}, mail.status from email_deliveries as mail where ${allOf(conditions)})

@@ -12,6 +12,7 @@ const MailStateSchema = Type.Object({
   queued_at: Type.String({ format: 'date-time' }),
   sent_at: Time,
   failed_at: Time,
+  bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that it came back. Null: never.' }),
   attempts: Type.Integer(),
 })
 
@@ -44,6 +45,7 @@ interface MailState {
   queuedAt: Date
   sentAt: Date | null
   failedAt: Date | null
+  bouncedAt: Date | null
   attempts: number
 }
 
@@ -73,8 +75,9 @@ export function presentOrderDetail(
   return { ...presentOrder(order, cancellable), timeline }
 }
 
-function presentMail({ status, queuedAt, sentAt, failedAt, attempts }: MailState) {
-  return { status, queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt), attempts }
+function presentMail({ status, queuedAt, sentAt, failedAt, bouncedAt, attempts }: MailState) {
+  const times = { queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt), bounced_at: toText(bouncedAt) }
+  return { status, ...times, attempts }
 }
 
 function toText(time: Date | null): string | null {

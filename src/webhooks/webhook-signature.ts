@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 
 const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
@@ -22,4 +22,20 @@ export function signWebhook(secrets: readonly string[], id: string, sentAt: Date
     return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
   })
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
+}
+
+/** A signed request is accepted so long before and after its time. */
+const TOLERANCE_MS = 300_000
+
+/** Whether one of the signatures of a request is by this secret, and its time is now. */
+export function isSignedWebhook(secret: string, headers: Readonly<Record<string, unknown>>, body: string, now: Date): boolean {
+  const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers
+  if (typeof id !== 'string' || typeof signatures !== 'string' || !/^\d{1,12}$/.test(String(timestamp))) return false
+  const sentAt = new Date(Number(timestamp) * 1_000)
+  if (Math.abs(now.getTime() - sentAt.getTime()) > TOLERANCE_MS) return false
+  const expected = Buffer.from(signWebhook([secret], id, sentAt, body)['webhook-signature'])
+  return signatures.split(' ').some((signature) => {
+    const given = Buffer.from(signature)
+    return given.length === expected.length && timingSafeEqual(given, expected)
+  })
 }

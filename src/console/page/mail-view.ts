@@ -79,6 +79,8 @@ function headersOf(mail: Schemas['Mail']): HTMLElement {
     ['Sent', mail.sent_at && timeElement(mail.sent_at)],
     ['Failed', mail.status === 'failed' ? timeElement(mail.failed_at) : null],
     ['Reason', mail.last_error],
+    ['Came back', mail.bounced_at && timeElement(mail.bounced_at)],
+    ['Because', mail.bounce_reason],
   )
 }
 

@@ -7,7 +7,7 @@ import type { Screen, ScreenContext } from './screen.ts'
 import { stateBadge } from './state-badge.ts'
 
 const STATUSES = ['queued', 'sent', 'failed']
-const FILTERS = ['status', 'order', 'email']
+const FILTERS = ['status', 'order', 'email', 'undelivered']
 const RETRY_ALL = {
   title: 'Retry all failed mails?',
   text: ['They are queued again. The filters of the list do not limit this.'],
@@ -75,6 +75,14 @@ function openList(root: HTMLElement, { parameters, signal, may, report, tell }: 
 
 function filterForm(filters: Readonly<Record<string, string>>): HTMLElement {
   const status = choice({ name: 'status' }, [['', 'all'], ...STATUSES], filters.status ?? '')
+  const undelivered = choice(
+    { name: 'undelivered' },
+    [
+      ['', 'all'],
+      ['true', 'not received'],
+    ],
+    filters.undelivered ?? '',
+  )
   const order = create('input', { name: 'order', value: filters.order ?? '', pattern: '\\s*([0-9]{1,18}|[0-9a-f\\-]{36})\\s*' })
   order.title = "An order's number or id"
   const email = create('input', { type: 'email', name: 'email', value: filters.email ?? '', autocomplete: 'off' })
@@ -85,6 +93,7 @@ function filterForm(filters: Readonly<Record<string, string>>): HTMLElement {
     'Mails',
     onSearch,
     labelled('Status', status),
+    labelled('Received', undelivered),
     labelled('Order', order),
     labelled('Address', email),
     create('button', { type: 'submit' }, 'Filter'),
@@ -99,13 +108,13 @@ function listOf(
 ): HTMLElement[] {
   const rows = data.map((mail) => [
     link(withQuery('#mails', { ...filters, mail: mail.event_id }), mail.copy_of === null ? mail.kind : `${mail.kind} (copy)`),
-    stateBadge(mail.status),
+    mail.bounced_at === null ? stateBadge(mail.status) : badge('came back', 'bad'),
     orderLink(mail),
     mail.to ?? create('span', { class: 'muted' }, 'deleted account'),
     timeElement(mail.queued_at),
     timeElement(mail.sent_at ?? mail.next_attempt_at),
     mail.attempts,
-    mail.last_error,
+    mail.bounce_reason ?? mail.last_error,
   ])
   const columns = ['Mail', 'Status', 'Order', 'To', 'Queued', 'Sent or next attempt', { number: 'Attempts' }, 'Reason']
   const older = next_cursor !== null && link(withQuery('#mails', { ...filters, cursor: next_cursor }), 'Older mails')

@@ -1,5 +1,5 @@
 import { restartable, type Schemas } from './api.ts'
-import { actions, button, card, create, note, replaceChildren, table } from './dom.ts'
+import { actions, badge, button, card, create, note, replaceChildren, table } from './dom.ts'
 import { retryMail, showMail } from './mail-view.ts'
 import { stepElement } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
@@ -83,14 +83,18 @@ function cells({ version, status, at, published_at, mail, mail_copies, lake_at }
     create('span', {}, `${version} `, stateBadge(status)),
     stepElement(at, null),
     stepElement(published_at, at),
-    mail === null ? '–' : create('span', {}, stateBadge(mail.status), ` ${attemptsText(mail.attempts)}`),
+    mail === null ? '–' : create('span', {}, badgeOf(mail), ` ${attemptsText(mail.attempts)}`),
     mail === null ? '–' : create('span', {}, stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at), ...mail_copies.flatMap(copyOf)),
     stepElement(lake_at, published_at),
   ]
 }
 
-function copyOf({ status, sent_at, failed_at, queued_at }: Entry['mail_copies'][number]): (HTMLElement | string)[] {
-  return ['; again ', stateBadge(status), ' ', stepElement(sent_at ?? failed_at, queued_at)]
+function copyOf(mail: Entry['mail_copies'][number]): (HTMLElement | string)[] {
+  return ['; again ', badgeOf(mail), ' ', stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at)]
+}
+
+function badgeOf({ status, bounced_at }: Entry['mail_copies'][number]): HTMLElement {
+  return bounced_at === null ? stateBadge(status) : badge('came back', 'bad')
 }
 
 function attemptsText(attempts: number): string {
