@@ -16619,7 +16619,7 @@ export interface operations {
             path: {
                 /** @description `storefront`. */
                 namespace: string;
-                /** @description `order_events`, `orders`, `order_lines`, `catalogue_events`, `products`, `prices` or `stock_events`. */
+                /** @description `order_events`, `orders`, `order_lines`, `adjustments`, `payments`, `refunds`, `parcels`, `customers`, `catalogue_events`, `products`, `prices` or `stock_events`. */
                 table: string;
             };
             cookie?: never;

@@ -33,7 +33,8 @@ from (
     )[] as items,
     null::timestamptz as created_at, null::timestamptz as updated_at, null::varchar as attributes,
     null::bigint as shipping_amount, null::bigint as discount_amount, null::bigint as tax_amount, null::bigint as fee_amount,
-    null::varchar as payment_provider, null::varchar as payment_state, null::timestamptz as ingested_at, null::boolean as imported,
+    null::varchar as payment_provider, null::varchar as payment_state, null::timestamptz as ingested_at,
+    null::varchar as adjustments, null::varchar as payments, null::varchar as parcels, null::boolean as imported,
     null::date as ingest_date
   where false
   union all by name
@@ -51,7 +52,7 @@ select
   case when status = 'cancelled' then arg_min_null(actor_type, version) filter (where status = 'cancelled') over of_order end as cancelled_by,
   case when status = 'cancelled' then arg_min_null(reason, version) filter (where status = 'cancelled') over of_order end as cancel_reason,
   item_count, items, created_at, updated_at, attributes,
-  shipping_amount, discount_amount, tax_amount, fee_amount, payment_provider, payment_state
+  shipping_amount, discount_amount, tax_amount, fee_amount, payment_provider, payment_state, adjustments, payments, parcels
 from storefront.order_events
 window of_order as (partition by order_id)
 qualify row_number() over (partition by order_id order by version desc) = 1;
@@ -65,6 +66,80 @@ from (
   select * exclude (items), generate_subscripts(items, 1) as line, unnest(items) as item
   from storefront.orders
 );
+
+create or replace view storefront.adjustments as
+select
+  order_id, order_number, currency, currency_exponent, created_at,
+  made.version as version, made.kind as kind, made.label as label, made.amount as amount, made.made_at::timestamptz as made_at,
+  made.reference as reference
+from (
+  select
+    *,
+    unnest(from_json(adjustments, '[{ "version": "INTEGER", "kind": "VARCHAR", "label": "VARCHAR", "amount": "BIGINT", "made_at": "VARCHAR", "reference": "VARCHAR" }]'))
+      as made
+  from storefront.orders
+);
+
+create or replace view storefront.payments as
+    select
+      order_id, any_value(order_number) as order_number, any_value(currency) as currency, any_value(currency_exponent) as currency_exponent,
+      any_value(created_at) as created_at, any_value(total_amount) as total_amount,
+      payment_provider, payment_reference, arg_max(payment_state, version) as payment_state,
+      min(reported_at) as reported_at, max(reported_at) as changed_at
+    from (
+select
+  order_id, order_number, currency, currency_exponent, created_at, total_amount,
+  report.version as version, report.provider as payment_provider, report.reference as payment_reference, report.state as payment_state,
+  report.at::timestamptz as reported_at, report.amount as amount
+from (
+  select
+    *,
+    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT" }]'))
+      as report
+  from storefront.orders
+))
+    group by order_id, payment_provider, payment_reference;
+
+-- The amount is null where the provider has reported a part, and of the rest.
+create or replace view storefront.refunds as
+    select
+      order_id, order_number, currency, currency_exponent, created_at, version, payment_provider, payment_reference, payment_state,
+      amount, reported_at as refunded_at
+    from (
+select
+  order_id, order_number, currency, currency_exponent, created_at, total_amount,
+  report.version as version, report.provider as payment_provider, report.reference as payment_reference, report.state as payment_state,
+  report.at::timestamptz as reported_at, report.amount as amount
+from (
+  select
+    *,
+    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT" }]'))
+      as report
+  from storefront.orders
+))
+    where payment_state in ('partially_refunded', 'refunded');
+
+create or replace view storefront.parcels as
+select
+  order_id, order_number, created_at, shipping_country, parcel.version as version, parcel.shipped_at::timestamptz as shipped_at,
+  parcel.reference as reference, parcel.tracking.carrier as carrier, parcel.tracking.number as tracking_number,
+  parcel.tracking.url as tracking_url, list_sum(list_transform(parcel.lines, lambda line: line.quantity))::bigint as units,
+  to_json(parcel.lines)::varchar as lines
+from (
+  select
+    *,
+    unnest(from_json(parcels, '[{ "version": "INTEGER", "shipped_at": "VARCHAR", "reference": "VARCHAR", "tracking": { "carrier": "VARCHAR", "number": "VARCHAR", "url": "VARCHAR" }, "lines": [{ "product_id": "VARCHAR", "quantity": "BIGINT" }] }]'))
+      as parcel
+  from storefront.orders
+);
+
+create or replace view storefront.customers as
+select
+  user_id, min(created_at) as first_order_at, max(created_at) as last_order_at,
+  arg_min(shipping_country, created_at) as first_country, arg_max(shipping_country, created_at) as shipping_country,
+  count(*) as order_count, count_if(status = 'cancelled')::bigint as cancelled_count
+from storefront.orders
+group by user_id;
 
 create or replace view storefront.catalogue_events as
 select

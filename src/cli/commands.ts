@@ -157,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'lake query',
     arguments: [{ name: '"select …"' }],
     options: { 'allow-files': flag('lets the SQL read and write every file that you may'), json },
-    help: "runs SQL (DuckDB's) over the views `order_events`, `orders`, `catalogue_events`, `products`, `prices` and `stock_events`; it reads the lake and no other file unless `--allow-files`",
+    help: "runs SQL (DuckDB's) over the views `order_events`, `orders`, `adjustments`, `payments`, `refunds`, `parcels`, `customers`, `catalogue_events`, `products`, `prices` and `stock_events`; it reads the lake and no other file unless `--allow-files`",
     needs: 'lake',
     run: async (context, { 'allow-files': allowFiles, json }, text = '') =>
       (await import('./lake-commands.ts')).runQuery(context, text, { allowFiles, json }),

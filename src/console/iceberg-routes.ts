@@ -56,7 +56,8 @@ const InNamespace = Type.Object({ namespace: Type.String({ description: `\`${NAM
 const OfTable = Type.Object({
   ...InNamespace.properties,
   table: Type.String({
-    description: '`order_events`, `orders`, `order_lines`, `catalogue_events`, `products`, `prices` or `stock_events`.',
+    description:
+      '`order_events`, `orders`, `order_lines`, `adjustments`, `payments`, `refunds`, `parcels`, `customers`, `catalogue_events`, `products`, `prices` or `stock_events`.',
   }),
 })
 

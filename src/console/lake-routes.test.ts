@@ -58,7 +58,7 @@ test("gives DuckDB's reason in one line, with no path of the machine", async () 
     ["select 'x'::integer", /^Conversion Error: /],
     [
       "select * from '/etc/passwd'",
-      /^\/etc\/passwd is refused: a query reads order_events, orders, catalogue_events, products, prices, stock_events$/,
+      /^\/etc\/passwd is refused: a query reads order_events, orders, adjustments, payments, refunds, parcels, customers, catalogue_events, products, prices, stock_events$/,
     ],
   ] as const) {
     const refusal = await send({ sql })
@@ -147,6 +147,8 @@ test('lists the tables and columns that a query reads', async () => {
     [
       ['order_events', 'sequence'],
       ['orders', 'order_id'],
+      ...['adjustments', 'payments', 'refunds', 'parcels'].map((name) => [name, 'order_id']),
+      ['customers', 'user_id'],
       ['catalogue_events', 'sequence'],
       ['products', 'product_id'],
       ['prices', 'product_id'],

@@ -1,7 +1,7 @@
 import { minorDigits } from '../currency.ts'
 import { type Sql, sql } from '../db/sql.ts'
-import { type ImpersonalOrder, linesOf, type OrderEvent } from '../orders/events.ts'
-import type { AdjustmentKind } from '../orders/order-changes.ts'
+import { type ImpersonalOrder, linesOf, listPaymentReports, type OrderEvent, parcelsOf } from '../orders/events.ts'
+import type { Adjustment, AdjustmentKind, Parcel } from '../orders/order-changes.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 import {
   BIGINT,
@@ -51,6 +51,7 @@ interface Source {
   previousStatus: OrderEvent['data']['previous_status']
   change: ImpersonalOrder['status_history'][number] | undefined
   lines: Lines
+  parcels: readonly Parcel[]
   ingestedAt: string
 }
 
@@ -100,6 +101,9 @@ export const ORDER_EVENT_COLUMNS = {
   payment_provider: { id: 29, type: VARCHAR, inOrders: true, value: ({ order }) => toText(order.payment?.provider) },
   payment_state: { id: 30, type: VARCHAR, inOrders: true, value: ({ order }) => toText(order.payment?.state) },
   ingested_at: { id: 31, type: TIMESTAMPTZ, isFirst: true, value: ({ ingestedAt }) => ingestedAt },
+  adjustments: { id: 74, type: VARCHAR, inOrders: true, value: ({ order: { adjustments = [] } }) => toRows(adjustments.map(toAdjustment)) },
+  payments: { id: 75, type: VARCHAR, inOrders: true, value: ({ order }) => toRows(listPaymentReports(order)) },
+  parcels: { id: 76, type: VARCHAR, inOrders: true, value: ({ parcels }) => toRows(parcels) },
   imported: { id: 32, type: BOOLEAN, value: ({ change }) => change?.imported === true },
 } as const satisfies Readonly<Record<string, LakeColumn<Source>>>
 
@@ -125,6 +129,7 @@ export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string)
     previousStatus,
     change,
     lines: linesOf(event),
+    parcels: parcelsOf(order),
     ingestedAt,
   })
 }
@@ -144,6 +149,16 @@ function sumOf(id: number, kind: AdjustmentKind): LakeColumn<Source> & { inOrder
       return amounts.length === 0 ? null : amounts.reduce((sum, amount) => sum + amount, 0)
     },
   }
+}
+
+/** An adjustment with its amount as a number of minor units. */
+function toAdjustment({ amount, ...adjustment }: Adjustment) {
+  return { ...adjustment, amount: amount.amount }
+}
+
+/** A list as JSON for views, null for an empty one. DuckDB cannot read an escape for a lone surrogate. */
+function toRows(rows: readonly object[]): string | null {
+  return rows.length === 0 ? null : JSON.stringify(rows, (_, value: unknown) => (typeof value === 'string' ? value.toWellFormed() : value))
 }
 
 /** The value as JSON, which has an escape for a lone surrogate. */

@@ -3,6 +3,7 @@ import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import { CATALOGUE_VIEWS } from './catalogue-tables.ts'
 import type { LakeColumn } from './lake-columns.ts'
 import { LAKE_COLUMNS, ORDER_EVENT_COLUMNS } from './lake-row.ts'
+import { ORDER_VIEWS } from './order-tables.ts'
 
 /** Columns of the view `order_events`, by type. */
 export const EVENT_COLUMNS = { ...LAKE_COLUMNS, ingest_date: sql`DATE` }
@@ -29,6 +30,7 @@ export const LAKE_TABLES: readonly LakeTable[] = [
     description: 'The newest state of each order.',
     columns: listColumns(Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type]))),
   },
+  ...ORDER_VIEWS.map(({ name, description, columns }) => ({ name, description, columns: listColumns(columns) })),
   {
     name: 'catalogue_events',
     description: 'A row for each change of a product, a price or the reach of stock.',

@@ -7,6 +7,7 @@ import { isFaultOfMachine, readablePath, toDuckDB } from './lake-database.ts'
 import type { DatasetName } from './lake-names.ts'
 import { EVENT_COLUMNS, ORDER_COLUMNS } from './lake-tables.ts'
 import type { LakePaths } from './list-files.ts'
+import { ORDER_VIEWS } from './order-tables.ts'
 
 /** Rows from before the column was added have null, hence the fallback. */
 const EXPONENT = sql`coalesce(currency_exponent, ${exponentOf(sql`currency`)})`
@@ -25,7 +26,7 @@ export async function createAllViews(connection: DuckDBConnection, paths: LakePa
       if (isFaultOfMachine(reason)) throw reason
       broken.push({ names, reason })
     })
-  await attempt(['order_events', 'orders'], createViews(connection, 'orders', paths.orders))
+  await attempt(['order_events', 'orders', ...ORDER_VIEWS.map(({ name }) => name)], createViews(connection, 'orders', paths.orders))
   await attempt(['catalogue_events', ...CATALOGUE_VIEWS.map(({ name }) => name)], createViews(connection, 'catalogue', paths.catalogue))
   return broken
 }
@@ -47,7 +48,7 @@ export function createViews(connection: DuckDBConnection, dataset: DatasetName, 
   return dataset === 'orders' ? createOrderViews(connection, files, since) : createCatalogueViews(connection, files, since)
 }
 
-/** Creates the views `order_events` and `orders` of these files. */
+/** Creates the views `order_events` and `orders` of these files, and those of `ORDER_VIEWS`. */
 async function createOrderViews(connection: DuckDBConnection, files: readonly string[], since?: Since): Promise<void> {
   const rows = rowsOf(EVENT_COLUMNS, files, since)
   await connection.run(
@@ -60,6 +61,7 @@ async function createOrderViews(connection: DuckDBConnection, files: readonly st
       from order_events
       qualify row_number() over (partition by order_id order by version desc) = 1`),
   )
+  for (const { name, select } of ORDER_VIEWS) await connection.run(toDuckDB(sql`create or replace view ${identifier(name)} as ${select}`))
 }
 
 /** Creates the view `catalogue_events` of these files, and those of `CATALOGUE_VIEWS`. */

@@ -240,6 +240,28 @@ export function linesOf({ data: { order } }: OrderEvent, history = order.status_
   return orderStateOf({ items, total: original_total, history }).lines
 }
 
+/** The parcels of an event's order, also where the event does not name them. Pure. */
+export function parcelsOf({ parcels, items, total, status_history: history }: ImpersonalOrder): readonly Parcel[] {
+  return parcels ?? orderStateOf({ items, total, history }).parcels
+}
+
+/**
+ * What providers have reported of the payments of an event's order, the oldest first. `amount`, in minor units, is of a
+ * refund of all that was paid: the provider tells no amount, so it is not known of a part, nor of the rest. Pure.
+ */
+export function listPaymentReports({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
+  const paid = new Map<string, number | undefined>()
+  return history.flatMap(({ at, change, version }, index) => {
+    if (change?.type !== 'payment') return []
+    const { provider, reference, state } = change
+    const key = JSON.stringify([provider, reference])
+    if (state === 'paid') paid.set(key, placed.amount + amountOf(history.slice(0, index)))
+    if (state === 'partially_refunded') paid.set(key, undefined)
+    const amount = state === 'refunded' ? paid.get(key) : undefined
+    return [{ version: versionOf({ version }, index), provider, reference, state, at, amount }]
+  })
+}
+
 /** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */
 export function isWebAddress(text: string): boolean {
   const url = URL.parse(text)

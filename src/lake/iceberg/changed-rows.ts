@@ -78,7 +78,8 @@ export class ChangedRows {
         : sql`
           select ${history.toEvent}
           from ${parquetRows(earlier)}
-            anti join (select ${identifier(id)}, version from ${parquetRows(events)} where sequence > ${after}) using (${identifier(id)}, version)
+            anti join (select ${identifier(history.id)}, version from ${parquetRows(events)} where sequence > ${after})
+              using (${identifier(history.id)}, version)
           where ${identifier(id)} in (select touched_id from touched)`
     await createViews(this.#connection, dataset, events, after === 0 ? undefined : { sequence: after, earlier: rows })
     await this.#create(

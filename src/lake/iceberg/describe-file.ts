@@ -10,7 +10,7 @@ import type { DataFile } from './manifest.ts'
 /** Columns with bounds, by which readers skip files. */
 const BOUNDED = [
   ...['sequence', 'event_time', 'version', 'created_at', 'updated_at', 'ingested_at', 'line', 'valid_from', 'valid_to', 'total_amount'],
-  ...['order_id', 'order_number', 'status', 'currency', 'shipping_country', 'product_id', 'sku', 'category', 'event_type'],
+  ...['order_id', 'order_number', 'user_id', 'status', 'currency', 'shipping_country', 'product_id', 'sku', 'category', 'event_type'],
 ]
 /** A longer text has no bound: texts that people write may be of any length, and each manifest has them. */
 const MAX_BOUND_LENGTH = 64

@@ -7,6 +7,9 @@ import { ITEM_COLUMNS, ITEM_FIELDS, ORDER_EVENT_COLUMNS } from '../lake-row.ts'
 const VIEW_IDS = {
   ...{ line: 46, unit_price_amount: 50, quantity: 51, shipped: 53, cancelled: 54, returned: 55, line_total_amount: 56 },
   ...{ valid_from: 71, valid_to: 72, is_current: 73 },
+  ...{ kind: 77, label: 78, amount: 79, made_at: 80, reference: 81, payment_reference: 82, reported_at: 83, changed_at: 84 },
+  ...{ refunded_at: 85, shipped_at: 86, carrier: 87, tracking_number: 88, tracking_url: 89, units: 90, lines: 91 },
+  ...{ first_order_at: 92, last_order_at: 93, first_country: 94, order_count: 95, cancelled_count: 96 },
 }
 
 const FIELD_IDS: Readonly<Record<string, number>> = {

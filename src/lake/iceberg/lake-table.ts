@@ -5,6 +5,7 @@ import type { LakeColumns } from '../lake-columns.ts'
 import type { DatasetName } from '../lake-names.ts'
 import { ITEM_FIELDS, LAKE_COLUMNS, ORDER_EVENT_COLUMNS } from '../lake-row.ts'
 import { ORDER_COLUMNS } from '../lake-tables.ts'
+import { ORDER_VIEWS } from '../order-tables.ts'
 import { fieldIdOf } from './field-ids.ts'
 import type { Schema } from './table-metadata.ts'
 
@@ -57,12 +58,16 @@ export interface DerivedTable extends LakeTableDefinition {
 /** Rows of a table of the newest state as if they were events. */
 interface History {
   table: string
+  /** What the rows are of: one for each, in its newest version, or one for each version. */
+  id: string
+  /** The rows of an id may be in any file. */
+  isAnywhere?: true
   toEvent: Sql
 }
 
 const OF_ORDERS: Pick<DerivedTable, 'dataset' | 'monthOf' | 'id' | 'key' | 'changes' | 'history'> = {
   ...{ dataset: 'orders', monthOf: 'created_at', id: 'order_id', key: 'created_at', changes: sql`true` },
-  history: { table: 'orders', toEvent: eventOf(ORDER_EVENT_COLUMNS) },
+  history: { table: 'orders', id: 'order_id', toEvent: eventOf(ORDER_EVENT_COLUMNS) },
 }
 
 function eventOf(columns: LakeColumns<never>): Sql {
@@ -75,6 +80,7 @@ function eventOf(columns: LakeColumns<never>): Sql {
 
 const PRODUCT_HISTORY: History = {
   table: 'products',
+  id: 'product_id',
   toEvent: sql`* exclude (valid_from, valid_to, is_current), valid_from as event_time, 'storefront.product.updated' as event_type`,
 }
 
@@ -110,6 +116,12 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       )`,
     order: sql`order_number, line`,
   },
+  ...ORDER_VIEWS.map(
+    (view): DerivedTable => ({
+      ...{ ...OF_ORDERS, ...view, monthOf: view.monthOf, select: sql`select * from ${identifier(view.name)}` },
+      history: OF_ORDERS.history === null || view.id === OF_ORDERS.id ? OF_ORDERS.history : { ...OF_ORDERS.history, isAnywhere: true },
+    }),
+  ),
   ...CATALOGUE_VIEWS.map(
     ({ name, columns, ...view }): DerivedTable => ({
       ...{ ...view, name, columns, dataset: 'catalogue', select: sql`select * from ${identifier(name)}` },

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { OperatorError } from '../../errors.ts'
 import { findDamagedBytes, REMEDY } from '../find-damage.ts'
-import { withDuckDB } from '../lake-database.ts'
+import { makeSpillPath, withDuckDB } from '../lake-database.ts'
 import { LakeFileGone, type LakeStore } from '../lake-store.ts'
 import { writeDataFile } from '../parquet-writer.ts'
 import { ChangedRows } from './changed-rows.ts'
@@ -42,9 +42,14 @@ interface DerivedOptions {
  */
 export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   const writer = new DerivedWriter(store, options)
-  let written = 0
-  for (const definition of DERIVED_TABLES) if (await writer.write(definition)) written += 1
-  return written
+  if (!(await writer.isBehind())) return 0
+  // Creating a DuckDB takes longer than a small table.
+  const write = async (connection: DuckDBConnection) => {
+    let written = 0
+    for (const definition of DERIVED_TABLES) if (await writer.write(definition, connection)) written += 1
+    return written
+  }
+  return withDuckDB(makeSpillPath(), write, {}, options.signal)
 }
 
 /** What a commit starts from. */
@@ -85,15 +90,22 @@ class DerivedWriter {
     this.#options = options
   }
 
+  /** Whether a table lacks something. */
+  async isBehind(): Promise<boolean> {
+    for (const definition of DERIVED_TABLES)
+      if ((await this.#findSource(new TableStore(this.#store, definition.name), definition, false)) !== null) return true
+    return false
+  }
+
   /** Whether there was something to write. */
-  async write(definition: DerivedTable): Promise<boolean> {
+  async write(definition: DerivedTable, connection: DuckDBConnection): Promise<boolean> {
     const table = new TableStore(this.#store, definition.name)
     let isWhole = false
     const result = await untilCommitted(async () => {
       const source = await this.#findSource(table, definition, isWhole)
       if (source === null) return 'unchanged'
       try {
-        return (await this.#commit(table, definition, source)) && 'written'
+        return (await this.#commit(connection, table, definition, source)) && 'written'
       } catch (error) {
         if (!(error instanceof TableDamaged)) throw error
         isWhole = true
@@ -129,9 +141,9 @@ class DerivedWriter {
     return known === null || known.upTo < upTo ? null : filesOf(base)
   }
 
-  async #commit(table: TableStore, definition: DerivedTable, source: Source): Promise<boolean> {
+  async #commit(connection: DuckDBConnection, table: TableStore, definition: DerivedTable, source: Source): Promise<boolean> {
     const { base, snapshot, gone } = source
-    const { added, removed, events } = await this.#write(table, definition, source)
+    const { added, removed, events } = await this.#write(connection, table, definition, source)
     const lostFrom = Math.min(...gone.map(({ sequence_number }) => sequence_number))
     const change: Change = {
       ...{ operation: 'overwrite', added, removed: new Set(removed.map(({ file_path }) => file_path)) },
@@ -146,13 +158,22 @@ class DerivedWriter {
   }
 
   /** Writes the files of a commit. */
-  async #write(table: TableStore, definition: DerivedTable, { base, snapshot, after, history }: Source): Promise<Changed> {
+  async #write(
+    connection: DuckDBConnection,
+    table: TableStore,
+    definition: DerivedTable,
+    { base, snapshot, after, history }: Source,
+  ): Promise<Changed> {
     const files = snapshot.files.filter(({ last }) => last > after)
+    // The events since then are repeats, which the lake has already.
+    if (files.length === 0) return { added: [], removed: [], events: 0 }
     const own = after === 0 ? [] : filesOf(base)
-    const write = async (connection: DuckDBConnection, folder: string, events: string[]): Promise<Changed> => {
+    const write = async (folder: string, events: string[]): Promise<Changed> => {
       const rows = new ChangedRows(connection, definition, this.#options.fileRows)
       const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: await rows.find(events, after) }
-      const earlier = (await rows.place(history)).flatMap(({ file }) => (file === null ? [] : history.slice(file, file + 1)))
+      const isAnywhere = definition.history?.isAnywhere === true
+      const near = isAnywhere ? [] : await rows.place(history)
+      const earlier = isAnywhere ? history : near.flatMap(({ file }) => (file === null ? [] : history.slice(file, file + 1)))
       const groups = await rows.place(own)
       await this.#withTableFiles(table, earlier, (paths) => rows.make(events, after, paths))
       for (const group of groups) {
@@ -176,7 +197,7 @@ class DerivedWriter {
           const damage = await this.#findDamage(name, events[index] ?? '')
           if (damage !== null) throw new OperatorError(`${this.#store.locate(name)}: ${damage}; ${REMEDY}`)
         }
-        return withDuckDB(join(folder, 'spill'), (connection) => write(connection, folder, events), {}, this.#options.signal)
+        return write(folder, events)
       }),
     )
   }

@@ -16,9 +16,11 @@ import { CATALOGUE_DATASET } from '../lake-dataset.ts'
 import { LakeSink } from '../lake-sink.ts'
 import type { LakeStore } from '../lake-store.ts'
 import { commitFiles, readSnapshot } from './event-table.ts'
+import { DERIVED_TABLES } from './lake-table.ts'
 import { writeDerivedTables } from './write-derived-tables.ts'
 
 const FILE_ROWS = 8
+const ORDER_TABLES = DERIVED_TABLES.filter(({ dataset }) => dataset === 'orders').length
 const refresh = (store: LakeStore) => writeDerivedTables(store, { fileRows: FILE_ROWS })
 
 async function startOrders(t: TestContext, store: LakeStore) {
@@ -34,11 +36,11 @@ test('each refresh brings the tables of orders up to the lake, and leaves the fi
   const write = await startOrders(t, store)
   const trade = new Trade()
   let kept = 0
-  for (let round = 0; round < 12; round++) {
+  for (let round = 0; round < 9; round++) {
     await write(trade.batch(round < 4 ? 30 : 3))
     if (round === 6) await compactLake({ store, isWanted: () => true })
     const before = new Set((await tableFiles(store, 'orders')).map(({ file_path }) => file_path))
-    assert.equal(await refresh(store), 2)
+    assert.equal(await refresh(store), ORDER_TABLES)
     await assertFresh(store)
     kept += (await tableFiles(store, 'orders')).filter(({ file_path }) => before.has(file_path)).length
   }
@@ -46,7 +48,7 @@ test('each refresh brings the tables of orders up to the lake, and leaves the fi
   const files = await tableFiles(store, 'orders')
   const rows = files.reduce((sum, { record_count }) => sum + record_count, 0)
   assert.ok(files.length >= 6 && files.length <= rows / FILE_ROWS + 3, `${files.length} files of ${rows} rows`)
-  assert.ok(kept > 20, `${kept} files stayed`)
+  assert.ok(kept > 10, `${kept} files stayed`)
   const months = Map.groupBy(files, ({ partition }) => partition.month)
   assert.deepEqual([...months.keys()].toSorted(), [672, 673, 674])
   assert.equal((await readWithIcebird({ ...lake, store }, 'orders')).length, rows)
@@ -67,7 +69,11 @@ test('a late event of an earlier version changes nothing of an order but the num
   ])
   await refresh(store)
   await write([{ sequence: 3, event: version(2) }])
-  assert.equal(await refresh(store), 2)
+  assert.equal(await refresh(store), ORDER_TABLES)
+  await assertFresh(store)
+  // A replay publishes it again, and the lake leaves it out.
+  await write([{ sequence: 4, event: version(2) }])
+  assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
 })
 
@@ -122,7 +128,7 @@ test('a refresh that is killed at any step leaves whole tables, and the next one
   const trade = new Trade()
   await write(trade.batch(30))
   await refresh(lake.store)
-  for (let kill = 1, isKilled = true; isKilled; kill += 3) {
+  for (let kill = 1, isKilled = true; isKilled; kill += 13) {
     await write(trade.batch(2))
     let step = 0
     const dying = watchSteps(lake.store, () => {
@@ -144,7 +150,7 @@ test('two writers at once, and a merge meanwhile, make the same tables', async (
   const write = await startOrders(t, store)
   const trade = new Trade()
   await write(trade.batch(20))
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < 3; round++) {
     await Promise.all([refresh(store), refresh(store), compactLake({ store, isWanted: () => true }), write(trade.batch(5))])
     await refresh(store)
     await assertFresh(store)
@@ -167,16 +173,16 @@ test('a table is written whole when its own file is damaged or gone, and when th
   ]) {
     for (const { file_path } of await tableFiles(store, 'orders')) await damage(pathOf(file_path.slice(file_path.indexOf('iceberg/'))))
     await write(trade.batch(3))
-    assert.equal(await refresh(store), 2)
+    assert.equal(await refresh(store), ORDER_TABLES)
     await assertFresh(store)
   }
   const snapshot = await readSnapshot(store, 'orders')
   const [first = assert.fail()] = snapshot.files
   assert.ok(await commitFiles(snapshot, { added: [], removed: [first] }, new Date()))
-  assert.equal(await refresh(store), 2)
+  assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
   assert.ok(await commitFiles(await readSnapshot(store, 'orders'), { added: [first.data] }, new Date()))
-  assert.equal(await refresh(store), 2)
+  assert.equal(await refresh(store), ORDER_TABLES)
   await assertFresh(store)
   await writeFiles(t, store, [1], { from: 1_000 })
   await refresh(store)
