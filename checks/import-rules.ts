@@ -182,7 +182,7 @@ export const WALLS: readonly Wall[] = [
     reason: 'The console shows and does what operators need of every room, through their readers and use cases; no room knows it.',
   },
   {
-    room: 'console/page',
+    room: ['console/page', 'customers/page'],
     may: [],
     reason: 'The page runs in a browser: it knows the API, by the types of its document, and nothing of the program.',
   },

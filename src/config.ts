@@ -148,6 +148,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     isEmailVerificationRequired: read.oneOf('EMAIL_VERIFICATION', ['off', 'required'], 'off') === 'required',
     /** The page of the shop to which account mails link; null when they contain only the token. */
     accountUrl: read.url('ACCOUNT_URL', ['http:', 'https:'], '')?.replace(/#.*$/, '') ?? null,
+    /** The page of the shop to which order mails link; null for the store's own. */
+    shopOrderUrl: read.url('SHOP_ORDER_URL', ['http:', 'https:'], '')?.replace(/#.*$/, '') ?? null,
     /** Whether an admin without a second factor can only set one up, once another admin has one. */
     isAdminFactorRequired: read.oneOf('ADMIN_SECOND_FACTOR', ['required', 'off'], 'required') === 'required',
     /** The domain that passkeys belong to (WebAuthn's RP id): the host of `baseUrl`, or one above it. */

@@ -68,6 +68,8 @@ export type ErrorCode =
   | 'invalid_body'
   | 'password_too_common'
   | 'invalid_one_time_token'
+  | 'invalid_order_link'
+  | 'wrong_postal_code'
   | 'invalid_challenge'
   | 'invalid_second_factor'
   | 'unknown_product'

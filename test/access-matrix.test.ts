@@ -47,6 +47,8 @@ const PUBLIC = [
   'GET /feeds/products.xml',
   'GET /livez',
   'GET /openapi.json',
+  'GET /order',
+  'GET /order/:file',
   'GET /problems/:code',
   'GET /products',
   'GET /products/:id',
@@ -70,6 +72,8 @@ const PUBLIC = [
   'POST /console/session/refresh',
   'POST /console/session/second-factor',
   'POST /mail-events',
+  'POST /orders/by-link',
+  'POST /orders/by-link/cancel',
 ]
 const REFUSALS = { nobody: 'unauthenticated', forger: 'invalid_token', account: 'forbidden', key: 'forbidden' } as const
 const ID = '01900000-0000-7000-8000-000000000000'

@@ -31,12 +31,13 @@ export async function startMailSubscriber(
     },
     async close() {},
   }
-  const render = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))
+  const render = createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(null), mailLanguages('en', null))
   const subscriber = createEmailSubscriber({
     pool: db.pool,
     deliveries,
     mailer,
     render,
+    makeOrderToken: () => 'order-token',
     logger,
     now: () => new Date(),
     maxPerHour: null,

@@ -17,7 +17,11 @@ const AT_ONCE = 16
 process.on('message', async ({ port, mails }: BareLoad) => {
   const transport = createTransport({ host: '127.0.0.1', port, pool: true, maxConnections: 5, maxMessages: Number.POSITIVE_INFINITY })
   const content = exampleMailContent('created', 'EUR')
-  const rendered = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))(content, 'Ada')
+  const rendered = createMailRenderer(
+    { orderUrl: 'https://shop.example/order' },
+    createTemplateReader(null),
+    mailLanguages('en', null),
+  )(content, 'Ada')
   const mail = { ...rendered, eventId: content.event_id, to: { address: 'ada@example.com', name: 'Ada' }, date: new Date() }
   const message = toMessage(mail, { from: 'Store <no-reply@store.example>' })
   let left = mails

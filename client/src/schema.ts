@@ -1024,6 +1024,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/orders/by-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An order, by the link in a mail about it
+         * @description For who has the mail and no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, of which 20 can be tried.
+         */
+        post: operations["getOrderByLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/orders/by-link/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancels an order by the link in a mail about it, while the shop lets its customers
+         * @description Like `POST /orders/{id}/cancel` by the customer. The stock is returned in the same transaction.
+         */
+        post: operations["cancelOrderByLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/products": {
         parameters: {
             query?: never;
@@ -3108,6 +3148,40 @@ export interface components {
             /** @description Units, at least 1. */
             quantity: number;
         };
+        LinkedOrder: {
+            /** @description For people; unique. */
+            number: string;
+            status: components["schemas"]["OrderStatus"];
+            items: components["schemas"]["OrderItem"][];
+            total: components["schemas"]["Money"];
+            /** @description What is charged besides the lines. */
+            adjustments: components["schemas"]["Adjustment"][];
+            /** @description What was shipped, parcel by parcel. */
+            parcels: components["schemas"]["Parcel"][];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+            /** @description When the order came into each status, the oldest first. */
+            history: {
+                status: components["schemas"]["OrderStatus"];
+                /** Format: date-time */
+                at: string;
+            }[];
+            /** @description Whether the shop lets its customers cancel the order now. */
+            can_cancel: boolean;
+            /** @description Whether there is an address, which is shown for its postal code. */
+            asks_postal_code: boolean;
+            /** @description Null without its postal code. */
+            shipping_address: components["schemas"]["ShippingAddress"] | null;
+            /**
+             * @description Of the mails about the order.
+             * @enum {string}
+             */
+            language: "en" | "de" | "fr" | "es";
+            /** @description The name of the shop, as in its mails. */
+            shop: string | null;
+        };
         LinkedSignIn: {
             issuer: string;
             /** Format: date-time */
@@ -3605,6 +3679,12 @@ export interface components {
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
         };
+        OrderByLink: {
+            /** @description The fragment of a mail's link, without `#`. */
+            token: string;
+            /** @description Shows the address. */
+            postal_code?: string;
+        };
         /** @description What was changed besides the status. Absent: only the status, of the whole order. */
         OrderChange: {
             /** @description `shipped`, `lines_cancelled`, `returned`, `adjusted`, `adjustment_voided`, `payment` or `amended`. Later releases may have more. */
@@ -3682,6 +3762,10 @@ export interface components {
             cancelled?: number;
             /** @description Units that were returned. Absent: none. */
             returned?: number;
+        };
+        OrderLink: {
+            /** @description The fragment of a mail's link, without `#`. */
+            token: string;
         };
         OrderNote: {
             /** Format: uuid */
@@ -3909,7 +3993,7 @@ export interface components {
              * @description Stable; listed in docs/errors.md.
              * @enum {string}
              */
-            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
+            code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
             request_id: string;
             /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
             trace_id: string;
@@ -9423,6 +9507,228 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getOrderByLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "AZl6YCszfkWhyG0On3s6VWpQK9D3mZr0tB1nYw4cE7uXq2LsHf8VdJk5aGoRiT6e",
+                 *       "postal_code": "SW1Y 4JH"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OrderByLink"];
+            };
+        };
+        responses: {
+            /** @description The order. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "parcels": [],
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z"
+                     *         }
+                     *       ],
+                     *       "can_cancel": true,
+                     *       "asks_postal_code": true,
+                     *       "shipping_address": null,
+                     *       "language": "en",
+                     *       "shop": "Example shop"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkedOrder"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description `invalid_body`: The body is not acceptable. `invalid_order_link`: The link to the order is not valid. `wrong_postal_code`: The postal code is not the one of the order. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cancelOrderByLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "AZl6YCszfkWhyG0On3s6VWpQK9D3mZr0tB1nYw4cE7uXq2LsHf8VdJk5aGoRiT6e"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OrderLink"];
+            };
+        };
+        responses: {
+            /** @description The cancelled order. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "parcels": [],
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z"
+                     *         }
+                     *       ],
+                     *       "can_cancel": true,
+                     *       "asks_postal_code": true,
+                     *       "shipping_address": null,
+                     *       "language": "en",
+                     *       "shop": "Example shop"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LinkedOrder"];
+                };
+            };
+            400: components["responses"]["MalformedJson"];
+            409: components["responses"]["IllegalTransition"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description `invalid_body`: The body is not acceptable. `invalid_order_link`: The link to the order is not valid. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {

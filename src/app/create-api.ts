@@ -34,6 +34,8 @@ import { mailEventRoutes } from '../console/mail-event-routes.ts'
 import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
+import { createOrderLinks, type OrderLinks } from '../customers/order-link.ts'
+import { orderLinkRoutes } from '../customers/order-link-routes.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
 import type { Pool } from '../db/pool.ts'
 import { Admission } from '../http/admission.ts'
@@ -50,6 +52,7 @@ import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
 import { retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
+import { senderNameOf } from '../mail/mailer.ts'
 import { sendAgain } from '../mail/send-again.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
@@ -181,6 +184,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     catalogue,
     mailTemplates: null,
     webhookEncryption: createEncryption('', 'webhook secret'),
+    orderLinks: createOrderLinks(''),
     consoleParts,
     logger,
     now,
@@ -198,6 +202,7 @@ interface ApiOptions {
   mailTemplates: MailTemplates | null
   /** Encrypts the secrets of webhooks. */
   webhookEncryption: Encryption
+  orderLinks: OrderLinks
   consoleParts: ConsoleParts
   logger: Logger
   now: () => Date
@@ -219,6 +224,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     catalogue,
     mailTemplates,
     webhookEncryption,
+    orderLinks: links,
     consoleParts,
     logger,
     now,
@@ -268,6 +274,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       activityRoutes(scope, pool)
       ownDataRoutes(scope, auth.context, admission, shared.cancellableStatuses)
       customerRoutes(scope, auth.context)
+      const { defaultLanguage, mailFrom } = config
+      orderLinkRoutes(scope, { ...shared, pool, links, throttle: auth.context.throttle, defaultLanguage, shop: senderNameOf(mailFrom) })
       catalogueRoutes(scope, catalogue)
       feedRoutes(scope, catalogue)
       categoryRoutes(scope, catalogue)

@@ -13,6 +13,7 @@ import { MAIL_DELIVERIES } from '../mail/email-deliveries.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
+import { untilReadable } from '../mail/until-readable.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import type { QueueSubscriber, SubscriberName, SubscriberRole } from '../subscribers.ts'
 import { lagBehind, readSubscriberLag, type SubscriberLag, saveStoredSequence } from '../topic/subscriber-lag.ts'
@@ -171,7 +172,20 @@ function createSink<E extends TopicEvent>(
 
 /** The subscriber that mails customers, and the worker that sends account mails with the same mailer. */
 async function createEmail(parts: SubscriberParts): Promise<Service[]> {
-  const { config, pool, topic, deliveries, mailTemplates, mailEncryption: encryption, logger, now, metrics, running, tracing } = parts
+  const {
+    config,
+    pool,
+    topic,
+    deliveries,
+    mailTemplates,
+    mailEncryption: encryption,
+    orderLinks,
+    logger,
+    now,
+    metrics,
+    running,
+    tracing,
+  } = parts
   if (mailTemplates === null) throw new Error('the role email has no mail templates')
   const { mailFrom: from, mailReplyTo: replyTo } = config
   const { smtpCaFile: caFile, mailIdempotencyHeader: idempotencyHeader } = config
@@ -190,7 +204,8 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
     metrics.watchMailServer(smtpWatch)
   }
   const subscriber = createEmailSubscriber({
-    ...{ pool, deliveries, mailer, render: mailTemplates.render, logger, now, tracing },
+    ...{ pool, deliveries, mailer, render: mailTemplates.render, makeOrderToken: orderLinks.make, logger, now, tracing },
+    untilReadable: (events) => untilReadable(pool, events),
     maxPerHour: config.mailMaxPerHour,
     onTried: (outcome) => metrics.mailTried('order', outcome),
   })

@@ -21,8 +21,8 @@ export function openMailTemplates(config: Config, logger: Logger): MailTemplates
 
 /** The mail templates of this store. Throws TemplateError when the shop's own cannot be used. */
 export function readStoreTemplates(config: Config): MailTemplates {
-  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, baseUrl, mailFrom, currency } = config
+  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, shopOrderUrl, baseUrl, mailFrom, currency } = config
   const languages = mailLanguages(defaultLanguage, mailLocale)
-  const pages = { accountUrl, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
+  const pages = { accountUrl, orderUrl: shopOrderUrl ?? `${baseUrl}/order`, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
   return readMailTemplates({ directory, languages, currency, ...pages })
 }

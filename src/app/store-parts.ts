@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { createEncryption } from '../auth/store-secret.ts'
 import type { Config } from '../config.ts'
+import { createOrderLinks } from '../customers/order-link.ts'
 import type { DatabaseAddresses } from '../db/addresses.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
 import { connectClient, type Pool } from '../db/pool.ts'
@@ -78,6 +79,7 @@ export async function createParts({ config, logger, now, addresses, pool, leaseP
     secretWatch: delivers ? secretWatch : null,
     mailEncryption: createEncryption(secret, 'account mail'),
     webhookEncryption: createEncryption(secret, 'webhook secret'),
+    orderLinks: createOrderLinks(secret),
     /** Is null in a process that sends no mail and cannot use them. */
     mailTemplates: hasApi || roles.includes('email') ? openMailTemplates(config, logger) : null,
   }

@@ -32,6 +32,7 @@ export function fingerprintOf(secret: string): string {
   return deriveKey(secret, 'fingerprint').toString('base64url')
 }
 
-function deriveKey(secret: string, purpose: string): Buffer {
+/** The key of 256 bits that one `purpose` has under the store's secret (HKDF, RFC 5869). */
+export function deriveKey(secret: string, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, '', `storefront ${purpose}`, 32))
 }

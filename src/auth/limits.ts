@@ -62,3 +62,7 @@ export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 // Limit for each network (registrations) or account (new addresses): it takes three of them to use up one address's
 // limit.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }
+// Uses of the links to one order. A person reloads the page some times.
+export const ORDER_LINKS: Limit = { name: 'order-link', points: 60, seconds: 600 }
+// Wrong postal codes for one order in the life of a link: a town has dozens, a country some ten thousand.
+export const POSTAL_CODES: Limit = { name: 'postal-code', points: 20, seconds: 90 * 86_400 }

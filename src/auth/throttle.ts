@@ -1,9 +1,10 @@
-import { createHmac, hkdfSync } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Pool } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { networkOf, siteOf } from '../http/client-address.ts'
 import type { Client } from './client.ts'
+import { deriveKey } from './encryption.ts'
 import {
   type AddressLimit,
   CODE_TURN,
@@ -16,7 +17,9 @@ import {
   MAILS,
   MAILS_BY_ONE,
   MAX_DELAY_SECONDS,
+  ORDER_LINKS,
   PASSKEY_CHALLENGES,
+  POSTAL_CODES,
   REGISTRATIONS,
   RESETS,
   RESETS_OF_ADDRESS,
@@ -61,12 +64,25 @@ export class Throttle {
   constructor({ pool, secret, isEnabled, isByNetwork }: ThrottleOptions) {
     this.#isEnabled = isEnabled
     this.#isByNetwork = isByNetwork
-    this.#key = Buffer.from(hkdfSync('sha256', secret, '', 'storefront rate limits', 32))
+    this.#key = deriveKey(secret, 'rate limits')
     const ofAddresses = [WRONG_PASSWORDS_OF_ADDRESS, REGISTRATIONS, RESETS_OF_ADDRESS, PASSKEY_CHALLENGES, GUESTS, SIGN_INS].flatMap(
       ({ address, site }) => [address, site],
     )
     const ofCodes = [WRONG_CODES, CODE_TURN, WRONG_CODES_OF_ACCOUNT, WORRYING_CODES, SECOND_FACTOR_CHALLENGES]
-    const all = [WRONG_PASSWORDS, TURN, ...ofCodes, RESETS, GUESTS_OF_MAILBOX, EXPORTS, EMAIL_CHANGES, MAILS, MAILS_BY_ONE, ...ofAddresses]
+    const all = [
+      WRONG_PASSWORDS,
+      TURN,
+      ...ofCodes,
+      RESETS,
+      GUESTS_OF_MAILBOX,
+      EXPORTS,
+      EMAIL_CHANGES,
+      MAILS,
+      MAILS_BY_ONE,
+      ORDER_LINKS,
+      POSTAL_CODES,
+      ...ofAddresses,
+    ]
     this.#limiters = new Map(all.map((limit) => [limit.name, createLimiter(pool, limit)]))
   }
 
@@ -97,6 +113,16 @@ export class Throttle {
   /** Like `guardPassword`, for an unguessable proof. It counts by network address only, so a stranger cannot make the owner wait. */
   async guardProof<T>(client: Client, check: () => Promise<T | null>): Promise<T | null> {
     return this.#guardCounters(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), client, check)
+  }
+
+  /** Like `guardPassword`, for the postal code of an order's address, of which few are possible: few tries in all. */
+  async guardPostalCode<T>(client: Client, orderId: string, check: () => Promise<T | null>): Promise<T | null> {
+    return this.#guardCounters([[POSTAL_CODES, this.#hash('postal code', orderId)]], client, check)
+  }
+
+  /** Counts the use of a link to an order, wherever it comes from: the link may have been passed on. */
+  async countOrderLink(client: Client, orderId: string): Promise<void> {
+    if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', orderId), client)
   }
 
   /** Counts, runs the check, and reverts the count unless it returns null, which is a wrong proof. */

@@ -10,10 +10,7 @@ const store = await startStore({ after })
 test('the page runs scripts of this store only, and is in no frame', async () => {
   const { status, headers, text } = await store.call('GET', '/console')
   assert.equal(status, 200)
-  assert.match(
-    String(headers['content-security-policy']),
-    /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'$/,
-  )
+  assert.match(String(headers['content-security-policy']), /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'$/)
   assert.doesNotMatch(text, /https?:/)
 })
 

@@ -16,7 +16,7 @@ const SHARED: readonly SharedFile[] = [
   { name: 'uplot.css', file: resolve('uplot/dist/uPlot.min.css') },
 ]
 
-/** `GET /console`: the page for operators, and its modules. Inline styles are those of mails, which are shown in frames without scripts. */
+/** `GET /console`: the page for operators. Its inline styles are those of mails, in frames without scripts. */
 export function consolePageRoutes(server: HttpServer): void {
   servePage(server, {
     path: '/console',

@@ -1,3 +1,5 @@
+import { EXAMPLE_ORDER } from '../orders/examples.ts'
+
 /** Bodies that the OpenAPI document shows. A test checks each against its schema. */
 
 const CREATED_AT = '2026-03-02T09:15:30.000Z'
@@ -21,4 +23,17 @@ export const EXAMPLE_ADDRESS = {
   address: { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' },
   is_default: true,
   created_at: CREATED_AT,
+}
+
+export const EXAMPLE_ORDER_LINK = { token: 'AZl6YCszfkWhyG0On3s6VWpQK9D3mZr0tB1nYw4cE7uXq2LsHf8VdJk5aGoRiT6e' }
+
+const { number, status, items, total, adjustments, parcels, created_at, updated_at } = EXAMPLE_ORDER
+export const EXAMPLE_LINKED_ORDER = {
+  ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+  history: [{ status, at: created_at }],
+  can_cancel: true,
+  asks_postal_code: true,
+  shipping_address: null,
+  language: 'en',
+  shop: 'Example shop',
 }

@@ -78,6 +78,8 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   invalid_body: { status: 422, title: 'The body is not acceptable' },
   password_too_common: { status: 422, title: 'The password is too common' },
   invalid_one_time_token: { status: 422, title: 'The one-time token is not valid' },
+  invalid_order_link: { status: 422, title: 'The link to the order is not valid' },
+  wrong_postal_code: { status: 422, title: 'The postal code is not the one of the order' },
   invalid_challenge: { status: 422, title: 'The challenge is not valid' },
   invalid_second_factor: { status: 422, title: 'The proof of identity is not valid' },
   unknown_product: { status: 422, title: 'A product does not exist' },

@@ -10,7 +10,7 @@ import { createTemplateReader } from './templates.ts'
 
 const store = await startStore({ after })
 const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
-const render = createMailRenderer(createTemplateReader(null), mailLanguages('en', null))
+const render = createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(null), mailLanguages('en', null))
 
 interface Step {
   method?: 'POST' | 'PUT'

@@ -29,6 +29,7 @@ export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
     ['header.html', page(`<p style="margin:0 0 8px;color:#6b7280">${toHtml(texts.order)}</p>`)],
     ...filesOf('lines', changedLines()),
     ...filesOf('order', orderTable(texts)),
+    ...filesOf('link', orderLink(texts)),
     ...filesOf('footer', footer(texts.orderFooter)),
     ...mailsOf('', ORDER_MAILS, texts.orders, blocks, ({ heading = '' }) => [
       { txt: '', html: `${H1}${toHtml(heading)}</h1>\n` },
@@ -77,6 +78,7 @@ function blocksOf(texts: MailTexts): Record<Block, Part> {
     lines: partial('lines'),
     tracking: onlyWith('tracking_number', tracking(texts)),
     reason: onlyWith('reason', paragraph(`${reason}${colon} {{reason}}`)),
+    link: partial('link'),
     action: partial('action'),
     invitation: paragraph(
       `${role}${colon} {{role}}\n{{#inviter}}${inviter}${colon} {{inviter}}\n{{/inviter}}${console}${colon} {{console}}`,
@@ -137,6 +139,14 @@ function tracking({ trackingNumber }: MailTexts): Part {
   return {
     txt: `\n{{carrier}}, ${trackingNumber} ${number}\n{{#tracking_url}}\n{{tracking_url}}\n{{/tracking_url}}\n`,
     html: `${P}{{carrier}}, ${toHtml(trackingNumber)} ${link}</p>\n`,
+  }
+}
+
+function orderLink({ seeOrder }: MailTexts): Part {
+  return {
+    txt: `${seeOrder}\n{{order_url}}\n`,
+    html: `<p style="margin:24px 0 16px"><a href="{{order_url}}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#0b5394;color:#ffffff;font-weight:bold;text-decoration:none">${toHtml(seeOrder)}</a></p>
+`,
   }
 }
 

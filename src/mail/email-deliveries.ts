@@ -4,6 +4,7 @@ import { sql } from '../db/sql.ts'
 import { type DeliveryKind, NO_RECEIVER } from '../deliveries/delivery-kind.ts'
 import { requeueDeliveries } from '../deliveries/delivery-rows.ts'
 import type { Language } from '../language.ts'
+import type { ShippingAddress } from '../orders/postal-address.ts'
 import { receiverOfAddress } from './mail-share.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import type { MailContent } from './render-mail.ts'
@@ -47,8 +48,9 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   table: sql`email_deliveries`,
   key: ['event_id'],
   receiver: { column: sql`receiver`, type: 'text' },
-  columns: ['user_id', 'order_id', 'event_type', 'content'],
-  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address, readable.name, reader.language
+  columns: ['user_id', 'order_id', 'event_type', 'queued_at', 'content'],
+  read: sql`select mail.event_id, mail.receiver, mail.attempts, mail.content, address, readable.name, reader.language,
+      mail.order_id, mail.queued_at, orders.shipping_address
     from taken as mail
     ${WITH_READER}`,
   firstPauseSeconds: 2,
@@ -130,6 +132,9 @@ export interface MailToSend {
   /** The account's; null for the store's. */
   language: Language | null
   content: MailContent
+  order_id: string
+  queued_at: Date
+  shipping_address: ShippingAddress | null
 }
 
 export interface RetryOptions {

@@ -18,7 +18,8 @@ import { createTemplateReader } from './templates.ts'
 const FROM = 'The Store <no-reply@store.example>'
 const logger = pino({ level: 'silent' })
 const basics = {
-  render: createMailRenderer(createTemplateReader(null), mailLanguages('en', null)),
+  makeOrderToken: () => 'order-token',
+  render: createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(null), mailLanguages('en', null)),
   logger,
   now: () => new Date(),
   maxPerHour: null,

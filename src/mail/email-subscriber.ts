@@ -23,6 +23,10 @@ export interface EmailSubscriberOptions {
   /** Closed by `stop`. */
   mailer: Mailer
   render: RenderMail
+  /** Makes the token of a mail's link to its order: the same for each attempt, unless an address has changed. */
+  makeOrderToken: (link: OrderTokenParts) => string
+  /** Waits until the orders of these events can be read; absent: they can. */
+  untilReadable?: (events: readonly OrderEvent[]) => Promise<void>
   logger: Logger
   now: () => Date
   /** Mails per hour and account; more are sent later. No limit when null. */
@@ -35,12 +39,33 @@ export interface EmailSubscriberOptions {
   tracing?: Tracing | null
 }
 
+/** What a link to an order is bound to. */
+export interface OrderTokenParts {
+  orderId: string
+  email: string
+  shippingAddress: MailToSend['shipping_address']
+  mailedAt: Date
+}
+
 /**
  * Sends the customer a mail for each order event that has one: at least once, deduped by event id. The handler only
  * queues, so a mail server that is slow or down delays nothing else.
  */
 export function createEmailSubscriber(options: EmailSubscriberOptions) {
-  const { pool, deliveries, mailer, render, logger, now, maxPerHour, maxAttempts = MAX_ATTEMPTS, onTried, tracing } = options
+  const {
+    pool,
+    deliveries,
+    mailer,
+    render,
+    makeOrderToken,
+    untilReadable,
+    logger,
+    now,
+    maxPerHour,
+    maxAttempts = MAX_ATTEMPTS,
+    onTried,
+    tracing,
+  } = options
   let worker: DeliveryWorker<MailToSend> | undefined
 
   async function deliver(mail: Taken<MailToSend>, { report: reportHealth, record }: Attempt): Promise<void> {
@@ -52,15 +77,17 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 
   async function send(
-    { event_id: eventId, address, name, language, content, attempts }: Taken<MailToSend>,
+    { event_id: eventId, address, name, language, content, attempts, ...mail }: Taken<MailToSend>,
     reportHealth: Attempt['report'],
     traceparent: string | undefined,
   ): Promise<DeliveryOutcome> {
     if (address === null) return { to: 'failed', reason: 'the account no longer exists' }
     if (attempts > maxAttempts) return { to: 'failed', reason: 'the process ended during the last try' }
+    const { order_id: orderId, shipping_address: shippingAddress, queued_at: mailedAt } = mail
+    const withToken = { ...content, order_token: makeOrderToken({ orderId, email: address, shippingAddress, mailedAt }) }
     const span = tracing?.start('smtp', traceparent)
     try {
-      await mailer.send({ ...render(content, name, language), eventId, to: { address, name }, date: new Date(content.time) })
+      await mailer.send({ ...render(withToken, name, language), eventId, to: { address, name }, date: new Date(content.time) })
       span?.end()
       reportHealth('well')
       return { to: 'delivered' }
@@ -89,6 +116,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     const events = (await removeLostEvents(pool, messages)).map((message) => message.event)
     const mailable = events.filter((event) => hasMail(event) && !isImported(event))
     if (mailable.length === 0) return
+    await untilReadable?.(mailable)
     const receivers = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
       return queueMails(tx, mailable, maxPerHour, now())

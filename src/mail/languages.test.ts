@@ -7,7 +7,7 @@ import { mailLanguages } from './mail-languages.ts'
 import { readMailTemplates } from './mail-templates.ts'
 
 const TRANSLATIONS = LANGUAGES.filter((language) => language !== 'en')
-const PAGES = { accountUrl: null, consoleUrl: 'http://localhost:3000/console', shop: null }
+const PAGES = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'http://localhost:3000/console', shop: null }
 const builtIn = readMailTemplates({ directory: null, languages: mailLanguages('en', null), currency: 'EUR', ...PAGES })
 
 /** Every text of a language by its path, such as `orders.created.subject`. */

@@ -1,24 +1,24 @@
 import type { OrderEventName, PartMove } from '../orders/order-status.ts'
 
 /** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
-export type Block = 'amendments' | 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'action' | 'invitation'
+export type Block = 'amendments' | 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'link' | 'action' | 'invitation'
 
 /** What a mail consists of between greeting and footer: texts of its kind, by name, and blocks. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
 
 /** The mails about orders by kind, which is the last part of their event's type, or what was done to a part of the order. */
 export const ORDER_MAILS = {
-  created: ['body', 'order'],
-  confirmed: ['body', 'order'],
-  shipped: ['body', 'tracking', 'order'],
-  delivered: ['body', 'order'],
-  cancelled: ['body', 'order'],
-  returned: ['body', 'order'],
-  amended: ['body', 'amendments', 'tracking', 'order'],
+  created: ['body', 'order', 'link'],
+  confirmed: ['body', 'order', 'link'],
+  shipped: ['body', 'tracking', 'order', 'link'],
+  delivered: ['body', 'order', 'link'],
+  cancelled: ['body', 'order', 'link'],
+  returned: ['body', 'order', 'link'],
+  amended: ['body', 'amendments', 'tracking', 'order', 'link'],
   readdressed: ['body', 'advice'],
-  part_shipped: ['body', 'lines', 'tracking', 'reason'],
-  part_cancelled: ['body', 'lines', 'reason', 'now', 'orderWithoutReason'],
-  part_returned: ['body', 'lines', 'reason'],
+  part_shipped: ['body', 'lines', 'tracking', 'reason', 'link'],
+  part_cancelled: ['body', 'lines', 'reason', 'now', 'orderWithoutReason', 'link'],
+  part_returned: ['body', 'lines', 'reason', 'link'],
 } as const satisfies Record<OrderEventName | `part_${PartMove}` | 'amended' | 'readdressed', Structure>
 
 const NOTICE = ['notice', 'advice'] as const
@@ -79,6 +79,8 @@ export interface MailTexts {
   /** What was amended. */
   newAddress: string
   newEmail: string
+  /** The link to the order's page. */
+  seeOrder: string
   role: string
   inviter: string
   console: string

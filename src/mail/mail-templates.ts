@@ -3,7 +3,7 @@ import { ACCOUNT_MAIL_GROUP, type AccountMailPages, createAccountMailRenderer, t
 import { EXAMPLE_CUSTOMER, exampleAccountMailValues, exampleMailContent } from './example-mail.ts'
 import { ACCOUNT_MAIL_KINDS, hasAmounts, ORDER_MAIL_KINDS } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
-import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type RenderMail } from './render-mail.ts'
+import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type OrderMailPages, type RenderMail } from './render-mail.ts'
 import { createTemplateReader, type RenderedMail } from './templates.ts'
 
 /** A template of a mail: a pair of files, for text and HTML. */
@@ -26,7 +26,7 @@ export interface MailTemplates {
   preview(name: string, language?: Language, locale?: string): RenderedMail | null
 }
 
-export interface MailTemplatesOptions extends AccountMailPages {
+export interface MailTemplatesOptions extends AccountMailPages, OrderMailPages {
   /** The folder of the shop's own templates, null for none. */
   directory: string | null
   languages: MailLanguages
@@ -37,7 +37,7 @@ export interface MailTemplatesOptions extends AccountMailPages {
 /** Reads every template, once. Throws TemplateError. */
 export function readMailTemplates({ directory, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
   const templates = createTemplateReader(directory)
-  const render = createMailRenderer(templates, languages)
+  const render = createMailRenderer(pages, templates, languages)
   const renderAccountMail = createAccountMailRenderer(pages, templates, languages)
   const list: MailTemplate[] = [
     ...ORDER_MAIL_KINDS.map((name) => ({

@@ -30,6 +30,8 @@ export interface MailContent {
   lines?: { name: string; quantity: number }[]
   reason: string | null
   tracking: { carrier: string; number: string; url?: string } | null
+  /** Opens the order's page without a session. It is made when the mail is sent, and never stored. */
+  order_token?: string
   /** W3C trace context of the event. */
   traceparent?: string
 }
@@ -46,7 +48,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
   values: [
     ...['customer', 'number', 'items', 'name', 'quantity', 'total', 'more_items', 'adjustments', 'label', 'amount'],
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
-    ...['new_address', 'new_email'],
+    ...['new_address', 'new_email', 'order_url'],
   ],
 }
 /** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
@@ -149,8 +151,18 @@ function unitsOf({ data: { order } }: OrderEvent): [productId: string, quantity:
   return change !== undefined && 'lines' in change ? change.lines.map(({ product_id, quantity }) => [product_id, quantity]) : []
 }
 
+/** What order mails link to. */
+export interface OrderMailPages {
+  /** The page of an order, which takes a token from its fragment. */
+  orderUrl: string
+}
+
 /** Reads the templates of every language, once. Each mail is a pair of files. */
-export function createMailRenderer(templates: TemplateReader, { defaultLanguage, localeOf }: MailLanguages): RenderMail {
+export function createMailRenderer(
+  { orderUrl }: OrderMailPages,
+  templates: TemplateReader,
+  { defaultLanguage, localeOf }: MailLanguages,
+): RenderMail {
   const render = templates.read(ORDER_MAIL_GROUP)
   // Making one takes a fifth of the time of a mail. There are as many as languages and currencies.
   const formats = new Map<string, FormatAmount>()
@@ -165,7 +177,9 @@ export function createMailRenderer(templates: TemplateReader, { defaultLanguage,
     const language = chosen ?? defaultLanguage
     const { currency } = content.order
     const format = chosenLocale === undefined ? formatOf(currency, language) : amountFormatter(currency, chosenLocale)
-    const view = { ...toView(content, customerName, format), locale: chosenLocale ?? localeOf(language), language }
+    // The token is in the fragment, which browsers send neither to a server nor as a referrer. A preview has none.
+    const order_url = content.order_token === undefined ? orderUrl : `${orderUrl}#${content.order_token}`
+    const view = { ...toView(content, customerName, format), order_url, locale: chosenLocale ?? localeOf(language), language }
     const mail = render(content.kind, language, view)
     return isCopy(content.event_id) ? { ...mail, subject: `${MAIL_TEXTS[language].copy}: ${mail.subject}` } : mail
   }

@@ -21,7 +21,8 @@ function makeFolder(t: TestContext, files: Record<string, string>): string {
   return folder
 }
 
-const renderer = (folder: string) => createMailRenderer(createTemplateReader(folder), mailLanguages('de', null))
+const renderer = (folder: string) =>
+  createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(folder), mailLanguages('de', null))
 const content = toMailContent(makeOrderEvent())
 
 test('a file in the folder stands in for the built-in template of its name, all others stay', (t) => {
@@ -89,7 +90,7 @@ test('a template that cannot be used is refused at once, in one line that names 
     partial: {
       name: 'created.html.mustache',
       text: '{{> heading}}',
-      reason: /\{\{>heading\}\} is not known; there are header, lines, order, footer/,
+      reason: /\{\{>heading\}\} is not known; there are header, lines, order, link, footer/,
     },
     subjectless: { name: 'created.txt.mustache', text: '\nHello', reason: /the first line must be the subject/ },
     bodiless: { name: 'created.txt.mustache', text: 'Only a subject', reason: /the first line must be the subject/ },
@@ -121,7 +122,12 @@ test('a template that cannot be used is refused at once, in one line that names 
 
 test('the files of the built-in templates are accepted from a shop, and make the same mails', (t) => {
   const directory = makeFolder(t, Object.fromEntries(LANGUAGES.flatMap(builtInFiles)))
-  const pages = { accountUrl: 'https://shop.example/account', consoleUrl: 'https://shop.example/console', shop: 'Shop' }
+  const pages = {
+    accountUrl: 'https://shop.example/account',
+    orderUrl: 'https://shop.example/order',
+    consoleUrl: 'https://shop.example/console',
+    shop: 'Shop',
+  }
   const options = { languages: mailLanguages('en', null), currency: 'EUR', ...pages }
   const [own, builtIn] = [readMailTemplates({ ...options, directory }), readMailTemplates({ ...options, directory: null })]
   for (const { name, ownFiles } of own.list) {
@@ -143,7 +149,7 @@ test('the text of an account mail has its parts from files, too', (t) => {
     'account/footer.txt.mustache': '\nYour shop\n',
     'de/account/verify_email.txt.mustache': 'Betreff\n\nHallo\n\n{{> action}}\n{{> footer}}\n',
   })
-  const pages = { accountUrl: null, consoleUrl: 'https://shop.example/console', shop: null }
+  const pages = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'https://shop.example/console', shop: null }
   const { preview, list } = readMailTemplates({ directory, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
   assert.equal(preview('verify_email', 'de')?.text, 'Hallo\n\none-time-token-of-an-example\n\nYour shop\n')
   assert.match(preview('email_changed', 'fr')?.text ?? '', /ne faites rien ici\.\n\nYour shop\n$/)
@@ -155,8 +161,9 @@ test('no built-in template, of orders or of accounts, would make a mail program 
   assert.ok(templates.length >= 32, String(templates.length))
   for (const [name, text] of templates) {
     assert.doesNotMatch(text, /<(img|script|link|iframe|object|video|audio|source|style|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
-    // A link to the shop or to the parcel is the only address; the customer follows it or not.
-    const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : '{{link}}'
+    // The only addresses are links to the shop, to the order and to a parcel; the customer follows them or not.
+    const ofOrder = name === 'link.html' ? '{{order_url}}' : '{{link}}'
+    const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : ofOrder
     for (const [, target] of text.matchAll(/href="([^"]*)"/g)) assert.equal(target, allowed, name)
   }
 })

@@ -13,6 +13,7 @@ export const DE: MailTexts = {
   trackingNumber: 'Sendungsnummer',
   newAddress: 'Die Lieferadresse ist jetzt eine andere.',
   newEmail: 'E-Mails zu dieser Bestellung gehen ab jetzt an diese Adresse.',
+  seeOrder: 'Bestellung ansehen',
   role: 'Rolle',
   inviter: 'Eingeladen von',
   console: 'Konsole',

@@ -13,6 +13,7 @@ export const EN: MailTexts = {
   trackingNumber: 'tracking number',
   newAddress: 'The delivery address is another one now.',
   newEmail: 'Mails about this order go to this address from now on.',
+  seeOrder: 'See your order',
   role: 'Role',
   inviter: 'Invited by',
   console: 'Console',

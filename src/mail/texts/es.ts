@@ -13,6 +13,7 @@ export const ES: MailTexts = {
   trackingNumber: 'número de seguimiento',
   newAddress: 'La dirección de entrega es ahora otra.',
   newEmail: 'Los correos sobre este pedido se envían a partir de ahora a esta dirección.',
+  seeOrder: 'Ver su pedido',
   role: 'Función',
   inviter: 'Invitación de',
   console: 'Consola',

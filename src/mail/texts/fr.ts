@@ -13,6 +13,7 @@ export const FR: MailTexts = {
   trackingNumber: 'numéro de suivi',
   newAddress: 'L’adresse de livraison est désormais une autre.',
   newEmail: 'Les e-mails concernant cette commande sont désormais envoyés à cette adresse.',
+  seeOrder: 'Voir votre commande',
   role: 'Rôle',
   inviter: 'Invitation de',
   console: 'Console',

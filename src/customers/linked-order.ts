@@ -1,0 +1,117 @@
+import { type Static, Type } from 'typebox'
+import type { Client } from '../auth/client.ts'
+import type { Throttle } from '../auth/throttle.ts'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { AppError } from '../errors.ts'
+import { LANGUAGES, type Language } from '../language.ts'
+import { type Order, OrderSchema, presentOrder } from '../orders/order.ts'
+import type { OrderStatus } from '../orders/order-status.ts'
+import { getAnyOrder } from '../orders/orders.ts'
+import { EXAMPLE_LINKED_ORDER } from './examples.ts'
+import type { OrderLinks } from './order-link.ts'
+
+const { number, status, items, total, adjustments, parcels, created_at, updated_at, shipping_address } = OrderSchema.properties
+
+/** What a mail's link shows of its order: nothing that a person typed, except the address for its postal code. */
+export const LinkedOrderSchema = Type.Object(
+  {
+    ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+    history: Type.Array(Type.Object({ status, at: created_at }), {
+      description: 'When the order came into each status, the oldest first.',
+    }),
+    can_cancel: Type.Boolean({ description: 'Whether the shop lets its customers cancel the order now.' }),
+    asks_postal_code: Type.Boolean({ description: 'Whether there is an address, which is shown for its postal code.' }),
+    shipping_address: { ...shipping_address, description: 'Null without its postal code.' },
+    language: Type.Enum([...LANGUAGES], { description: 'Of the mails about the order.' }),
+    shop: Type.Union([Type.String(), Type.Null()], { description: 'The name of the shop, as in its mails.' }),
+  },
+  { title: 'LinkedOrder', examples: [EXAMPLE_LINKED_ORDER] },
+)
+export type LinkedOrder = Static<typeof LinkedOrderSchema>
+
+export interface LinkedOrderContext {
+  pool: Pool
+  links: OrderLinks
+  throttle: Throttle
+  cancellableStatuses: readonly OrderStatus[]
+  defaultLanguage: Language
+  /** The name of the shop; null for none. */
+  shop: string | null
+  now: () => Date
+}
+
+/** The account that the order's mails go to. */
+interface Reader {
+  id: string
+  email: string
+  language: Language | null
+}
+
+export interface FoundByLink {
+  order: Order
+  reader: Reader
+}
+
+/** The order of a mail's link. Throws one `invalid_order_link` for every link that opens nothing; `rate_limited`. */
+export async function getLinkedOrder(context: LinkedOrderContext, token: string, client: Client): Promise<FoundByLink> {
+  const found = await context.throttle.guardProof(client, () => findLinkedOrder(context, token, client))
+  if (found !== null) return found
+  throw new AppError('invalid_order_link', 'The link is not valid, or no longer. Use the one in the newest mail about the order.')
+}
+
+async function findLinkedOrder(
+  { pool, links, throttle, now }: LinkedOrderContext,
+  token: string,
+  client: Client,
+): Promise<FoundByLink | null> {
+  const link = links.open(token, now())
+  if (link === null) return null
+  await throttle.countOrderLink(client, link.orderId)
+  const { rows } = await pool.query<Reader>(
+    sql`select reader.id, reader.email, reader.language
+    from orders
+    join users as buyer on buyer.id = orders.user_id
+    join users as reader on reader.id = coalesce(buyer.owner_id, buyer.id)
+    where orders.id = ${link.orderId}`,
+  )
+  const [reader] = rows
+  if (reader === undefined) return null
+  const order = await getAnyOrder(pool, link.orderId)
+  // An amendment gives the order an address of its own, and mails go there.
+  return link.isFor({ email: order.email ?? reader.email, shippingAddress: order.shippingAddress }) ? { order, reader } : null
+}
+
+/** Throws `wrong_postal_code`, also for an order without an address, and `rate_limited`. */
+export async function assertPostalCode(
+  { links, throttle }: LinkedOrderContext,
+  order: Order,
+  postalCode: string,
+  client: Client,
+): Promise<void> {
+  const isRight = await throttle.guardPostalCode(client, order.id, async () =>
+    links.isPostalCodeOf(order.shippingAddress, postalCode) ? true : null,
+  )
+  if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
+}
+
+/** The order for the reader of a mail. Pure. */
+export function presentLinkedOrder(
+  { cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
+  { order, reader }: FoundByLink,
+  isAddressShown: boolean,
+): LinkedOrder {
+  const { number, status, items, total, adjustments, parcels, created_at, updated_at, allowed_transitions, shipping_address } =
+    presentOrder(order, cancellableStatuses)
+  return {
+    ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+    history: order.statusHistory
+      .filter((entry, at) => entry.status !== order.statusHistory[at - 1]?.status)
+      .map((entry) => ({ status: entry.status, at: entry.at })),
+    can_cancel: allowed_transitions.includes('cancelled'),
+    asks_postal_code: (shipping_address?.postal_code ?? null) !== null,
+    shipping_address: isAddressShown ? shipping_address : null,
+    language: reader.language ?? defaultLanguage,
+    shop,
+  }
+}

@@ -1,0 +1,84 @@
+import { Type } from 'typebox'
+import { clientOf } from '../auth/client.ts'
+import { servePage } from '../http/browser-page.ts'
+import { defineRoute } from '../http/define-route.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { traceparentOf } from '../http/trace-context.ts'
+import { cancelOrder } from '../orders/cancel-order.ts'
+import type { LockedRows } from '../orders/placing/locked-rows.ts'
+import { EXAMPLE_ORDER_LINK } from './examples.ts'
+import { assertPostalCode, getLinkedOrder, type LinkedOrderContext, LinkedOrderSchema, presentLinkedOrder } from './linked-order.ts'
+
+const strict = { additionalProperties: false }
+// No pattern: a mistyped token gets the answer of every other wrong one.
+const Token = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  'x-input': 'verbatim',
+  description: "The fragment of a mail's link, without `#`.",
+})
+const Link = Type.Object({ token: Token }, { title: 'OrderLink', examples: [EXAMPLE_ORDER_LINK], ...strict })
+const LinkWithCode = Type.Object(
+  { token: Token, postal_code: Type.Optional(Type.String({ minLength: 1, maxLength: 20, description: 'Shows the address.' })) },
+  { title: 'OrderByLink', examples: [{ ...EXAMPLE_ORDER_LINK, postal_code: 'SW1Y 4JH' }], ...strict },
+)
+const REFUSES = ['invalid_order_link', 'rate_limited'] as const
+
+/** "Where is my order?": an order by the link in its mails, without a session, and the store's page for it. */
+export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext & { lockedRows: LockedRows }): void {
+  const { pool, lockedRows, cancellableStatuses, now } = context
+
+  defineRoute(
+    server,
+    'POST /orders/by-link',
+    {
+      access: 'public',
+      cost: 'own',
+      operationId: 'getOrderByLink',
+      summary: 'An order, by the link in a mail about it',
+      description:
+        'For who has the mail and no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, of which 20 can be tried.',
+      body: LinkWithCode,
+      answers: { 200: [LinkedOrderSchema, 'The order.'] },
+      refuses: [...REFUSES, 'wrong_postal_code'],
+    },
+    async (request) => {
+      const { token, postal_code: postalCode } = request.body
+      const client = clientOf(request)
+      const found = await getLinkedOrder(context, token, client)
+      if (postalCode !== undefined) await assertPostalCode(context, found.order, postalCode, client)
+      return presentLinkedOrder(context, found, postalCode !== undefined)
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /orders/by-link/cancel',
+    {
+      access: 'public',
+      cost: 'change',
+      operationId: 'cancelOrderByLink',
+      summary: 'Cancels an order by the link in a mail about it, while the shop lets its customers',
+      description: 'Like `POST /orders/{id}/cancel` by the customer. The stock is returned in the same transaction.',
+      body: Link,
+      answers: { 200: [LinkedOrderSchema, 'The cancelled order.'] },
+      refuses: [...REFUSES, 'illegal_transition'],
+    },
+    async (request) => {
+      const { order, reader } = await getLinkedOrder(context, request.body.token, clientOf(request))
+      const cancelled = await cancelOrder(
+        { pool, lockedRows },
+        { userId: reader.id, orderId: order.id, versions: null, cancellable: cancellableStatuses, traceparent: traceparentOf(request) },
+        now(),
+      )
+      return presentLinkedOrder(context, { order: cancelled, reader }, false)
+    },
+  )
+
+  servePage(server, {
+    path: '/order',
+    folder: new URL('page/', import.meta.url),
+    shared: [{ name: 'currency.ts', file: new URL('../currency.ts', import.meta.url), specifier: '#currency' }],
+    policy: ["style-src 'self'"],
+  })
+}

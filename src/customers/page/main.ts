@@ -1,0 +1,247 @@
+import { formatMoney } from '#currency'
+import type { components } from '../../../client/src/schema.ts'
+import { TEXTS } from './texts.ts'
+
+type Order = components['schemas']['LinkedOrder']
+type Language = Order['language']
+type Child = Node | string | null
+
+const KEY = 'order-link'
+const main = document.querySelector('main') as HTMLElement
+let token = takeToken()
+let language = browserLanguage()
+
+/** What the store has refused, or why it has not answered. */
+class Failure extends Error {
+  readonly code: string
+
+  constructor(code: string) {
+    super(code)
+    this.code = code
+  }
+}
+
+/** The token of the address, which leaves it: a reload, but no picture of the screen, has it. */
+function takeToken(): string | null {
+  const given = location.hash.slice(1)
+  if (given === '') return sessionStorage.getItem(KEY)
+  sessionStorage.setItem(KEY, given)
+  history.replaceState(null, '', location.pathname)
+  return given
+}
+
+function browserLanguage(): Language {
+  const known = navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => Object.hasOwn(TEXTS, tag))
+  return (known ?? 'en') as Language
+}
+
+/** Creates an element. Text becomes text nodes: nothing that comes from the store is read as HTML. */
+function create<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  properties: Readonly<Record<string, unknown>> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[Tag] {
+  const element = Object.assign(document.createElement(tag), properties)
+  element.append(...children.filter((child) => child !== null))
+  return element
+}
+
+const texts = () => TEXTS[language]
+const fill = (text: string, value: string | number) => text.replace('{}', () => String(value))
+/** The browser's own form of the language, such as `de-AT`. */
+const locale = () => navigator.languages.find((tag) => tag.split('-')[0] === language) ?? language
+const dateText = (time: string) => new Date(time).toLocaleDateString(locale(), { dateStyle: 'long' })
+const moneyText = (money: Order['total']) => formatMoney(money, locale())
+
+async function ask(path: string, body: object): Promise<Order> {
+  let answer: Response
+  try {
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ token, ...body }) }
+    answer = await fetch(new URL(path, document.baseURI), { ...init, cache: 'no-store' })
+  } catch (error) {
+    if (error instanceof TypeError) throw new Failure('other')
+    throw error
+  }
+  if (answer.ok) return answer.json()
+  const isProblem = answer.headers.get('content-type')?.startsWith('application/problem+json') === true
+  throw new Failure(isProblem ? (await answer.json()).code : 'other')
+}
+
+function failureText(error: unknown): string {
+  if (!(error instanceof Failure)) throw error
+  const { failures } = texts()
+  return Object.hasOwn(failures, error.code) ? failures[error.code as keyof typeof failures] : failures.other
+}
+
+async function load(): Promise<void> {
+  document.documentElement.lang = language
+  if (token === null) return showMessage(texts().openFromMail)
+  showMessage(texts().loading)
+  try {
+    show(await ask('orders/by-link', {}))
+  } catch (error) {
+    const isFinal = error instanceof Failure && error.code === 'invalid_order_link'
+    const retry = create('button', { type: 'button', onclick: load }, texts().retry)
+    showMessage(failureText(error), isFinal ? null : retry)
+  }
+}
+
+function showMessage(text: string, action: Child = null): void {
+  main.replaceChildren(create('section', { role: 'status' }, create('h1', {}, text), action))
+}
+
+function show(order: Order): void {
+  language = order.language
+  document.documentElement.lang = language
+  const title = fill(texts().order, order.number)
+  document.title = order.shop === null ? title : `${title} – ${order.shop}`
+  document.querySelector('#shop')?.replaceChildren(order.shop ?? '')
+  main.replaceChildren(
+    create(
+      'section',
+      { className: 'status' },
+      create('h1', {}, title),
+      create('p', { className: `now ${order.status}` }, texts().status[order.status]),
+      create('p', { className: 'muted' }, fill(texts().ordered, dateText(order.created_at))),
+      steps(order),
+    ),
+    ...[order.parcels.length === 0 ? null : parcels(order), items(order), address(order), cancellation(order)].filter(
+      (part) => part !== null,
+    ),
+  )
+}
+
+function section(title: string, ...children: Child[]): HTMLElement {
+  return create('section', {}, create('h2', {}, title), ...children)
+}
+
+function steps({ history: passed }: Order): HTMLElement {
+  const entries = passed.map(({ status, at }) => create('li', {}, texts().status[status], create('time', { dateTime: at }, dateText(at))))
+  return create('ol', { className: 'steps' }, ...entries)
+}
+
+function parcels(order: Order): HTMLElement {
+  const names = new Map(order.items.map(({ product_id, name }) => [product_id, name]))
+  const entries = order.parcels.map(({ shipped_at, tracking, lines }, index) =>
+    create(
+      'li',
+      {},
+      create('h3', {}, fill(texts().parcel, index + 1)),
+      create('p', { className: 'muted' }, fill(texts().shipped, dateText(shipped_at))),
+      tracking === undefined ? null : trackingOf(tracking, index),
+      create('ul', {}, ...lines.map(({ product_id, quantity }) => create('li', {}, `${quantity} × ${names.get(product_id) ?? ''}`))),
+    ),
+  )
+  return section(texts().parcels, create('ul', { className: 'parcels' }, ...entries))
+}
+
+function trackingOf({ carrier, number, url = '' }: NonNullable<Order['parcels'][number]['tracking']>, index: number): HTMLElement {
+  const label = texts()
+    .trackingNumber.replace('{carrier}', () => carrier)
+    .replace('{number}', () => number)
+  if (!/^https?:\/\//i.test(url)) return create('p', {}, label)
+  const link = create('a', { href: url, rel: 'noopener noreferrer', className: 'button' }, texts().track)
+  link.setAttribute('aria-label', `${texts().track}: ${fill(texts().parcel, index + 1)}`)
+  return create('div', {}, create('p', {}, label), link)
+}
+
+function items(order: Order): HTMLElement {
+  const { total, adjustments } = order
+  const changed = total.amount - [...order.items.map((item) => item.total), ...adjustments.map(({ amount }) => amount)].reduce(sum, 0)
+  const rows = [
+    ...order.items.map((item) => row(create('span', {}, `${item.quantity} × ${item.name}`, units(item)), moneyText(item.total))),
+    ...(changed === 0 ? [] : [row(texts().changes, moneyText({ ...total, amount: changed }))]),
+    ...adjustments.map(({ label, amount }) => row(label, moneyText(amount))),
+  ]
+  const last = create('tfoot', {}, row(texts().total, moneyText(total)))
+  return section(texts().items, create('table', {}, create('tbody', {}, ...rows), last))
+}
+
+const sum = (total: number, { amount }: { amount: number }) => total + amount
+
+function row(label: Node | string, amount: string): HTMLElement {
+  return create('tr', {}, create('th', { scope: 'row' }, label), create('td', {}, amount))
+}
+
+function units({ shipped, cancelled, returned, quantity }: Order['items'][number]): HTMLElement | null {
+  const { shippedUnits, cancelledUnits, returnedUnits } = texts()
+  const counts = [
+    [shippedUnits, shipped === quantity ? 0 : shipped],
+    [cancelledUnits, cancelled],
+    [returnedUnits, returned],
+  ] as const
+  const text = counts.flatMap(([unit, count = 0]) => (count === 0 ? [] : [fill(unit, count)])).join(', ')
+  return text === '' ? null : create('small', { className: 'muted' }, text)
+}
+
+function address({ shipping_address: shown, asks_postal_code }: Order): HTMLElement | null {
+  if (shown !== null) {
+    const { name, line1, line2, city, region, postal_code, country } = shown
+    const place = [postal_code, city, region].filter(Boolean).join(' ')
+    const countryName = new Intl.DisplayNames([locale()], { type: 'region' }).of(country)
+    return section(texts().address, create('address', {}, [name, line1, line2, place, countryName].filter(Boolean).join('\n')))
+  }
+  if (!asks_postal_code) return null
+  const failure = create('p', { role: 'alert', id: 'failure', className: 'failure' })
+  const input = create('input', { name: 'postal_code', autocomplete: 'postal-code', required: true, maxLength: 20 })
+  input.setAttribute('aria-describedby', 'failure')
+  const form = create(
+    'form',
+    {},
+    create('label', {}, texts().postalCode, input),
+    create('button', { type: 'submit' }, texts().showAddress),
+    failure,
+  )
+  const revealed = section(texts().address, create('p', { className: 'muted' }, texts().postalCodeWhy), form)
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault()
+    try {
+      const part = address(await ask('orders/by-link', { postal_code: input.value }))
+      if (part === null) return
+      part.tabIndex = -1
+      revealed.replaceWith(part)
+      part.focus()
+    } catch (error) {
+      failure.textContent = failureText(error)
+      input.focus()
+    }
+  })
+  return revealed
+}
+
+function cancellation({ can_cancel }: Order): HTMLElement | null {
+  if (!can_cancel) return null
+  const failure = create('p', { role: 'alert', className: 'failure' })
+  const surely = create('button', { type: 'button', className: 'danger' }, texts().cancelSurely)
+  const keep = create('button', { type: 'button' }, texts().keep)
+  const question = create('div', { hidden: true }, create('p', {}, texts().cancelWarning), surely, keep)
+  const begin = create('button', { type: 'button' }, texts().cancel)
+  const choose = (isAsking: boolean) => {
+    question.hidden = !isAsking
+    begin.hidden = isAsking
+    ;(isAsking ? keep : begin).focus()
+  }
+  begin.addEventListener('click', () => choose(true))
+  keep.addEventListener('click', () => choose(false))
+  surely.addEventListener('click', async () => {
+    surely.disabled = true
+    try {
+      show(await ask('orders/by-link/cancel', {}))
+      const now = main.querySelector<HTMLElement>('.now')
+      now?.setAttribute('tabindex', '-1')
+      now?.focus()
+    } catch (error) {
+      failure.textContent = failureText(error)
+      surely.disabled = false
+    }
+  })
+  return create('section', { className: 'cancel' }, begin, question, failure)
+}
+
+// A link of another mail in the same tab changes the fragment only.
+addEventListener('hashchange', () => {
+  if (location.hash === '') return
+  token = takeToken()
+  load()
+})
+load()

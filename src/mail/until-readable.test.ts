@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, test } from 'node:test'
+import { makeOrderEvent } from '../../test/order-event-factory.ts'
+import { startStore } from '../../test/store.ts'
+import { untilReadable } from './until-readable.ts'
+
+const store = await startStore({ after })
+
+test('waits until each order of the events is as the events have it, and not for ever', async () => {
+  const [ada, lamp] = [await store.register(), await store.addProduct()]
+  const body = { items: [{ product_id: lamp.id, quantity: 1 }] }
+  const placed = await store.call('POST', '/orders', { token: ada.token, body })
+  const first = makeOrderEvent({ order: { id: placed.json.id, version: 1 } })
+  const second = makeOrderEvent({ order: { id: placed.json.id, version: 2 } })
+  await untilReadable(store.pool, [first])
+  let isCancelled = false
+  const waiting = untilReadable(store.pool, [first, second]).then(() => isCancelled)
+  const cancelled = await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })
+  assert.equal(cancelled.status, 200)
+  isCancelled = true
+  assert.equal(await waiting, true)
+  await untilReadable(store.pool, [makeOrderEvent({ order: { id: randomUUID() } })])
+})

@@ -1,0 +1,26 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import type { OrderEvent } from '../orders/events.ts'
+
+const PAUSE_MS = 20
+const MAX_WAIT_MS = 2_000
+
+/**
+ * Waits until the orders of these events can be read as the events have them, two seconds at most. The change stream has a
+ * commit a moment before other sessions see it, on a busy machine by tens of milliseconds.
+ */
+export async function untilReadable(pool: Pool, events: readonly OrderEvent[]): Promise<void> {
+  const [ids, versions] = [events.map(({ data }) => data.order.id), events.map(({ data }) => data.order.version)]
+  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS; waitedMs += PAUSE_MS) {
+    const { rows } = await pool.query<{ is_older: boolean }>(
+      sql`select exists (
+        select from unnest(${ids}::uuid[], ${versions}::integer[]) as wanted (id, version)
+        left join orders on orders.id = wanted.id and orders.version >= wanted.version
+        where orders.id is null
+      ) as is_older`,
+    )
+    if (rows[0]?.is_older === false) return
+    await delay(PAUSE_MS)
+  }
+}
