@@ -16,8 +16,8 @@ const MOST: Record<string, number> = {
   'storefront-copies': 1.2,
   // The position of a slot after a checkpoint or a cleaned table, renamed categories, and what is done once a minute.
   'storefront-pipeline': 2.6,
-  // The maintenance of the lake, a minute after the start and then once an hour.
-  'storefront-lake-files': 0.1,
+  // The maintenance of the lake, a minute after the start and then once an hour, and its tables before that.
+  'storefront-lake-files': 0.25,
   // It holds locks that it must lose within seconds of a cut.
   'storefront-subscribers': 0.7,
 }
