@@ -172,6 +172,7 @@ export const WALLS: readonly Wall[] = [
       'deliveries',
       'catalogue',
       'orders',
+      'customers',
       'change-stream',
       'topic',
       'mail',

@@ -45,6 +45,22 @@ $$;
 
 
 --
+-- Name: add_order_search_texts(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.add_order_search_texts() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+begin
+  insert into order_search_texts (number, words)
+  select number, order_search_words(shipping_address, client_reference, status_history) from added;
+  return null;
+end
+$$;
+
+
+--
 -- Name: advance_catalogue_messages(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -374,6 +390,29 @@ CREATE FUNCTION public.category_path(wanted uuid) RETURNS json
     where ancestor.level < 20
   )
   select coalesce(json_agg(json_build_object('id', id, 'slug', slug, 'name', name) order by level desc), '[]') from ancestor
+$$;
+
+
+--
+-- Name: change_order_search_texts(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.change_order_search_texts() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+begin
+  insert into order_search_texts (number, words)
+  select number, order_search_words(shipping_address, client_reference, status_history)
+  from after
+  where order_search_words(shipping_address, client_reference, status_history)
+    is distinct from (select words from order_search_texts where order_search_texts.number = after.number)
+  order by number
+  on conflict (number) do update set words = excluded.words;
+  return null;
+end
 $$;
 
 
@@ -728,6 +767,40 @@ $$;
 
 
 --
+-- Name: mend_order_search_texts(bigint, integer); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.mend_order_search_texts(after bigint, most integer, OUT last bigint, OUT written bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+declare
+  numbers constant bigint[] := array(select number from orders where number > after order by number limit most);
+  wrong bigint[];
+begin
+  last := numbers[cardinality(numbers)];
+  select array_agg(orders.number order by orders.number) into wrong
+  from orders
+  left join order_search_texts as stored using (number)
+  where orders.number = any(numbers)
+    and order_search_words(shipping_address, client_reference, status_history) is distinct from stored.words;
+  with locked as materialized (
+    select number, order_search_words(shipping_address, client_reference, status_history) as words
+    from orders
+    where number = any(wrong)
+    order by number
+    for share skip locked
+  )
+  insert into order_search_texts (number, words)
+  select number, words from locked
+  on conflict (number) do update set words = excluded.words;
+  get diagnostics written = row_count;
+end
+$$;
+
+
+--
 -- Name: newest_catalogue_sequence(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -914,6 +987,43 @@ exception when data_exception then
   return false;
 end
 $$;
+
+
+--
+-- Name: order_search_words(jsonb, text, jsonb); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.order_search_words(address jsonb, client_reference text, history jsonb) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+declare
+  codes text := concat_ws(' ', translate(address ->> 'postal_code', ' -', ''), translate(client_reference, ' -_./:#', ''));
+  phone text := address ->> 'phone';
+begin
+  if history @? '$[1]' then
+    codes := concat_ws(' ', codes, (
+      select string_agg(translate(code, ' -_./:#', ''), ' ' order by code)
+      from (
+        select code #>> '{}' as code
+        from (
+          select jsonb_path_query(history, '$[*].tracking.number') as code
+          union
+          select jsonb_path_query(history, '$[*].reference')
+          union
+          select jsonb_path_query(history, '$[*].change.reference')
+        ) as used
+        limit 500
+      ) as given
+    ));
+  end if;
+  -- The zeros are those that a country's own numbers begin with.
+  phone := ltrim(translate(replace(phone, '(0)', ''), ' +-()/.', ''), '0');
+  if phone ~ '[^0-9]' then
+    phone := ltrim(regexp_replace(phone, '[^0-9]', '', 'g'), '0');
+  end if;
+  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', codes)), phone));
+end
+$_$;
 
 
 --
@@ -1900,6 +2010,21 @@ $$;
 
 
 --
+-- Name: remove_order_search_texts(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.remove_order_search_texts() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+begin
+  delete from order_search_texts using removed where order_search_texts.number = removed.number;
+  return null;
+end
+$$;
+
+
+--
 -- Name: reread_api_keys_of_account(); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -2015,6 +2140,15 @@ begin
   );
 end
 $$;
+
+
+--
+-- Name: search_folded(text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.search_folded(text) RETURNS text
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN public.search_spelling(TRIM(BOTH FROM regexp_replace(public.search_text(replace(replace($1, ''''::text, ''::text), '’'::text, ''::text)), '[ \u2190-\u2bff\U0001f000-\U0001faff]+'::text, ' '::text, 'g'::text)));
 
 
 --
@@ -2138,6 +2272,15 @@ $_$;
 CREATE FUNCTION public.translated_words(name text, category text, options jsonb, sku text, description text, translations jsonb) RETURNS tsvector
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (SELECT ((((setweight(public.catalogue_words(concat_ws(' '::text, translated_words.name, string_agg((translation.texts ->> 'name'::text), ' '::text ORDER BY (translation.language COLLATE "C")))), 'A'::"char") || setweight(public.catalogue_words(concat_ws(' '::text, translated_words.category, public.search_option_words(translated_words.options))), 'B'::"char")) || setweight(public.catalogue_words(translated_words.sku), 'C'::"char")) || setweight(public.catalogue_words(concat_ws(' '::text, translated_words.description, string_agg((translation.texts ->> 'description'::text), ' '::text ORDER BY (translation.language COLLATE "C")))), 'D'::"char")) || array_to_tsvector((tsvector_to_array(public.search_name(translated_words.name)) || COALESCE(array_agg(own.word) FILTER (WHERE (own.word IS NOT NULL)), '{}'::text[])))) FROM (jsonb_each(translated_words.translations) translation(language, texts) LEFT JOIN LATERAL unnest(tsvector_to_array(public.search_name((translation.texts ->> 'name'::text)))) own(word) ON (true)));
+
+
+--
+-- Name: user_search_words(text, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.user_search_words(email text, name text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN concat_ws(' '::text, '', public.search_folded(name), public.search_folded(email));
 
 
 SET default_tablespace = '';
@@ -2808,6 +2951,16 @@ CREATE TABLE public.order_repeats (
     order_id uuid NOT NULL,
     seconds integer NOT NULL,
     created_at timestamp(3) with time zone DEFAULT now() NOT NULL
+);
+
+
+--
+-- Name: order_search_texts; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.order_search_texts (
+    number bigint NOT NULL,
+    words text NOT NULL
 );
 
 
@@ -3664,6 +3817,14 @@ ALTER TABLE ONLY public.order_repeats
 
 
 --
+-- Name: order_search_texts order_search_texts_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.order_search_texts
+    ADD CONSTRAINT order_search_texts_pkey PRIMARY KEY (number);
+
+
+--
 -- Name: orders orders_number_unique; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -4245,6 +4406,13 @@ CREATE INDEX order_repeats_user_id_idx ON public.order_repeats USING btree (user
 
 
 --
+-- Name: order_search_texts_words_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX order_search_texts_words_idx ON public.order_search_texts USING gin (words public.gin_trgm_ops, (ARRAY[(number / 32768)]));
+
+
+--
 -- Name: orders_client_reference_unique; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4616,6 +4784,13 @@ CREATE INDEX users_owner_id_idx ON public.users USING btree (owner_id) WHERE (ow
 
 
 --
+-- Name: users_search_words_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX users_search_words_idx ON public.users USING gin (public.user_search_words(email, name) public.gin_trgm_ops);
+
+
+--
 -- Name: webhook_deliveries_due_set_at_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4743,6 +4918,20 @@ CREATE TRIGGER inventory_version_event BEFORE UPDATE OF available ON public.inve
 
 
 --
+-- Name: orders orders_add_search_texts; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER orders_add_search_texts AFTER INSERT ON public.orders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.add_order_search_texts();
+
+
+--
+-- Name: orders orders_change_search_texts; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER orders_change_search_texts AFTER UPDATE ON public.orders REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.change_order_search_texts();
+
+
+--
 -- Name: orders orders_change_version; Type: TRIGGER; Schema: public; Owner: -
 --
 
@@ -4796,6 +4985,13 @@ CREATE TRIGGER orders_lines_add_up BEFORE INSERT OR UPDATE OF items, total_amoun
 --
 
 CREATE TRIGGER orders_release_guest_holds AFTER UPDATE ON public.orders REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION public.release_guest_holds();
+
+
+--
+-- Name: orders orders_remove_search_texts; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER orders_remove_search_texts AFTER DELETE ON public.orders REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.remove_order_search_texts();
 
 
 --

@@ -25,7 +25,13 @@ interface HostileServer {
 }
 
 /** A role or a database may name a thing that does not exist yet, the server may not. */
-const NOT_OF_THE_SERVER = ['default_table_access_method', 'pg_trgm.similarity_threshold', 'session_replication_role', 'client_encoding']
+const NOT_OF_THE_SERVER = [
+  'default_table_access_method',
+  'pg_trgm.similarity_threshold',
+  'pg_trgm.word_similarity_threshold',
+  'session_replication_role',
+  'client_encoding',
+]
 
 const SERVERS: { name: string; skip: string | false; start: (t: TestContext) => Promise<HostileServer> }[] = [
   {
@@ -288,7 +294,7 @@ for (const { name, skip, start } of SERVERS) {
       found.map(({ status }) => status),
       ['ok', 'ok', 'ok'],
     )
-    const isDefault = ['jit', 'geqo', 'client_encoding', 'pg_trgm.similarity_threshold']
+    const isDefault = ['jit', 'geqo', 'client_encoding', 'pg_trgm.similarity_threshold', 'pg_trgm.word_similarity_threshold']
     for (const { found: text } of found)
       assert.deepEqual(
         Object.keys(settings).filter((name) => !isDefault.includes(name) && !text.includes(`${name} = `)),

@@ -12,6 +12,7 @@ export const HOSTILE: Readonly<Record<string, string>> = {
   synchronous_commit: 'off',
   idle_session_timeout: '5000',
   'pg_trgm.similarity_threshold': '0.99',
+  'pg_trgm.word_similarity_threshold': '0.99',
   jit: 'on',
   random_page_cost: '1000',
   geqo: 'on',

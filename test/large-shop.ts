@@ -68,7 +68,7 @@ export async function fillLargeShop(pool: Pool, size: ShopSize = LARGE_SHOP): Pr
     await run([
       'set session_replication_role = origin',
       'reset maintenance_work_mem',
-      'vacuum (analyze, parallel 0) products, orders, inventory, product_categories, product_prices, users, email_deliveries',
+      'vacuum (analyze, parallel 0) products, orders, order_search_texts, inventory, product_categories, product_prices, users, email_deliveries',
       'analyze topic_messages, order_event_deliveries, sessions, refresh_tokens, activities, stock_adjustments, product_figures, webhook_deliveries, webhook_events, idempotency_keys, order_notes, product_slugs, product_events, categories',
     ])
   } finally {
@@ -140,15 +140,21 @@ function customers({ orders }: ShopSize): string[] {
   ]
 }
 
+/** Most recipients have one family name, the oldest thousandth another one. A two-hundredth has each first name. */
+const ADDRESS = `jsonb_build_object('name', format('%s %s', initcap(translate(substr(md5((n % 200)::text), 1, 6), '0123456789', 'ghijklmnop')),
+      case when n <= 200 then 'Scarce' when n % 10 < 7 then 'Common' else initcap(translate(substr(md5(n::text), 1, 7), '0123456789', 'aeiourstln')) end),
+    'line1', n || ' Long Street', 'city', 'Town', 'postal_code', 'AB' || n % 5000, 'country', 'GB', 'phone', '+44 20 ' || 70000000 + n)`
+
 /** Nearly all are delivered; the newest are on their way, and the oldest were cancelled. Two versions each, but for the pending ones. */
 function orders({ orders: count }: ShopSize): string[] {
   return [
-    `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, version, status_history, created_at, updated_at)
+    `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, version,
+      status_history, created_at, updated_at)
     select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, nextval('order_numbers'),
       case when n % 10 < 7 then ${ID_OF('0')} else ${ID_OF(`n % ${count / 4 - 1}`)} end, status,
       format('[{"product_id":"%s","sku":"SKU","name":"A lamp","category":"Common","quantity":1,"unit_price":%2$s,"total":%2$s}]', product,
         '{"amount":1250,"currency":"EUR"}')::json,
-      array[product], 1250, 'EUR', case status when 'pending' then 1 else 2 end,
+      array[product], 1250, 'EUR', 'cart-' || n, ${ADDRESS}, case status when 'pending' then 1 else 2 end,
       format('[%s]', concat_ws(',', format(step, 'pending'), case when status <> 'pending' then format(step, status) end))::jsonb, at, at
     from generate_series(1, ${count}) as n,
       lateral (select
@@ -158,6 +164,7 @@ function orders({ orders: count }: ShopSize): string[] {
         md5('product ' || case when n % 10 < 8 then 11 else 11 + n % 900 end)::uuid as product) as placed,
       lateral (select format('{"status":"%%s","at":"%s","reason":null,"actor":{"type":"system","id":null}}',
         to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) as step) as history`,
+    `insert into order_search_texts select number, order_search_words(shipping_address, client_reference, status_history) from orders`,
     `insert into pending_order_counts select user_id, count(*) from orders where status = 'pending' group by user_id`,
     `insert into topic_messages (id, position, event, published_at)
     select orders.id || '.' || change, '0/0', '{}', orders.updated_at

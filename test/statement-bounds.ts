@@ -47,6 +47,17 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
     reason: 'the products that one of the filters matches, where the places near have too few',
   },
   { statement: /^select customer\.id/, atMost: 3_000, reason: 'orders of each customer are counted up to a thousand' },
+  {
+    statement: /^(array\(select number from orders where number > after|select array_agg\(orders\.number)/,
+    atMost: 10_000,
+    reason: 'a batch of orders whose texts of the search are compared',
+  },
+  {
+    statement: /^with recursive walk as/,
+    atMost: 40_000,
+    reason: 'decision 0351: the orders of one era, for a common word that the newest orders have seldom',
+    isSeldom: true,
+  },
   { statement: /as buyer \(buyer_id\)/, atMost: WHOLE, reason: 'decision 0151: no index has the orders of a customer by time or product' },
   {
     statement: /^select (best\.product_id|method, route|currency, \(extract)/,

@@ -10,7 +10,21 @@ const emailOf = (number: number) => `customer${number}@example.com`
  * theirs, these first.
  */
 const WORST: Record<string, readonly string[]> = {
-  q: [word.most, 'common lamp product shop', word.few, word.none, `lamp -${word.most}`, 'comon', 'co', 'SKU-500-7'],
+  q: [
+    word.most,
+    'common lamp product shop',
+    word.few,
+    word.none,
+    `lamp -${word.most}`,
+    'comon',
+    'co',
+    'SKU-500-7',
+    'comman',
+    'customer',
+    'customar',
+    `${word.few} cart`,
+    '+44 20 70000123',
+  ],
   category: [category.most, category.few, 'none'],
   brand: [brand.most, brand.few, 'None'],
   attr: [attribute.most, attribute.few, attribute.number, 'material=none'],

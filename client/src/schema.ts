@@ -948,7 +948,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Customers and guests, by address where it is searched, else the newest first, with what they ordered
+         * Customers and guests, by address where only that is searched, else the newest first, with what they ordered
          * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `customers:read`.
          */
         get: operations["searchCustomers"];
@@ -1481,7 +1481,7 @@ export interface paths {
         };
         /**
          * All orders, newest first by number, with `from` or `to` by time, in pages
-         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. Needs the scope `orders:read`.
+         * @description Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the order is always by number, and beside other filters a page may have few orders, or none, before the last one. Needs the scope `orders:read`.
          */
         get: operations["searchOrders"];
         put?: never;
@@ -1690,6 +1690,26 @@ export interface paths {
          * @description A note is never changed. It is erased with the address of the order, after its account is deleted. Needs the scope `orders:move`.
          */
         post: operations["addOrderNote"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/admin/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The best orders, customers and products for what an operator types
+         * @description Up to 5 of each: the first ones of `GET /admin/orders?q=`, of `GET /admin/customers?q=`, and of `GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none. Needs the scope `orders:read`.
+         */
+        get: operations["searchEverything"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4424,6 +4444,11 @@ export interface components {
             orders: number[];
             /** @description Their totals in each step, in minor units of the currency, including orders that were cancelled later. */
             revenue: number[];
+        };
+        SearchResult: {
+            orders: components["schemas"]["AdminOrder"][];
+            customers: components["schemas"]["Customer"][];
+            products: components["schemas"]["Product"][];
         };
         SecondFactor: {
             challenge: string;
@@ -9173,6 +9198,8 @@ export interface operations {
                 id?: string;
                 /** @description Only the customer of the order with this number. */
                 number?: string;
+                /** @description Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, references and tracking numbers, of the newest orders. Where nobody has it: names with typing errors. */
+                q?: string;
             };
             header?: never;
             path?: never;
@@ -12635,6 +12662,8 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
+                /** @description What the order has: its number, with or without `#`; parts of the recipient's name, and with the scope `customers:read` of the name or address of its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client. Where no order has it: a SKU or the name of a product, and then names with typing errors. */
+                q?: string;
                 /** @description Only orders with this status. */
                 status?: components["schemas"]["OrderStatus"];
                 /** @description Only orders of this customer, and of the guests whose orders the account has taken over. */
@@ -14359,6 +14388,195 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    searchEverything: {
+        parameters: {
+            query: {
+                /** @description What is looked for. */
+                q: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "orders": [
+                     *         {
+                     *           "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *           "number": "100042",
+                     *           "status": "pending",
+                     *           "allowed_transitions": [
+                     *             "confirmed",
+                     *             "cancelled"
+                     *           ],
+                     *           "items": [
+                     *             {
+                     *               "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *               "sku": "MUG-BLUE",
+                     *               "name": "Blue mug",
+                     *               "category": "Kitchen",
+                     *               "unit_price": {
+                     *                 "amount": 1290,
+                     *                 "currency": "EUR"
+                     *               },
+                     *               "quantity": 2,
+                     *               "total": {
+                     *                 "amount": 2580,
+                     *                 "currency": "EUR"
+                     *               }
+                     *             }
+                     *           ],
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "client_reference": "cart-1843",
+                     *           "shipping_address": {
+                     *             "name": "Ada Lovelace",
+                     *             "line1": "12 St James Square",
+                     *             "city": "London",
+                     *             "postal_code": "SW1Y 4JH",
+                     *             "country": "GB"
+                     *           },
+                     *           "note": "Please ring twice.",
+                     *           "attributes": {
+                     *             "channel": "app",
+                     *             "is_gift": false
+                     *           },
+                     *           "version": 1,
+                     *           "created_at": "2026-03-04T18:05:00.000Z",
+                     *           "updated_at": "2026-03-04T18:05:00.000Z",
+                     *           "status_history": [
+                     *             {
+                     *               "status": "pending",
+                     *               "at": "2026-03-04T18:05:00.000Z",
+                     *               "actor": {
+                     *                 "type": "customer",
+                     *                 "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *               },
+                     *               "reason": null
+                     *             }
+                     *           ],
+                     *           "original_total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "adjustments": [],
+                     *           "payment": null,
+                     *           "parcels": [],
+                     *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *         }
+                     *       ],
+                     *       "customers": [
+                     *         {
+                     *           "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "email": "ada@example.com",
+                     *           "name": "Ada Lovelace",
+                     *           "role": "customer",
+                     *           "is_email_verified": true,
+                     *           "language": "en",
+                     *           "owner_id": null,
+                     *           "blocked_at": null,
+                     *           "blocked_reason": null,
+                     *           "created_at": "2026-03-02T09:15:30.000Z",
+                     *           "orders": {
+                     *             "count": 2,
+                     *             "is_complete": true,
+                     *             "totals": [
+                     *               {
+                     *                 "amount": 5160,
+                     *                 "currency": "EUR"
+                     *               }
+                     *             ],
+                     *             "last_order_at": "2026-03-04T18:05:00.000Z"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "products": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "slug": "blue-mug",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "description": "Stoneware, 300 ml.",
+                     *           "brand": "Potter & Sons",
+                     *           "group": "MUG",
+                     *           "options": {
+                     *             "colour": "blue"
+                     *           },
+                     *           "attributes": {
+                     *             "material": "stoneware",
+                     *             "dishwasher_safe": true,
+                     *             "weight_g": 340,
+                     *             "colours": [
+                     *               "blue",
+                     *               "white"
+                     *             ]
+                     *           },
+                     *           "price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "compare_at_price": {
+                     *             "amount": 1590,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "lowest_price_30_days": {
+                     *             "amount": 1490,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "category": "Kitchen",
+                     *           "image_url": "https://images.example.com/mug-blue.jpg",
+                     *           "in_stock": true,
+                     *           "created_at": "2026-03-01T08:00:00.000Z",
+                     *           "updated_at": "2026-03-02T10:30:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SearchResult"];
+                };
+            };
+            400: components["responses"]["InvalidQuery"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {

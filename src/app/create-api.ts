@@ -20,6 +20,7 @@ import { categoryAdminRoutes } from '../catalogue/categories/admin-routes.ts'
 import { categoryRoutes } from '../catalogue/categories/routes.ts'
 import { feedRoutes } from '../catalogue/feeds/feed-routes.ts'
 import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
+import { findProducts } from '../catalogue/find-products.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
@@ -32,8 +33,10 @@ import type { Config } from '../config.ts'
 import type { RunCommand } from '../console/audit-runner.ts'
 import { mailEventRoutes } from '../console/mail-event-routes.ts'
 import { type ConsoleParts, consoleRoutes } from '../console/routes.ts'
+import { searchRoutes } from '../console/search-routes.ts'
 import { ownDataRoutes } from '../customers/account-routes.ts'
 import { customerRoutes } from '../customers/admin-routes.ts'
+import { findPeople } from '../customers/find-people.ts'
 import { createOrderLinks, type OrderLinks } from '../customers/order-link.ts'
 import { orderLinkRoutes } from '../customers/order-link-routes.ts'
 import { FreshCopies } from '../db/fresh-copies.ts'
@@ -64,6 +67,7 @@ import { findOwnersByAmendedEmail } from '../orders/orders.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
+import type { OrderFinders } from '../orders/search-orders.ts'
 import type { FindDeliveries } from '../orders/timeline.ts'
 import { findDeliveries } from '../topic/delivery-log.ts'
 import { createConsoleParts } from './create-console.ts'
@@ -303,7 +307,13 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         const found = [...(await findUserIdsByEmail(pool, email)), ...(await findOwnersByAmendedEmail(pool, email))]
         return [...new Set(found)]
       }
-      adminOrderRoutes(scope, { ...orders, findUserIds, parseEmail })
+      const finders: OrderFinders = {
+        findUserIds,
+        findPeople: (matching, most) => findPeople(pool, matching, most),
+        findProducts: async (q, most) => (await findProducts(pool, q, most)).map(({ id }) => id),
+      }
+      adminOrderRoutes(scope, { ...orders, finders, parseEmail })
+      searchRoutes(scope, { pool, finders })
       healthRoutes(scope, check)
       openApiRoute(scope)
       referenceRoutes(scope)

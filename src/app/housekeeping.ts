@@ -13,6 +13,7 @@ import { STALE_SECONDS } from '../http/cacheable.ts'
 import { Loop } from '../loop.ts'
 import { type Erasure, eraseDueAddresses, IS_ERASED } from '../orders/erase-addresses.ts'
 import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
+import { mendSearchTexts } from '../orders/mend-search-texts.ts'
 import { deleteExpiredKeys } from '../orders/placing/idempotency.ts'
 import type { LockSession, LockSessions } from '../topic/lock-session.ts'
 import { deleteOldEvents } from '../webhooks/webhook-deliveries.ts'
@@ -87,6 +88,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
   const { pendingOrderTtlSeconds: ttlSeconds, guestPendingOrderTtlSeconds: guestTtlSeconds } = config
   const onFailed = (orderId: string, error: unknown) =>
     logger.error({ err: loggableError(error), orderId }, 'a pending order could not be cancelled; it is retried in a minute')
+  const textsExamined = { last: 0 }
   const eventsExamined: RemovalCursor = { product_id: null, stream: null, version: null }
   return [
     { name: 'idempotency keys', everyMinutes: 1, run: async () => ({ deletedKeys: await deleteExpiredKeys(pool) }) },
@@ -103,6 +105,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
       everyMinutes: 1,
       run: async () => ({ erasedAddresses: await eraseDueAddresses(pool, erasureOf(config), now()) }),
     },
+    { name: 'search texts', everyMinutes: 1, run: async () => ({ mendedSearchTexts: await mendSearchTexts(pool, textsExamined) }) },
     { name: 'accounts', everyMinutes: 10, run: async () => ({ deletedFromAccounts: await deleteExpired(pool) }) },
     { name: 'guests', everyMinutes: 10, run: async () => ({ deletedGuests: await deleteUnusedGuests(pool) }) },
     {

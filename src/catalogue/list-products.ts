@@ -56,11 +56,18 @@ interface Entry {
   cursor: (direction: 'next' | 'prev') => string
 }
 
-/** A page of the catalogue and the cursor of the page before it. Throws `invalid_cursor`. */
-export async function listProducts(db: Queryable, wanted: Listing): Promise<{ page: ProductPage; previousCursor: string | null }> {
+/**
+ * A page of the catalogue and the cursor of the page before it. `allowsSimilar`: a search that nothing matches finds
+ * similar words. Throws `invalid_cursor`.
+ */
+export async function listProducts(
+  db: Queryable,
+  wanted: Listing,
+  { allowsSimilar = true } = {},
+): Promise<{ page: ProductPage; previousCursor: string | null }> {
   const start = readCursor(wanted)
   const listing = await locateFilters(db, wanted)
-  const { entries, textQuery, start: reached } = await readEntries(db, listing, start)
+  const { entries, textQuery, start: reached } = await readEntries(db, listing, start, allowsSimilar)
   const { isBackward } = reached
   const hasMore = entries.length > listing.limit
   const shown = isBackward ? entries.slice(0, listing.limit).reverse() : entries.slice(0, listing.limit)
@@ -87,12 +94,13 @@ async function readEntries(
   db: Queryable,
   listing: LocatedListing,
   start: Start,
+  allowsSimilar = true,
 ): Promise<{ entries: Entry[]; textQuery: TextQuery; start: Start }> {
   const { search } = listing
   const similar = search !== null && start.isSimilar ? await findSimilarWords(db, search.required) : undefined
   const textQuery = search === null ? null : toTextQuery(search, similar)
   const entries = await walk(db, listing, start, textQuery)
-  if (entries.length > 0 || textQuery === '') return { entries, textQuery, start }
+  if (entries.length > 0 || textQuery === '' || !allowsSimilar) return { entries, textQuery, start }
   // Everything before the place is gone: show the first page.
   if (start.isBackward) return readEntries(db, listing, { ...start, isBackward: false, from: null, segment: 'ranked' })
   if (start.from !== null || search === null || start.isSimilar || (isNarrowed(listing) && (await matchesAny(db, textQuery)))) {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
 import type { AuthContext } from '../auth/context.ts'
+import { mayUse } from '../http/caller.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf } from '../http/pagination.ts'
@@ -30,7 +31,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
     {
       access: 'customers:read',
       operationId: 'searchCustomers',
-      summary: 'Customers and guests, by address where it is searched, else the newest first, with what they ordered',
+      summary: 'Customers and guests, by address where only that is searched, else the newest first, with what they ordered',
       description: 'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false.',
       filters: CustomerSearch,
       limit: CustomerLimit,
@@ -38,7 +39,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       answer: 'A page of customers.',
       position: CustomerPosition,
     },
-    (request, paging) => searchCustomers(pool, request.query, paging),
+    (request, paging) => searchCustomers(pool, request.query, paging, { mayReadOrders: mayUse(request, 'orders:read') }),
   )
 
   defineRoute(

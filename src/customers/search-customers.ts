@@ -4,14 +4,23 @@ import type { Pool } from '../db/pool.ts'
 import { allOf, type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
 import { EmailFilter, IdPosition, Limit, type Page, type Paging } from '../http/pagination.ts'
+import { findTexts } from '../orders/find-orders.ts'
 import { OrderNumber } from '../orders/order.ts'
+import { containing, readSearchText, resembling, SearchQuery, type SearchText } from '../orders/search-text.ts'
 import { type Customer, readCustomers } from './customers.ts'
+import { findPeople } from './find-people.ts'
 
 export const CustomerLimit = Type.Integer({ ...Limit, maximum: 50 })
 export const CustomerSearch = Type.Object({
   email: Type.Optional(EmailFilter('The beginning of the address.')),
   id: Type.Optional(Type.String({ format: 'uuid' })),
   number: Type.Optional(OrderNumber('Only the customer of the order with this number.')),
+  q: Type.Optional(
+    SearchQuery(
+      'Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, ' +
+        'references and tracking numbers, of the newest orders. Where nobody has it: names with typing errors.',
+    ),
+  ),
 })
 
 /** The id, or the address and the id. */
@@ -19,27 +28,55 @@ export const CustomerPosition = Type.Union([IdPosition, Type.Tuple([Type.String(
 /** Sorts behind every text that begins with what precedes it. */
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** A page of customers and guests, by address when it is searched, otherwise newest first. */
+/** The newest customers and orders with what was typed that are examined for one page. */
+const EXAMINED = 500
+
+/** A page of customers and guests, by address when only that is searched, otherwise newest first. */
 export async function searchCustomers(
   pool: Pool,
   filters: Static<typeof CustomerSearch>,
   { limit, after, page }: Paging<Static<typeof CustomerPosition>>,
+  { mayReadOrders }: { mayReadOrders: boolean },
 ): Promise<Page<Customer>> {
   const prefix = filters.email === undefined ? null : canonicalEmail(filters.email)
+  const isByAddress = prefix !== null && filters.q === undefined
   const conditions: Sql[] = [sql`role in ('customer', 'guest')`]
   if (filters.id !== undefined) conditions.push(sql`id = ${filters.id}`)
   if (filters.number !== undefined) conditions.push(sql`id = (${buyerOfOrder(filters.number)})`)
+  if (filters.q !== undefined) {
+    const ids = await findIds(pool, await readSearchText(pool, filters.q), mayReadOrders, (after?.length === 1 && after[0]) || null)
+    conditions.push(sql`id = any(${ids}::uuid[])`)
+  }
   if (prefix !== null) conditions.push(sql`email collate "C" >= ${prefix} and email collate "C" < ${prefix + LAST_CHARACTER}`)
   if (after?.length === 1) conditions.push(sql`id < ${after[0]}::uuid`)
   if (after?.length === 2) conditions.push(sql`(email collate "C", id) > (${after[0]}, ${after[1]}::uuid)`)
-  const order = prefix === null ? sql`id desc` : sql`email collate "C", id`
+  const order = isByAddress ? sql`email collate "C", id` : sql`id desc`
   const found = sql`select id from users where ${allOf(conditions)} order by ${order} limit ${limit + 1}`
-  const customers = await readCustomers(pool, found, prefix === null ? sql`customer.id desc` : sql`customer.email collate "C", customer.id`)
+  const customers = await readCustomers(pool, found, isByAddress ? sql`customer.email collate "C", customer.id` : sql`customer.id desc`)
   return page(
     customers,
     (customer) => customer,
-    ({ id, email }) => (prefix === null ? [id] : [email, id]),
+    ({ id, email }) => (isByAddress ? [email, id] : [id]),
   )
+}
+
+/** The newest accounts below an id with what was typed, or whose orders have it; where none has, similar names. */
+async function findIds(pool: Pool, text: SearchText, mayReadOrders: boolean, before: string | null): Promise<string[]> {
+  const owners = mayReadOrders ? await findOwners(pool, text) : []
+  for (const matching of [containing(text), resembling(text)]) {
+    const people = text.q.startsWith('#') ? [] : await findPeople(pool, matching, EXAMINED, before)
+    if (people.length + owners.length > 0 || (before !== null && (await findPeople(pool, matching, 1)).length > 0))
+      return [...people, ...owners]
+  }
+  return []
+}
+
+async function findOwners(pool: Pool, text: SearchText): Promise<string[]> {
+  const match = text.q.startsWith('#') ? null : containing(text)(sql`words`)
+  const numbers: (number | string)[] = await findTexts(pool, match, { before: Number.MAX_SAFE_INTEGER, most: EXAMINED })
+  if (text.number !== null) numbers.push(text.number)
+  const { rows } = await pool.query<{ user_id: string }>(sql`select distinct user_id from orders where number = any(${numbers}::bigint[])`)
+  return rows.map((row) => row.user_id)
 }
 
 /** One customer or guest. Throws `not_found`, also for an operator. */

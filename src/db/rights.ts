@@ -51,6 +51,8 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   pending_order_counts: ['select', 'insert', 'update'],
   guest_holds: ['select', 'insert', 'delete'],
   idempotency_keys: ['select', 'insert', 'update', 'delete'],
+  // Written by triggers and functions with the owner's rights.
+  order_search_texts: ['select'],
   order_repeats: ['select', 'insert', 'update', 'delete'],
   order_event_deliveries: ['select', 'insert'],
   lake_arrivals: ['select', 'insert'],

@@ -57,6 +57,8 @@ export const SESSION_SETTINGS: SessionSettings = {
   idle_session_timeout: '0',
   // The similarity of words that a search tries instead.
   'pg_trgm.similarity_threshold': '0.3',
+  // The similarity of names that an operator's search finds: one wrong letter of five.
+  'pg_trgm.word_similarity_threshold': '0.5',
   // Compiling a plan costs more than running any statement of the store: decision 0147.
   jit: 'off',
   // Random reads cost about as much as sequential ones on flash and in memory: decision 0259.

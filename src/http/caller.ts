@@ -50,6 +50,11 @@ export function actorOf(request: FastifyRequest): ScopedActor {
   return caller.kind === 'key' ? { type: 'key', id: caller.keyId } : { type: 'admin', id: caller.userId }
 }
 
+/** Whether the caller of a route that needs a scope has another one too. */
+export function mayUse(request: FastifyRequest, scope: Scope): boolean {
+  return hasScope(anyCallerOf(request), scope)
+}
+
 /** The caller of a route that is not public. */
 export function anyCallerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | undefined>(CALLER)

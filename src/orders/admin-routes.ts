@@ -17,7 +17,7 @@ import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, type FindUserIds, OrderSearch, searchOrders } from './search-orders.ts'
+import { AdminOrderSchema, type OrderFinders, OrderSearch, permittedFinders, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
@@ -27,7 +27,7 @@ export interface AdminOrderRoutesOptions {
   baseUrl: string
   now: () => Date
   findDeliveries: FindDeliveries
-  findUserIds: FindUserIds
+  finders: OrderFinders
   parseEmail: AmendmentContext['parseEmail']
 }
 
@@ -40,7 +40,7 @@ const AdminOrderDetailSchema = Type.Object(
 
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, lockedRows, now, findDeliveries, findUserIds, parseEmail } = options
+  const { pool, lockedRows, now, findDeliveries, finders, parseEmail } = options
   const context = { pool, lockedRows, now }
   defineList(
     server,
@@ -50,14 +50,15 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       operationId: 'searchOrders',
       summary: 'All orders, newest first by number, with `from` or `to` by time, in pages',
       description:
-        'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll.',
+        'Filters combine with AND. Pages: follow `next_cursor` until `has_more` is false. Send the `ETag` as `If-None-Match` to poll. With `q` the ' +
+        'order is always by number, and beside other filters a page may have few orders, or none, before the last one.',
       filters: OrderSearch,
       limit: OrderLimit,
       page: PageOf(AdminOrderSchema),
       answer: 'A page of the orders; it ends early when its orders have 1 MiB.',
       position: OrderPosition,
     },
-    async (request, paging) => pageText(await searchOrders(pool, findUserIds, request.query, paging)),
+    async (request, paging) => pageText(await searchOrders(pool, permittedFinders(finders, request), request.query, paging)),
   )
 
   defineRoute(

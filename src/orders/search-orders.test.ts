@@ -34,8 +34,9 @@ test('the newest orders of a status are found without reading the newer ones of 
     )
     return rows[0]?.read ?? Number.NaN
   }
+  const finders = { findUserIds: async () => [], findPeople: null, findProducts: async () => [] }
   const before = await countRead()
-  const { orders } = await searchOrders(pool, async () => [], { status: 'cancelled' }, pagingOf([], {}, OrderPosition))
+  const { orders } = await searchOrders(pool, finders, { status: 'cancelled' }, pagingOf([], {}, OrderPosition))
   assert.equal(orders.length, 20)
   const read = (await countRead()) - before
   assert.ok(read > 0 && read < 100, `${read} orders were read`)

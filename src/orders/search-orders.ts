@@ -1,14 +1,25 @@
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Pool } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
+import { mayUse } from '../http/caller.ts'
 import { EmailFilter, Instant, type Paging, readInstant } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
+import { type Finders, findOrders } from './find-orders.ts'
 import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
 import { type OrderPage, type OrderPosition, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
+import { readSearchText, SearchQuery } from './search-text.ts'
 
 export const OrderSearch = Type.Object({
+  q: Type.Optional(
+    SearchQuery(
+      "What the order has: its number, with or without `#`; parts of the recipient's name, and with the scope `customers:read` of the name or address of " +
+        'its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client. Where no order has it: ' +
+        'a SKU or the name of a product, and then names with typing errors.',
+    ),
+  ),
   status: Type.Optional(Type.Enum([...ORDER_STATUSES], { title: 'OrderStatus', description: 'Only orders with this status.' })),
   user_id: Type.Optional(
     Type.String({
@@ -37,10 +48,25 @@ export function presentForAdmin(order: Order): AdminOrder {
 /** The ids of the account and of the guests with an e-mail address, also one that an amendment has given to an order. */
 export type FindUserIds = (email: string) => Promise<readonly string[]>
 
-/** A page of everybody's orders that match, newest first: by number, with a period by time. Throws `invalid_query`. */
+/** Orders with what was typed that are examined by the other filters for one page, which may then be short. */
+const EXAMINED = 500
+
+export interface OrderFinders extends Finders {
+  findUserIds: FindUserIds
+}
+
+/** Parts of an address find people only for callers who may read accounts: others could guess it letter by letter. */
+export function permittedFinders({ findPeople, ...others }: OrderFinders, request: FastifyRequest): OrderFinders {
+  return { ...others, findPeople: mayUse(request, 'customers:read') ? findPeople : null }
+}
+
+/**
+ * A page of everybody's orders that match, newest first: by number, with a period and without `q` by time. Throws
+ * `invalid_query`.
+ */
 export async function searchOrders(
   pool: Pool,
-  findUserIds: FindUserIds,
+  finders: OrderFinders,
   filters: Static<typeof OrderSearch>,
   paging: Paging<Static<typeof OrderPosition>>,
 ): Promise<OrderPage> {
@@ -51,15 +77,19 @@ export async function searchOrders(
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
-  const owners = await orderOwnersIn(filters, findUserIds)
-  return readOrderPage(pool, {
-    paging,
-    ...(owners === undefined ? {} : { owners }),
-    conditions,
+  const owners = await orderOwnersIn(filters, finders.findUserIds)
+  const query = { paging, ...(owners === undefined ? {} : { owners }), conditions, present: presentForAdmin }
+  if (filters.q === undefined) {
     // The index by time is the one that finds a period quickly.
-    sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time',
-    present: presentForAdmin,
-  })
+    return readOrderPage(pool, { ...query, sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time' })
+  }
+  const before = paging.after?.[0] ?? Number.MAX_SAFE_INTEGER
+  const most = conditions.length === 0 && owners === undefined ? paging.limit + 1 : EXAMINED
+  const numbers = await findOrders(pool, await readSearchText(pool, filters.q), finders, { before, most })
+  const page = await readOrderPage(pool, { ...query, sort: 'number', conditions: [...conditions, sql`number = any(${numbers}::bigint[])`] })
+  const last = numbers.at(-1)
+  if (page.next_cursor !== null || numbers.length < most || last === undefined) return page
+  return { ...page, next_cursor: paging.cursorAfter([last]) }
 }
 
 async function orderOwnersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {

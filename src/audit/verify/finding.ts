@@ -2,6 +2,7 @@ export type Place =
   | 'database'
   | 'orders'
   | 'order counts'
+  | 'order search'
   | 'products'
   | 'stock'
   | 'catalogue'

@@ -3,7 +3,7 @@ import { type Sql, sql } from '../../db/sql.ts'
 
 /** Rows of a table that break a rule, at least one. `examples`: ids with the reason. */
 export interface InvalidRowsFound {
-  place: 'orders' | 'order counts' | 'products' | 'stock'
+  place: 'orders' | 'order counts' | 'order search' | 'products' | 'stock'
   count: number
   examples: string[]
 }
@@ -50,6 +50,19 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
       select user_id, count(*)::integer as pending from orders where status = 'pending' group by user_id
     ) as counted using (user_id)
     where coalesce(kept.pending, 0) <> coalesce(counted.pending, 0)`,
+  ],
+  // Triggers maintain these texts, too. The API mends them: see mendSearchTexts.
+  [
+    'order search',
+    sql`select coalesce(orders.id::text, 'number ' || kept.number) as id, case
+        when kept.number is null then 'the search has no text of the order'
+        when orders.id is null then 'the search has a text of no order'
+        else 'the text of the search is not that of the order'
+      end as reason
+    from orders
+    full join order_search_texts as kept using (number)
+    where orders.id is null
+      or kept.words is distinct from order_search_words(orders.shipping_address, orders.client_reference, orders.status_history)`,
   ],
   [
     'products',

@@ -355,7 +355,7 @@ test('reports orders, products and stock that break the rules of the database, a
   assert.match(formatReport(report), /\norders: 3 invalid \(the database refuses such rows now: [^\n]+\)\n {2}[0-9a-f-]{36}: the /)
 })
 
-test('reports a wrong count of pending orders, and an inconsistent history of stock', async (t) => {
+test('reports a wrong count of pending orders, texts of the search that are not those of the orders, and an inconsistent history of stock', async (t) => {
   const store = await startAuditedStore(t)
   const stop = await store.startPipeline()
   await store.trade(3)
@@ -381,8 +381,25 @@ test('reports a wrong count of pending orders, and an inconsistent history of st
     )
   await alter(first, 'min')
   await alter(last, 'max')
-  const [counts, stock, ...others] = (await store.verify()).findings
+  const numbers = (await store.pool.query<{ id: string; number: number }>('select id, number from orders order by number')).rows
+  const [missing, differing] = numbers.map(({ number }) => number)
+  await store.pool.query('delete from order_search_texts where number = $1', [missing])
+  await store.pool.query(`update order_search_texts set words = ' other' where number = $1`, [differing])
+  await store.pool.query(`insert into order_search_texts values (1, ' nobody')`)
+  const [counts, search, stock, ...others] = (await store.verify()).findings
   assert.deepEqual(others, [])
+  assert.deepEqual(
+    [search?.place, search?.kind, search?.examples.toSorted()],
+    [
+      'order search',
+      'invalid',
+      [
+        `${numbers[0]?.id}: the search has no text of the order`,
+        `${numbers[1]?.id}: the text of the search is not that of the order`,
+        'number 1: the search has a text of no order',
+      ].sort(),
+    ],
+  )
   assert.deepEqual([counts?.place, counts?.examples], ['order counts', [`${rows[0]?.user_id}: 5 orders are counted as pending, 2 are`]])
   assert.deepEqual([stock?.place, stock?.kind, stock?.count], ['stock', 'invalid', 2])
   for (const id of [first, last]) assert.ok(stock?.examples.some((example) => example.startsWith(`${id}: its adjustment of version `)))

@@ -310,3 +310,11 @@ begin
   return null;
 end
 $$;
+
+-- A text as operators' searches compare it: words of letters and digits that pg_trgm knows, with one blank between
+-- them. Apostrophes separate nothing, and symbols such as emoji are left out.
+create or replace function search_folded(text) returns text
+  language sql immutable strict parallel safe
+  return search_spelling(trim(regexp_replace(
+    search_text(replace(replace($1, '''', ''), '’', '')), '[ \u2190-\u2bff\U0001f000-\U0001faff]+', ' ', 'g'
+  )));

@@ -2,14 +2,14 @@ import { type Schemas, withQuery } from './api.ts'
 import { customerAddress, customerState, sumsText } from './customer-parts.ts'
 import { create, keyedTable, link, timeElement } from './dom.ts'
 import { labelled, searchForm, textInput } from './form.ts'
-import { orderNumberInput } from './order-filters.ts'
+import { orderNumberInput, searchInput } from './order-filters.ts'
 import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
 
 type Customer = Schemas['Customer']
 type Filters = Readonly<Record<string, string>>
 
-const NAMES = ['email', 'number', 'id'] as const
+const NAMES = ['q', 'email', 'number', 'id'] as const
 const POLL_SECONDS = 30
 
 /** `#orders?customers=1`: customers and guests, by address where it is searched, else the newest first. The address has filters and page. */
@@ -51,6 +51,7 @@ function filterForm(filters: Filters): HTMLElement {
   return searchForm(
     'Customers',
     onSearch,
+    labelled('Search', searchInput(filters.q ?? '', 'Name, e-mail, phone, postal code, tracking, reference')),
     labelled('E-mail begins with', textInput('email', { value: filters.email ?? '', size: 24, maxLength: 254 })),
     labelled('Number of an order', orderNumberInput(filters.number ?? '')),
     labelled('Id', textInput('id', { value: filters.id ?? '', size: 20 })),

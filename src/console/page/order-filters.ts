@@ -3,7 +3,7 @@ import { call, pathOf, type Schemas, withQuery } from './api.ts'
 import { button, create } from './dom.ts'
 import { choice, labelled, searchForm, textInput } from './form.ts'
 
-const NAMES = ['number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
+const NAMES = ['q', 'number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
 const UUID_PATTERN = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
 const UUID = new RegExp(`^${UUID_PATTERN}$`)
 
@@ -30,6 +30,7 @@ export function filterForm(
   const form = searchForm(
     'Orders',
     (entered) => readEntered(entered).then(onChange).catch(report),
+    labelled('Search', searchInput(given('q'), 'Number, name, phone, e-mail, postal code, tracking, reference, product')),
     labelled('Number', orderNumberInput(given('number'))),
     labelled('E-mail', Object.assign(text('email', given('email'), 20), { type: 'email' })),
     labelled('Status', status),
@@ -55,6 +56,11 @@ async function readEntered({ number = '', product = '', from = '', to = '', ...o
     to: toInstant(to),
   }
   return new URLSearchParams(Object.entries(given).filter(([, value]) => value !== ''))
+}
+
+/** A control for what the API searches in all that a list has. */
+export function searchInput(value: string, placeholder: string): HTMLInputElement {
+  return textInput('q', { type: 'search', value, placeholder, size: 30, minLength: 2, maxLength: 100 })
 }
 
 /** A control for the number of an order. */

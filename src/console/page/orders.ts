@@ -93,7 +93,7 @@ function showOrderList(root: HTMLElement, context: ScreenContext): void {
   }
 
   function start(): void {
-    orders = new LoadedOrders(filters.has('from') || filters.has('to'))
+    orders = new LoadedOrders(!filters.has('q') && (filters.has('from') || filters.has('to')))
     rows.show([])
     refresh()
   }

@@ -1,0 +1,14 @@
+import type { Pool } from '../db/pool.ts'
+import { inSnapshot } from './catalogue-version.ts'
+import { listProducts } from './list-products.ts'
+import { readListing } from './product-query.ts'
+import type { Product } from './products.ts'
+import { MAX_WORDS, parseSearch, toTextQuery } from './search/search-words.ts'
+
+/** The best products that have what was typed: none for words that only resemble theirs. */
+export async function findProducts(pool: Pool, q: string, limit: number): Promise<Product[]> {
+  const search = parseSearch(q)
+  if (toTextQuery(search) === '' || search.required.length + search.excluded.length > MAX_WORDS) return []
+  const { found } = await inSnapshot(pool, (tx) => listProducts(tx, readListing({ q, limit }), { allowsSimilar: false }))
+  return found.page.data
+}

@@ -1,0 +1,61 @@
+import { Type } from 'typebox'
+import { EXAMPLE_PRODUCT } from '../catalogue/examples.ts'
+import { findProducts } from '../catalogue/find-products.ts'
+import { ProductSchema } from '../catalogue/products.ts'
+import { CustomerSchema } from '../customers/customers.ts'
+import { EXAMPLE_CUSTOMER } from '../customers/examples.ts'
+import { CustomerPosition, searchCustomers } from '../customers/search-customers.ts'
+import type { Pool } from '../db/pool.ts'
+import { mayUse } from '../http/caller.ts'
+import { defineRoute } from '../http/define-route.ts'
+import type { HttpServer } from '../http/http-server.ts'
+import { pagingOf } from '../http/pagination.ts'
+import { EXAMPLE_ADMIN_ORDER } from '../orders/examples.ts'
+import { OrderPosition } from '../orders/order-page.ts'
+import { AdminOrderSchema, type OrderFinders, permittedFinders, searchOrders } from '../orders/search-orders.ts'
+import { SearchQuery } from '../orders/search-text.ts'
+
+/** The best of each kind: the lists have the rest. */
+const LIMIT = 5
+
+/** One search in orders, customers and products, for operators. */
+export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool; finders: OrderFinders }): void {
+  defineRoute(
+    server,
+    'GET /admin/search',
+    {
+      access: 'orders:read',
+      operationId: 'searchEverything',
+      summary: 'The best orders, customers and products for what an operator types',
+      description:
+        `Up to ${LIMIT} of each: the first ones of \`GET /admin/orders?q=\`, of \`GET /admin/customers?q=\`, and of \`GET /products?q=\` without words that only ` +
+        'resemble the search. Customers need the scope `customers:read` too: without it there are none.',
+      query: Type.Object({ q: SearchQuery('What is looked for.') }, { additionalProperties: false }),
+      answers: {
+        200: [
+          Type.Object(
+            { orders: Type.Array(AdminOrderSchema), customers: Type.Array(CustomerSchema), products: Type.Array(ProductSchema) },
+            {
+              title: 'SearchResult',
+              examples: [{ orders: [EXAMPLE_ADMIN_ORDER], customers: [EXAMPLE_CUSTOMER], products: [EXAMPLE_PRODUCT] }],
+            },
+          ),
+          'What was found.',
+        ],
+      },
+    },
+    async (request) => {
+      const { q } = request.query
+      const first = { limit: LIMIT }
+      const { orders } = await searchOrders(pool, permittedFinders(finders, request), { q }, pagingOf([], first, OrderPosition))
+      const customers = mayUse(request, 'customers:read')
+        ? await searchCustomers(pool, { q }, pagingOf([], first, CustomerPosition), { mayReadOrders: true })
+        : { data: [] }
+      return {
+        orders: orders.map((order) => JSON.parse(order)),
+        customers: customers.data,
+        products: q.startsWith('#') ? [] : await findProducts(pool, q, LIMIT),
+      }
+    },
+  )
+}

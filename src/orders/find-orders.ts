@@ -1,0 +1,150 @@
+import type { Queryable } from '../db/pool.ts'
+import { literal, type Sql, sql } from '../db/sql.ts'
+import { containing, type Matching, resembling, type SearchText } from './search-text.ts'
+
+/** Finds the ids of accounts or products. */
+export interface Finders {
+  /** Accounts whose address or name matches; null where the caller may not read accounts. */
+  findPeople: ((matching: Matching, most: number) => Promise<readonly string[]>) | null
+  /** The best products of a search in the catalogue. */
+  findProducts: (q: string, most: number) => Promise<readonly string[]>
+}
+
+/** The newest `most` orders below a number. */
+interface Window {
+  before: number
+  most: number
+}
+
+const ALL = Number.MAX_SAFE_INTEGER
+/** Texts that are read to be sorted. More of them are looked for era by era: a page costs the same in a shop of any age. */
+const FEW = 1_000
+/** The newest people whose orders are read: more have too little in common with what was typed. */
+const MOST_PEOPLE = 50
+const MOST_PRODUCTS = 5
+/** Typing errors are looked for in the newest eras: similar words share trigrams with much that is not similar. */
+const RESEMBLING_ERAS = 4
+/** The index of `order_search_texts` has the same number. */
+const ORDERS_OF_ERA = 32_768
+const ERA = literal(ORDERS_OF_ERA)
+/** The texts that are read before any index is asked: a page of a common word is among them. */
+const NEWEST = 500
+
+const WORDS = sql`words`
+
+/**
+ * The numbers of the newest orders that have what was typed; where none has it, those with such a product; and where
+ * there is none either, those with a similar name. With `#` only the order with the number.
+ */
+export async function findOrders(db: Queryable, text: SearchText, finders: Finders, window: { before?: number; most: number }) {
+  const { before = ALL, most } = window
+  for (const find of [findContaining, findByProduct, findResembling]) {
+    const numbers = await find(db, text, finders, { before, most })
+    // The first page has decided; a later one may be behind the last order.
+    if (numbers.length > 0 || (before !== ALL && (await find(db, text, finders, { before: ALL, most: 1 })).length > 0)) return numbers
+  }
+  return []
+}
+
+async function findContaining(db: Queryable, text: SearchText, { findPeople }: Finders, window: Window): Promise<number[]> {
+  const numbers = text.number === null ? [] : await read(db, sql`select number from orders where number = ${text.number}::bigint`)
+  if (text.q.startsWith('#')) return newest(numbers, window)
+  const matching = containing(text)
+  numbers.push(...(await findTexts(db, matching(WORDS), window)))
+  numbers.push(...(await findByPeople(db, (await findPeople?.(matching, MOST_PEOPLE)) ?? [], window)))
+  return newest(numbers, window)
+}
+
+async function findByProduct(db: Queryable, { q }: SearchText, { findProducts }: Finders, window: Window): Promise<number[]> {
+  const { before, most } = window
+  // One after the other, so that the planner tells a popular product from a rare one.
+  const [first, ...others] = (await findProducts(q, MOST_PRODUCTS)).map(
+    (id) =>
+      sql`(select number from orders where product_ids @> array[${id}::uuid] and number < ${before}::bigint order by number desc limit ${most})`,
+  )
+  return first === undefined
+    ? []
+    : newest(
+        await read(
+          db,
+          others.reduce((all, other) => sql`${all} union all ${other}`, first),
+        ),
+        window,
+      )
+}
+
+async function findResembling(db: Queryable, text: SearchText, { findPeople }: Finders, window: Window): Promise<number[]> {
+  const matching = resembling(text)
+  const match = matching(WORDS)
+  if (match === null) return []
+  const [last = 0] = await read(db, sql`select max(number) as number from order_search_texts`)
+  const newestEra = Math.floor(last / ORDERS_OF_ERA)
+  const eras = Array.from({ length: RESEMBLING_ERAS }, (_, age) => newestEra - age)
+  const numbers = await read(
+    db,
+    sql`select number from order_search_texts where ${match} and array[number / ${ERA}] && ${eras}::bigint[] limit ${literal(FEW)}`,
+  )
+  numbers.push(...(await findByPeople(db, (await findPeople?.(matching, MOST_PEOPLE)) ?? [], window)))
+  return newest(numbers, window)
+}
+
+/** The newest orders whose texts match. */
+export async function findTexts(db: Queryable, match: Sql | null, window: Window): Promise<number[]> {
+  if (match === null) return []
+  const { before, most } = window
+  const among = await read(
+    db,
+    sql`select number
+    from (select number, words from order_search_texts where number < ${before}::bigint order by number desc limit ${literal(NEWEST)}) as text
+    where ${match}`,
+  )
+  if (among.length >= most) return newest(among, window)
+  const few = await read(db, sql`select number from order_search_texts where ${match} limit ${literal(FEW + 1)}`)
+  if (few.length <= FEW) return newest(few, window)
+  return read(
+    db,
+    sql`with recursive walk as (
+      select least(${before}::bigint - 1, (select max(number) from order_search_texts)) / ${ERA} as era, '{}'::bigint[] as numbers
+      union all
+      select era - 1, numbers || array(
+        select number
+        from order_search_texts
+        where ${match} and array[number / ${ERA}] @> array[era]
+          and number >= era * ${ERA} and number < least((era + 1) * ${ERA}, ${before}::bigint)
+        order by number desc
+        limit ${most}
+      )
+      from walk
+      where cardinality(numbers) < ${most}::integer and era >= (select min(number) / ${ERA} from order_search_texts)
+    )
+    select unnest(numbers) as number
+    from (select numbers from walk order by era limit 1) as walked
+    limit ${most}`,
+  )
+}
+
+async function findByPeople(db: Queryable, ids: readonly string[], { before, most }: Window): Promise<number[]> {
+  if (ids.length === 0) return []
+  return read(
+    db,
+    sql`select newest.number
+    from (select id from users where id = any(${ids}::uuid[]) or owner_id = any(${ids}::uuid[])) as person
+    cross join lateral (
+      select number from orders where user_id = person.id and number < ${before}::bigint order by number desc limit ${most}
+    ) as newest
+    order by newest.number desc
+    limit ${most}`,
+  )
+}
+
+async function read(db: Queryable, statement: Sql): Promise<number[]> {
+  const { rows } = await db.query<{ number: number }>(statement)
+  return rows.map(({ number }) => number)
+}
+
+function newest(numbers: readonly number[], { before, most }: Window): number[] {
+  return [...new Set(numbers)]
+    .filter((number) => number < before)
+    .toSorted((a, b) => b - a)
+    .slice(0, most)
+}

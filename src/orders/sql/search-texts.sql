@@ -1,0 +1,105 @@
+-- What operators find an order by: the recipient's name, the phone's digits, and as one word each the postal code,
+-- references, and numbers of parcels. A blank precedes each word. See docs/decisions/0351-search-of-operators.md.
+create or replace function order_search_words(address jsonb, client_reference text, history jsonb) returns text
+  language plpgsql immutable parallel safe as $$
+declare
+  codes text := concat_ws(' ', translate(address ->> 'postal_code', ' -', ''), translate(client_reference, ' -_./:#', ''));
+  phone text := address ->> 'phone';
+begin
+  if history @? '$[1]' then
+    codes := concat_ws(' ', codes, (
+      select string_agg(translate(code, ' -_./:#', ''), ' ' order by code)
+      from (
+        select code #>> '{}' as code
+        from (
+          select jsonb_path_query(history, '$[*].tracking.number') as code
+          union
+          select jsonb_path_query(history, '$[*].reference')
+          union
+          select jsonb_path_query(history, '$[*].change.reference')
+        ) as used
+        limit 500
+      ) as given
+    ));
+  end if;
+  -- The zeros are those that a country's own numbers begin with.
+  phone := ltrim(translate(replace(phone, '(0)', ''), ' +-()/.', ''), '0');
+  if phone ~ '[^0-9]' then
+    phone := ltrim(regexp_replace(phone, '[^0-9]', '', 'g'), '0');
+  end if;
+  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', codes)), phone));
+end
+$$;
+
+-- By statement, so that a batch of orders is one insert. With the owner's rights: no role writes these rows otherwise.
+create or replace function add_order_search_texts() returns trigger language plpgsql
+  security definer
+  set search_path from current
+as $$
+begin
+  insert into order_search_texts (number, words)
+  select number, order_search_words(shipping_address, client_reference, status_history) from added;
+  return null;
+end
+$$;
+
+-- Most changes of an order leave its text as it is, and write nothing.
+create or replace function change_order_search_texts() returns trigger language plpgsql
+  security definer
+  set search_path from current
+  -- A plan that was made while the table was small must not read the whole table later.
+  set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off
+as $$
+begin
+  insert into order_search_texts (number, words)
+  select number, order_search_words(shipping_address, client_reference, status_history)
+  from after
+  where order_search_words(shipping_address, client_reference, status_history)
+    is distinct from (select words from order_search_texts where order_search_texts.number = after.number)
+  order by number
+  on conflict (number) do update set words = excluded.words;
+  return null;
+end
+$$;
+
+create or replace function remove_order_search_texts() returns trigger language plpgsql
+  security definer
+  set search_path from current
+as $$
+begin
+  delete from order_search_texts using removed where order_search_texts.number = removed.number;
+  return null;
+end
+$$;
+
+-- Examines up to `most` orders behind a number, and adds or corrects texts that are missing or differ. Orders that
+-- somebody changes are left to the trigger. Returns the last number, null behind the last order, and the texts written.
+create or replace function mend_order_search_texts(after bigint, most integer, out last bigint, out written bigint) language plpgsql
+  security definer
+  set search_path from current
+  set enable_seqscan = off
+as $$
+declare
+  numbers constant bigint[] := array(select number from orders where number > after order by number limit most);
+  wrong bigint[];
+begin
+  last := numbers[cardinality(numbers)];
+  select array_agg(orders.number order by orders.number) into wrong
+  from orders
+  left join order_search_texts as stored using (number)
+  where orders.number = any(numbers)
+    and order_search_words(shipping_address, client_reference, status_history) is distinct from stored.words;
+  with locked as materialized (
+    select number, order_search_words(shipping_address, client_reference, status_history) as words
+    from orders
+    where number = any(wrong)
+    order by number
+    for share skip locked
+  )
+  insert into order_search_texts (number, words)
+  select number, words from locked
+  on conflict (number) do update set words = excluded.words;
+  get diagnostics written = row_count;
+end
+$$;
