@@ -40,7 +40,7 @@ test('a lake in a bucket, from the command line: query, compact, verify, repair'
   const path = `s3://${server.bucket}/shop/orders/ingest_date=${today}/${name}`
   assert.deepEqual(
     [merged.stdout, others],
-    [`${path}: 6 rows of 3 files\nmerged into 1 file; wrote 5 tables again\nended 0 snapshots, deleted 0 files\n`, []],
+    [`${path}: 6 rows of 3 files\nmerged into 1 file; wrote 10 tables again\nended 0 snapshots, deleted 0 files\n`, []],
   )
   assert.match((await run('lake', 'query', 'select count(*) as n, count(distinct event_id) from order_events')).stdout, /^6 \| 6$/m)
 
