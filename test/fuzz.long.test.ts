@@ -22,6 +22,8 @@ const SELDOM_DONE = new Set([
   // A token from a mailbox.
   'POST /me/email/confirm',
   'POST /auth/email/revert',
+  'POST /orders/by-link',
+  'POST /orders/by-link/cancel',
   // A code of an authenticator, an answer of a passkey, a proof within ten minutes, or a provider.
   'POST /auth/password',
   'POST /me/totp/confirm',

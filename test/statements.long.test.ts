@@ -22,6 +22,7 @@ const ONLY = process.env.STATEMENT_ROUTES ?? '.'
 const SELDOM_DONE = new Set([
   // A token of a mail or of a login.
   ...['POST /auth/password-reset/confirm', 'POST /auth/verify-email', 'POST /auth/refresh', 'POST /auth/email/revert'],
+  ...['POST /orders/by-link', 'POST /orders/by-link/cancel'],
   ...['POST /me/email', 'POST /me/email/confirm'],
   // A code, a passkey or a provider.
   ...['POST /auth/second-factor', 'POST /auth/passkey', 'POST /auth/step-up', 'POST /auth/oidc/token', 'POST /me/totp/confirm'],
