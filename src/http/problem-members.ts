@@ -1,4 +1,4 @@
-import { type TProperties, Type } from 'typebox'
+import { type Static, type TObject, type TProperties, Type } from 'typebox'
 import type { ErrorCode } from '../errors.ts'
 import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
@@ -98,8 +98,12 @@ const product_id = '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d45'
 const price = { amount: 1_999, currency: 'EUR' }
 const total = { amount: 3_998, currency: 'EUR' }
 
+type Members = { [Code in keyof typeof PROBLEM_MEMBERS]: Static<TObject<(typeof PROBLEM_MEMBERS)[Code]>> }
+/** The codes with a member that every such problem has. */
+type Needed = { [Code in keyof Members]: object extends Members[Code] ? never : Code }[keyof Members]
+
 /** Values of the members that PROBLEM_MEMBERS requires, for the examples of the OpenAPI document. */
-export const MEMBER_EXAMPLES: Partial<Record<ErrorCode, object>> = {
+export const MEMBER_EXAMPLES: Pick<Members, Needed> & Partial<Record<ErrorCode, object>> = {
   second_factor_required: { challenge: 'Yx3kq0Zc', expires_in: 300, methods: ['totp', 'recovery_code'], passkey_options: null },
   insufficient_stock: { shortages: [{ product_id, requested: 3, available: 1 }] },
   purchase_limit: { limits: [{ product_id, requested: 2, bought: 1, limit: 2 }] },
@@ -119,4 +123,5 @@ export const MEMBER_EXAMPLES: Partial<Record<ErrorCode, object>> = {
   },
   client_reference_taken: { order_id: '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d46' },
   probably_placed_already: { order_id: '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d46' },
+  webhook_exists: { webhook_id: '01997a5e-4b1c-7d3a-9f60-2c8a1b0e7d47' },
 }
