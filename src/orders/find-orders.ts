@@ -77,6 +77,8 @@ async function findResembling(db: Queryable, text: SearchText, { findPeople }: F
   const matching = resembling(text)
   const match = matching(WORDS)
   if (match === null) return []
+  const among = await findAmongNewest(db, match, window)
+  if (among.length >= window.most) return newest(among, window)
   const [last = 0] = await read(db, sql`select max(number) as number from order_search_texts`)
   const newestEra = Math.floor(last / ORDERS_OF_ERA)
   const eras = Array.from({ length: RESEMBLING_ERAS }, (_, age) => newestEra - age)
@@ -88,16 +90,20 @@ async function findResembling(db: Queryable, text: SearchText, { findPeople }: F
   return newest(numbers, window)
 }
 
-/** The newest orders whose texts match. */
-export async function findTexts(db: Queryable, match: Sql | null, window: Window): Promise<number[]> {
-  if (match === null) return []
-  const { before, most } = window
-  const among = await read(
+async function findAmongNewest(db: Queryable, match: Sql, { before }: Window): Promise<number[]> {
+  return read(
     db,
     sql`select number
     from (select number, words from order_search_texts where number < ${before}::bigint order by number desc limit ${literal(NEWEST)}) as text
     where ${match}`,
   )
+}
+
+/** The newest orders whose texts match. */
+export async function findTexts(db: Queryable, match: Sql | null, window: Window): Promise<number[]> {
+  if (match === null) return []
+  const { before, most } = window
+  const among = await findAmongNewest(db, match, window)
   if (among.length >= most) return newest(among, window)
   const few = await read(db, sql`select number from order_search_texts where ${match} limit ${literal(FEW + 1)}`)
   if (few.length <= FEW) return newest(few, window)
