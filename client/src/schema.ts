@@ -1663,7 +1663,7 @@ export interface paths {
         put?: never;
         /**
          * Corrects the delivery address or the e-mail address of an order, or the tracking of a parcel
-         * @description The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * @description The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -2493,6 +2493,13 @@ export interface components {
             parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
+            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
+            former_values?: {
+                [key: string]: {
+                    shipping_address?: components["schemas"]["ShippingAddress"] | null;
+                    email?: string | null;
+                };
+            };
         };
         AdminOrderDetail: {
             /** Format: uuid */
@@ -2526,9 +2533,16 @@ export interface components {
             payment: components["schemas"]["Payment"] | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
-            timeline: components["schemas"]["TimelineEntry"][];
             /** Format: uuid */
             user_id: string;
+            /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
+            former_values?: {
+                [key: string]: {
+                    shipping_address?: components["schemas"]["ShippingAddress"] | null;
+                    email?: string | null;
+                };
+            };
+            timeline: components["schemas"]["TimelineEntry"][];
         };
         AdminOrderPage: {
             data: components["schemas"]["AdminOrder"][];
@@ -2539,7 +2553,7 @@ export interface components {
             order: components["schemas"]["AdminOrder"];
             /** @description Whether the order was left as it was. */
             is_preview: boolean;
-            /** @description The mails about it. Empty when nothing was changed. */
+            /** @description The mails about it. Empty when nothing was changed, and without an address. */
             mails: {
                 /**
                  * @description `readdressed` does not name the new address.
@@ -3402,8 +3416,8 @@ export interface components {
         };
         NewAmendment: {
             shipping_address?: components["schemas"]["ShippingAddress"];
-            /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. */
-            email?: string;
+            /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
+            email?: string | null;
             parcel?: components["schemas"]["ParcelAmendment"];
             reason?: string | null;
             /** @description An amendment with the same reference is made once, however often it is sent. */

@@ -53,7 +53,7 @@ import { createHttpServer, openApiRoute, requestId } from '../http/server.ts'
 import { addShortcut } from '../http/shortcut.ts'
 import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
-import { retryFailed } from '../mail/email-deliveries.ts'
+import { findReaderEmail, retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
 import { senderNameOf } from '../mail/mailer.ts'
 import { sendAgain } from '../mail/send-again.ts'
@@ -63,7 +63,6 @@ import { adminOrderRoutes } from '../orders/admin-routes.ts'
 import { deleteKeysOf, eraseAddressesOf } from '../orders/erase-addresses.ts'
 import type { OrderEvent } from '../orders/events.ts'
 import { cancellableUpTo } from '../orders/order-status.ts'
-import { findOwnersByAmendedEmail } from '../orders/orders.ts'
 import { LockedRows } from '../orders/placing/locked-rows.ts'
 import { createOrderBatcher, type OrderBatcher } from '../orders/placing/order-batcher.ts'
 import { orderRoutes } from '../orders/routes.ts'
@@ -302,17 +301,13 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         findDeliveries: findDeliveriesOf,
       }
       orderRoutes(scope, orders)
-      const findUserIds = async (typed: string) => {
-        const email = canonicalEmail(typed)
-        const found = [...(await findUserIdsByEmail(pool, email)), ...(await findOwnersByAmendedEmail(pool, email))]
-        return [...new Set(found)]
-      }
+      const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       const finders: OrderFinders = {
-        findUserIds,
+        findBuyers: async (typed) => ({ email: canonicalEmail(typed), userIds: await findUserIds(typed) }),
         findPeople: (matching, most) => findPeople(pool, matching, most),
         findProducts: async (q, most) => (await findProducts(pool, q, most)).map(({ id }) => id),
       }
-      adminOrderRoutes(scope, { ...orders, finders, parseEmail })
+      adminOrderRoutes(scope, { ...orders, finders, parseEmail, findReaderEmail: (userId) => findReaderEmail(pool, userId) })
       searchRoutes(scope, { pool, finders })
       healthRoutes(scope, check)
       openApiRoute(scope)

@@ -177,3 +177,17 @@ test('mails about orders of a guest go to the account that has taken it over, an
   await store.pool.query(`update email_deliveries set status = 'failed' where send_after > now() + interval '30 minutes'`)
   assert.deepEqual(await readAccountMails(store), [])
 })
+
+test('who proves an address that an operator has corrected does not get the order of the guest', async (t) => {
+  const store = await startStore(t)
+  const lamp = await store.addProduct()
+  const [wrong, right] = [await createGuest(store, 'wrong@example.com'), await createGuest(store, 'wrong@example.com')]
+  const [order, kept] = [(await placeOrder(store, wrong.token, lamp)).json, (await placeOrder(store, right.token, lamp)).json]
+  await store.pool.query('update orders set email = $2 where id = $1', [order.id, 'ada@example.com'])
+  await store.call('POST', '/auth/register', { body: { email: 'wrong@example.com', password: PASSWORD } })
+  await confirmReset(store, await reset(store, 'wrong@example.com'))
+  const owner = await logIn(store, 'wrong@example.com')
+  assert.deepEqual(await numbersOf(store, owner), [kept.number])
+  assertProblem(await store.call('GET', `/orders/${order.id}`, { token: owner }), 404, 'not_found')
+  assert.deepEqual(await numbersOf(store, wrong.token), [order.number], 'the guest still has it')
+})

@@ -6,7 +6,8 @@ export const MAX_GUESTS = 1_000
 
 /**
  * Gives an account the orders of all guests with its address. Call it only in the transaction that uses up a token which was mailed to that
- * address, or links a provider that has proven it. Ends the guests' sessions: a person who only typed the address cannot read or order any more. Returns the ids of these sessions.
+ * address, or links a provider that has proven it. Ends the guests' sessions: a person who only typed the address cannot read or order any more. A guest
+ * with an order whose mails an operator has sent elsewhere stays: its address was a wrong one. Returns the ids of these sessions.
  */
 export async function takeOverGuests(tx: Transaction, owner: { id: string; email: string }, now: Date): Promise<string[]> {
   // A guest without orders has nothing to take, and a stranger cannot use up the limit with such guests.
@@ -15,6 +16,7 @@ export async function takeOverGuests(tx: Transaction, owner: { id: string; email
       select id
       from users
       where email = ${owner.email} and role = 'guest' and owner_id is null and exists (select from orders where user_id = users.id)
+        and not exists (select from orders where user_id = users.id and orders.email <> users.email)
       order by created_at desc
       limit greatest(0, ${MAX_GUESTS} - (select count(*) from users where owner_id = ${owner.id}))
       for update

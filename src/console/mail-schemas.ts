@@ -65,7 +65,7 @@ export const MailQuery = Type.Object({
 
 export const MailParams = Type.Object({
   event_id: Type.String({
-    pattern: `^${UUID_PATTERN}.[1-9][0-9]{0,9}(${COPY_PATTERN}|.former)?$`,
+    pattern: `^${UUID_PATTERN}\\.[1-9][0-9]{0,9}(${COPY_PATTERN}|\\.former)?$`,
     'x-must': 'be the id of an order and a version, such as 0193a5c0-7e3b-7c54-9a1e-2f6d8b4c1a90.2',
     description:
       'The event that the mail is about: `<order id>.<version>`; of a copy with `.copy1` to `.copy5` at its end, of the notice to a former address with `.former`.',

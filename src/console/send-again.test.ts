@@ -141,3 +141,22 @@ const EXAMPLE = {
   items: [],
   total: { amount: 0, currency: 'EUR' },
 }
+
+test('a notice goes to who had the mails, is sent once, and is none where nobody else had them', async () => {
+  const customer = await store.register()
+  const { id, mail } = await placeOrder(customer)
+  await untilIs(mail, 'sent')
+  const amend = (email: string | null) => store.call('POST', `/admin/orders/${id}/amendments`, { token: operator.token, body: { email } })
+  assert.equal((await amend(`other-${customer.email}`)).status, 200)
+  await untilIs(`${id}.2.former`, 'sent')
+  assertProblem(await again(`${id}.2.former`), 409, 'mail_not_repeatable')
+  for (const eventId of [`${id}x2`, `${id}.2xformer`]) assertProblem(await again(eventId), 404, 'not_found')
+  await store.pool.query(`update users set email = md5(id::text) || '@no-address.invalid' where id = $1`, [customer.id])
+  const { json } = await amend(null)
+  assert.deepEqual(json.mails, [{ kind: 'readdressed', to: 'former_address' }])
+  await untilIs(`${id}.3.former`, 'sent')
+  const last = await amend(`third-${customer.email}`)
+  assert.deepEqual(last.json.mails, [{ kind: 'amended', to: 'customer' }])
+  await untilIs(`${id}.4`, 'sent')
+  assertProblem(await get(`/admin/mails/${id}.4.former`), 404, 'not_found')
+})

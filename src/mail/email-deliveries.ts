@@ -71,6 +71,32 @@ export interface NewDelivery {
   sendAfter: Date
 }
 
+/** The address of an account, or of a guest or the account that has taken it over; null without one. */
+export async function findReaderEmail(db: Queryable, userId: string): Promise<string | null> {
+  const { rows } = await db.query<{ address: string | null }>(
+    sql`select address
+    from (select ${userId}::uuid as user_id, null::uuid as order_id, '' as event_id, '' as event_type) as mail
+    ${WITH_READER}`,
+  )
+  return rows[0]?.address ?? null
+}
+
+/** The keys of notices without an address that another mail about their amendment does not go to. */
+export async function findNeedlessNotices(tx: Transaction, mails: readonly NewDelivery[]): Promise<Set<string>> {
+  const notices = mails.filter(({ content }) => content.kind === 'readdressed')
+  if (notices.length === 0) return new Set()
+  const { rows } = await tx.query<{ event_id: string }>(
+    sql`select mail.event_id
+    from unnest(
+      ${notices.map(({ content }) => content.event_id)}::text[], ${notices.map(({ orderId }) => orderId)}::uuid[],
+      ${notices.map(({ content }) => content.user_id)}::uuid[], ${notices.map(({ eventType }) => eventType)}::text[]
+    ) as mail (event_id, order_id, user_id, event_type)
+    ${WITH_READER}
+    where address is null or address = coalesce(orders.email, reader.email)`,
+  )
+  return new Set(rows.map(({ event_id }) => event_id))
+}
+
 /** The receivers of these mails, by the mail. They may have another address when they are sent. */
 async function findReceivers(tx: Transaction, mails: readonly MailKey[]): Promise<Map<string, string>> {
   const { rows } = await tx.query<{ event_id: string; email: string }>(

@@ -9,7 +9,7 @@ import { isImported, type OrderEvent } from '../orders/events.ts'
 import { removeLostEvents } from '../topic/incarnations.ts'
 import type { MessageHandler } from '../topic/topic.ts'
 import { traceField } from '../traceparent.ts'
-import { findUnknown, insertDeliveries, MAIL_DELIVERIES, type MailToSend } from './email-deliveries.ts'
+import { findNeedlessNotices, findUnknown, insertDeliveries, MAIL_DELIVERIES, type MailToSend } from './email-deliveries.ts'
 import { orderMailWork } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
@@ -159,5 +159,10 @@ async function queueMails(tx: Transaction, events: readonly OrderEvent[], limit:
     content,
     sendAfter: times[index] ?? now,
   }))
-  return insertDeliveries(tx, mails, now)
+  const needless = await findNeedlessNotices(tx, mails)
+  return insertDeliveries(
+    tx,
+    mails.filter(({ content }) => !needless.has(content.event_id)),
+    now,
+  )
 }

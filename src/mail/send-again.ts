@@ -7,7 +7,7 @@ import type { OrderEvent } from '../orders/events.ts'
 import { copyId, MAX_COPIES, originalOf } from './copy-id.ts'
 import { type DeliveryStatus, insertDeliveries, WITH_READER } from './email-deliveries.ts'
 import { planSendTimes } from './plan-send-times.ts'
-import { toMailContent } from './render-mail.ts'
+import { eventIdOfMail, toMailContent } from './render-mail.ts'
 
 export interface SendAgainOptions {
   /** The mail, or a copy of it. */
@@ -23,6 +23,8 @@ export interface SendAgainOptions {
 /** Queues a copy of a sent mail to the order's present address. Returns the copy's id. Of two at once, one is refused. */
 export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, auditContext }: SendAgainOptions): Promise<string> {
   const originalId = originalOf(eventId)
+  if (eventIdOfMail(originalId) !== originalId)
+    throw new AppError('mail_not_repeatable', 'A notice to a former address is sent once: what the order is about goes to the new one.')
   return inTransaction(pool, async (tx) => {
     const mail = await getForUpdate(tx, originalId)
     const copies = await findCopies(tx, originalId)

@@ -17,7 +17,7 @@ import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
 import { IfMatch, OrderParams } from './routes.ts'
-import { AdminOrderSchema, type OrderFinders, OrderSearch, permittedFinders, searchOrders } from './search-orders.ts'
+import { AdminOrderSchema, forOperators, type OrderFinders, OrderSearch, permittedFinders, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
 
@@ -29,18 +29,19 @@ export interface AdminOrderRoutesOptions {
   findDeliveries: FindDeliveries
   finders: OrderFinders
   parseEmail: AmendmentContext['parseEmail']
+  findReaderEmail: AmendmentContext['findReaderEmail']
 }
 
 const LINES_LIMIT_BYTES = 8 * 1_048_576
 const NDJSON = 'application/x-ndjson'
 const AdminOrderDetailSchema = Type.Object(
-  { ...OrderDetailSchema.properties, user_id: AdminOrderSchema.properties.user_id },
+  { ...AdminOrderSchema.properties, ...OrderDetailSchema.properties },
   { title: 'AdminOrderDetail', examples: [EXAMPLE_ADMIN_ORDER_DETAIL] },
 )
 
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, lockedRows, now, findDeliveries, finders, parseEmail } = options
+  const { pool, lockedRows, now, findDeliveries, finders, parseEmail, findReaderEmail } = options
   const context = { pool, lockedRows, now }
   defineList(
     server,
@@ -77,7 +78,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
       const order = await getAnyOrder(pool, request.params.id)
       const detail = presentOrderDetail(order, await findDeliveries(order))
       // The route sets no entity tag of its own: `If-Match` of a transition takes the version.
-      return { ...detail, user_id: order.userId }
+      return { ...detail, ...forOperators(order) }
     },
   )
 
@@ -107,7 +108,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
 
   partRoutes(server, context)
   chargeRoutes(server, context)
-  amendmentRoutes(server, { ...context, parseEmail })
+  amendmentRoutes(server, { ...context, parseEmail, findReaderEmail })
   orderNoteRoutes(server, pool)
 
   // A separate scope: only this route accepts NDJSON.

@@ -1,4 +1,6 @@
 import { Type } from 'typebox'
+import { AppError } from '../errors.ts'
+import { anyCallerOf, hasScope } from '../http/caller.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { invalidBody } from '../http/problem.ts'
@@ -17,11 +19,9 @@ const NewAmendment = Type.Object(
   {
     shipping_address: Type.Optional(ShippingAddressSchema),
     email: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength: 254,
-        'x-input': 'verbatim',
-        description: "Where the order's mails go from now on, instead of the address of its account or guest, which stays.",
+      Type.Union([Type.String({ minLength: 1, maxLength: 254, 'x-input': 'verbatim' }), Type.Null()], {
+        description:
+          "Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again.",
       }),
     ),
     parcel: Type.Optional(
@@ -52,7 +52,7 @@ const AmendmentSchema = Type.Object(
         kind: Type.Enum(['amended', 'readdressed'], { description: '`readdressed` does not name the new address.' }),
         to: Type.Enum(['customer', 'former_address']),
       }),
-      { description: 'The mails about it. Empty when nothing was changed.' },
+      { description: 'The mails about it. Empty when nothing was changed, and without an address.' },
     ),
   },
   { title: 'Amendment', examples: [EXAMPLE_AMENDMENT] },
@@ -61,10 +61,12 @@ const AmendmentSchema = Type.Object(
 export interface AmendmentContext extends AdminTransitionContext {
   /** The canonical form of an e-mail address. Throws `invalid_body`. */
   parseEmail: (address: string) => string
+  /** The e-mail address of the account or guest; null for none. */
+  findReaderEmail: (userId: string) => Promise<string | null>
 }
 
 /** Corrections of orders. */
-export function amendmentRoutes(server: HttpServer, { parseEmail, ...context }: AmendmentContext): void {
+export function amendmentRoutes(server: HttpServer, { parseEmail, findReaderEmail, ...context }: AmendmentContext): void {
   defineRoute(
     server,
     'POST /admin/orders/:id/amendments',
@@ -74,7 +76,7 @@ export function amendmentRoutes(server: HttpServer, { parseEmail, ...context }: 
       summary: 'Corrects the delivery address or the e-mail address of an order, or the tracking of a parcel',
       description:
         'The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new ' +
-        'e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent. What ' +
+        'e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What ' +
         'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
         'whatever `If-Match` says, with `Idempotency-Replayed: true`.',
       params: OrderParams,
@@ -91,14 +93,21 @@ export function amendmentRoutes(server: HttpServer, { parseEmail, ...context }: 
       assertDeliverable(shipping_address, '#/shipping_address')
       assertTracking('shipped', parcel?.tracking ?? null, '#/parcel/tracking')
       const { preview: isPreview = false } = request.query
+      // It would show the order without a trace.
+      if (isPreview && !hasScope(anyCallerOf(request), 'orders:read'))
+        throw new AppError('forbidden', 'A preview needs the scope orders:read, too.')
       const change = {
         type: 'amended' as const,
         ...(shipping_address === undefined ? {} : { shipping_address }),
-        ...(email === undefined ? {} : { email: parseEmail(email) }),
+        ...(email === undefined ? {} : { email: email === null ? null : parseEmail(email) }),
         ...(parcel === undefined ? {} : { parcel }),
       }
       const { order, isRepeat } = await makeMove(context, request, reply, { change, reason, reference, isPreview })
-      return { order: presentForAdmin(order), is_preview: isPreview, mails: isRepeat ? [] : amendmentMails(order) }
+      return {
+        order: presentForAdmin(order),
+        is_preview: isPreview,
+        mails: isRepeat ? [] : amendmentMails(order, await findReaderEmail(order.userId)),
+      }
     },
   )
 }

@@ -129,7 +129,6 @@ test('bodies that name nothing, no address or no e-mail address are refused', as
     [{ shipping_address: null }, '#/shipping_address'],
     [{ shipping_address: { ...NEW, postal_code: null } }, '#/shipping_address/postal_code'],
     [{ email: 'Ada <ada@example.com>' }, '#/email'],
-    [{ email: null }, '#/email'],
     [{ billing_address: NEW }, '#/billing_address'],
   ] as const
   for (const [body, pointer] of cases) {
@@ -147,6 +146,9 @@ test('a key needs the scope of amendments', async () => {
     return store.call('POST', `/admin/orders/${id}/amendments`, { token: key, body })
   }
   assertProblem(await call('orders:move'), 403, 'forbidden')
+  const { key } = await makeKey(store, ['orders:amend'])
+  const previewed = await store.call('POST', `/admin/orders/${id}/amendments?preview=true`, { token: key, body })
+  assertProblem(previewed, 403, 'forbidden', 'it would read an order without a trace')
   const amended = await call('orders:amend')
   assert.equal(amended.json.order?.status_history[1].actor.type, 'key', amended.text)
 })
@@ -162,6 +164,9 @@ test('the same amendment again changes nothing, under its reference or without o
     assert.deepEqual([repeated.json.order.version, repeated.json.order.shipping_address, repeated.json.mails], [3, OLD, []])
   }
   assertProblem(await amend(id, { ...body, email: 'bob@example.com' }), 409, 'change_reference_taken')
+  assertProblem(await amend(id, { email: 'ada@example.com', reference: 'call-1' }), 409, 'change_reference_taken', 'it amended more')
+  const sameWithNull = { shipping_address: { ...OLD, line2: null } }
+  assert.equal((await amend(id, sameWithNull)).headers['idempotency-replayed'], 'true')
   assert.equal((await row(id)).version, 3)
 })
 
@@ -217,4 +222,31 @@ test('an erased order takes no personal data again, and one that is erased at on
     const erased = await row(racing.id)
     assert.deepEqual([erased.shipping_address, erased.email, erased.former_values], [null, null, null])
   }
+})
+
+test('an e-mail address is taken back, operators see what was there, and a search by it finds this order alone', async () => {
+  const { id, buyer } = await place()
+  const other = (
+    await store.call('POST', '/orders', {
+      token: buyer.token,
+      body: { items: [{ product_id: (await store.addProduct()).id, quantity: 1 }], shipping_address: OLD },
+    })
+  ).json.id
+  const find = async (email: string) =>
+    (await store.call('GET', `/admin/orders?email=${encodeURIComponent(email)}`, { token })).json.data.map(
+      (order: { id: string }) => order.id,
+    )
+  const email = `${id}@example.com`
+  assert.equal((await amend(id, { email })).status, 200)
+  assert.deepEqual(await find(email), [id])
+  assert.deepEqual(await find(buyer.email), [other, id], 'the orders of the account stay its orders')
+  const shown = await store.call('GET', `/admin/orders/${id}`, { token })
+  assert.deepEqual(shown.json.former_values, { 1: { email: null } })
+  const back = await amend(id, { email: null })
+  assert.deepEqual([back.status, back.json.order.email, back.json.mails.length], [200, undefined, 2], back.text)
+  assert.deepEqual(back.json.order.former_values, { 1: { email: null }, 2: { email } })
+  assert.equal((await row(id)).email, null)
+  const own = await amend(id, { email: buyer.email })
+  assert.deepEqual(own.json.mails, [{ kind: 'amended', to: 'customer' }], 'nobody has lost the mails')
+  assert.equal((await store.call('GET', `/orders/${id}`, { token: buyer.token })).json.former_values, undefined)
 })

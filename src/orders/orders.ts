@@ -31,12 +31,6 @@ export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
 }
 
-/** Who has an order whose e-mail address an amendment has set to this one, which is canonical. */
-export async function findOwnersByAmendedEmail(db: Queryable, email: string): Promise<string[]> {
-  const { rows } = await db.query<{ user_id: string }>(sql`select distinct user_id from orders where email = ${email} limit 1000`)
-  return rows.map(({ user_id }) => user_id)
-}
-
 /** Another customer's order is as unknown as one that does not exist. */
 export async function getOrder(db: Queryable, userId: string, id: string): Promise<Order> {
   const { rows } = await db.query<OrderRow>(sql`select ${COLUMNS} from orders where id = ${id} and user_id in (${orderOwnersOf(userId)})`)
@@ -67,9 +61,9 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
     `update orders
     set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
       updated_at = moved.updated_at, shipping_address = coalesce(moved.shipping_address, orders.shipping_address),
-      email = coalesce(moved.email, orders.email), former_values = coalesce(moved.former_values, orders.former_values)
-    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[])
-      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values)
+      email = case when moved.has_email then moved.email else orders.email end, former_values = coalesce(moved.former_values, orders.former_values)
+    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[])
+      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values, has_email)
     where orders.id = moved.id
     returning orders.id, orders.version, orders.status_history`,
     [
@@ -83,6 +77,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => ifAmended(order, toJson(order.shippingAddress))),
       orders.map((order) => ifAmended(order, order.email)),
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),
+      orders.map((order) => ifAmended(order, true) ?? false),
     ],
   )
   const written = new Map(rows.map((row) => [row.id, row]))
@@ -92,7 +87,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
   })
 }
 
-function ifAmended({ statusHistory }: Order, value: string | null): string | null {
+function ifAmended<T>({ statusHistory }: Order, value: T): T | null {
   return statusHistory.at(-1)?.change?.type === 'amended' ? value : null
 }
 

@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from 'node:util'
+import { canonicalJson } from '../encoding.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import { assertFewChanges } from './change-limits.ts'
@@ -14,8 +14,8 @@ import type { Tracking } from './tracking.ts'
 export interface RequestedAmendment {
   type: 'amended'
   shipping_address?: ShippingAddress
-  /** In its canonical form. */
-  email?: string
+  /** In its canonical form. Null: that of the account or guest again. */
+  email?: string | null
   /** A parcel by the version with which it was shipped. */
   parcel?: { version: number; tracking: Tracking }
 }
@@ -62,18 +62,23 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
   const { statusHistory: history } = order
   const then = { ...order, statusHistory: history.slice(0, place + 1) }
   const values = valuesAt({ values: currentValues(order), former: order.formerValues, history }, place)
-  if (differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0) return true
+  const change = order.statusHistory[place]?.change
+  const isWhole = isAmendment(change) && change.amended.every((name) => requested[MEMBERS[name]] !== undefined)
+  if (isWhole && differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0)
+    return true
   throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {
     members: { current_version: order.version },
   })
 }
 
-/** The mails about the newest change of an order. Pure. */
-export function amendmentMails({ statusHistory }: Order): AmendmentMail[] {
+/** The mails about the newest change of an order. `readerEmail`: of its account or guest; null for none. Pure. */
+export function amendmentMails({ statusHistory, email, formerValues }: Order, readerEmail: string | null): AmendmentMail[] {
   const change = statusHistory.at(-1)?.change
   if (!isAmendment(change)) return []
-  const notice = { kind: 'readdressed', to: 'former_address' } as const
-  return [{ kind: 'amended', to: 'customer' }, ...(change.amended.includes('email') ? [notice] : [])]
+  const former = formerValues?.[statusHistory.length - 1]?.email ?? readerEmail
+  const [present, notice] = [email ?? readerEmail, { kind: 'readdressed', to: 'former_address' } as const]
+  const isNoticed = change.amended.includes('email') && former !== null && former !== present
+  return [...(present === null ? [] : [{ kind: 'amended', to: 'customer' } as const]), ...(isNoticed ? [notice] : [])]
 }
 
 /** Whether the order would keep what must be erased with it. Pure. */
@@ -85,16 +90,19 @@ function isAmendment(change: OrderChange | undefined): change is AmendedChange {
   return change?.type === 'amended'
 }
 
+const MEMBERS = { shipping_address: 'shipping_address', email: 'email', tracking: 'parcel' } as const satisfies Record<Amendable, string>
+
 /** What the order does not have as it is asked. */
 function differences(order: Order, { shipping_address, email, parcel }: RequestedAmendment): Amendable[] {
   const current = currentValues(order)
   const amended: Amendable[] = []
-  if (shipping_address !== undefined && !isDeepStrictEqual(shipping_address, current.shipping_address)) amended.push('shipping_address')
+  if (shipping_address !== undefined && canonicalJson(shipping_address) !== canonicalJson(current.shipping_address))
+    amended.push('shipping_address')
   if (email !== undefined && email !== current.email) amended.push('email')
   if (parcel !== undefined) {
     const known = stateOf(order).parcels.find(({ version }) => version === parcel.version)
     if (known === undefined) throw invalidBody('#/parcel/version', 'is no parcel of the order')
-    if (!isDeepStrictEqual(parcel.tracking, known.tracking)) amended.push('tracking')
+    if (canonicalJson(parcel.tracking) !== canonicalJson(known.tracking)) amended.push('tracking')
   }
   return amended
 }

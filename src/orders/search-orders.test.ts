@@ -34,7 +34,7 @@ test('the newest orders of a status are found without reading the newer ones of 
     )
     return rows[0]?.read ?? Number.NaN
   }
-  const finders = { findUserIds: async () => [], findPeople: null, findProducts: async () => [] }
+  const finders = { findBuyers: async (email: string) => ({ email, userIds: [] }), findPeople: null, findProducts: async () => [] }
   const before = await countRead()
   const { orders } = await searchOrders(pool, finders, { status: 'cancelled' }, pagingOf([], {}, OrderPosition))
   assert.equal(orders.length, 20)

@@ -10,6 +10,7 @@ import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
 import { type OrderPage, type OrderPosition, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
+import { ShippingAddressSchema } from './postal-address.ts'
 import { readSearchText, SearchQuery } from './search-text.ts'
 
 export const OrderSearch = Type.Object({
@@ -34,25 +35,50 @@ export const OrderSearch = Type.Object({
   to: Instant('Placed before. RFC 3339.'),
 })
 
+const FormerValuesSchema = Type.Object({
+  shipping_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+  email: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+})
+
 /** An order as operators see it. */
 export const AdminOrderSchema = Type.Object(
-  { ...OrderSchema.properties, user_id: Type.String({ format: 'uuid' }) },
+  {
+    ...OrderSchema.properties,
+    user_id: Type.String({ format: 'uuid' }),
+    former_values: Type.Optional(
+      Type.Record(Type.String(), FormerValuesSchema, {
+        description:
+          'What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one.',
+      }),
+    ),
+  },
   { title: 'AdminOrder', examples: [EXAMPLE_ADMIN_ORDER] },
 )
 export type AdminOrder = Static<typeof AdminOrderSchema>
 
 export function presentForAdmin(order: Order): AdminOrder {
-  return { ...presentOrder(order), user_id: order.userId }
+  return { ...presentOrder(order), ...forOperators(order) }
 }
 
-/** The ids of the account and of the guests with an e-mail address, also one that an amendment has given to an order. */
+/** What operators see of an order, and its customer does not. */
+export function forOperators({ userId, formerValues }: Order): Pick<AdminOrder, 'user_id' | 'former_values'> {
+  return { user_id: userId, ...(formerValues === null ? {} : { former_values: formerValues }) }
+}
+
+/** The ids of the account and of the guests with an e-mail address. */
 export type FindUserIds = (email: string) => Promise<readonly string[]>
+
+interface Buyers {
+  /** In its canonical form. */
+  email: string
+  userIds: readonly string[]
+}
 
 /** Orders with what was typed that are examined by the other filters for one page, which may then be short. */
 const EXAMINED = 500
 
 export interface OrderFinders extends Finders {
-  findUserIds: FindUserIds
+  findBuyers: (email: string) => Promise<Buyers>
 }
 
 /** Parts of an address find people only for callers who may read accounts: others could guess it letter by letter. */
@@ -77,8 +103,12 @@ export async function searchOrders(
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
-  const owners = await orderOwnersIn(filters, finders.findUserIds)
-  const query = { paging, ...(owners === undefined ? {} : { owners }), conditions, present: presentForAdmin }
+  const buyers = filters.email === undefined ? null : await finders.findBuyers(filters.email)
+  // An order that was amended to another address is found by it, and no other order of its customer.
+  if (buyers !== null) conditions.push(sql`(user_id = any(${buyers.userIds}::uuid[]) or email = ${buyers.email})`)
+  const owners = orderOwnersIn(filters, buyers)
+  const present = (order: Order) => presentForAdmin({ ...order, formerValues: null })
+  const query = { paging, ...(owners === undefined ? {} : { owners }), conditions, present }
   if (filters.q === undefined) {
     // The index by time is the one that finds a period quickly.
     return readOrderPage(pool, { ...query, sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time' })
@@ -92,7 +122,10 @@ export async function searchOrders(
   return { ...page, next_cursor: paging.cursorAfter([last]) }
 }
 
-async function orderOwnersIn({ user_id, email }: Static<typeof OrderSearch>, findUserIds: FindUserIds): Promise<Sql | undefined> {
-  if (email !== undefined) return sql`select unnest(${await findUserIds(email)}::uuid[]) as user_id`
+function orderOwnersIn({ user_id }: Static<typeof OrderSearch>, buyers: Buyers | null): Sql | undefined {
+  if (buyers !== null) {
+    return sql`select unnest(${buyers.userIds}::uuid[]) as user_id
+      union select user_id from orders where email = ${buyers.email}`
+  }
   return user_id === undefined ? undefined : orderOwnersOf(user_id)
 }

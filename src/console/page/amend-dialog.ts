@@ -45,7 +45,7 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     if ((tracking === undefined) !== (version === 0)) throw new Error('New tracking needs its parcel, carrier and number.')
     const body = {
       ...(isMoved ? { shipping_address: address } : {}),
-      ...(text('email') === (order.email ?? '') ? {} : { email: text('email') }),
+      ...(text('email') === (order.email ?? '') ? {} : { email: text('email') === '' ? null : text('email') }),
       ...(tracking === undefined ? {} : { parcel: { version, tracking } }),
       ...cause,
     }

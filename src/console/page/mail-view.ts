@@ -34,7 +34,8 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
   const show = (mail: Schemas['Mail']) => {
     const retry = button('Retry this mail', retryShown, report)
     const again = button('Send this mail again', sendShownAgain, report)
-    const action = { failed: retry, sent: again, queued: null }[mail.status]
+    // A notice to a former address is sent once.
+    const action = { failed: retry, sent: mail.kind === 'readdressed' ? null : again, queued: null }[mail.status]
     replaceChildren(head, headersOf(mail), action !== null && may('mails:send') && create('p', { class: 'actions' }, action))
     // The frame keeps its place while only the status changes.
     const rendered = JSON.stringify(mail.rendered)

@@ -54,7 +54,7 @@ export const DE: MailTexts = {
     amended: {
       subject: 'Ihre Bestellung {{number}} wurde geändert',
       heading: 'Ihre Bestellung wurde geändert',
-      body: 'Wir haben Ihre Bestellung {{number}} geändert:',
+      body: 'wir haben Ihre Bestellung {{number}} geändert:',
     },
     readdressed: {
       subject: 'E-Mails zu Ihrer Bestellung {{number}} gehen an eine andere Adresse',

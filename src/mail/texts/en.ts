@@ -11,7 +11,7 @@ export const EN: MailTexts = {
   reason: 'Reason',
   copy: 'Copy',
   trackingNumber: 'tracking number',
-  newAddress: 'The delivery address is another one now.',
+  newAddress: 'The delivery address has changed.',
   newEmail: 'Mails about this order go to this address from now on.',
   seeOrder: 'See your order',
   role: 'Role',
