@@ -2829,7 +2829,7 @@ export interface components {
             count: number;
             /** @description False: there are more, and count and totals are of the newest 1000. */
             is_complete: boolean;
-            /** @description One for each currency: what the orders cost now, without cancelled and returned ones. */
+            /** @description One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991. */
             totals: components["schemas"]["Money"][];
             last_order_at: string | null;
         };

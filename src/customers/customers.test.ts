@@ -78,6 +78,15 @@ test('the sums of a customer are what the orders cost now: with adjustments, wit
   assert.deepEqual([orders.count, orders.totals], [2, [{ amount: 1_900, currency: 'EUR' }]])
 })
 
+test('the sum of a customer ends where JSON numbers lose units', async (t) => {
+  const store = await startStore(t)
+  const { token } = await registerOperator(store)
+  const [ada, palace] = [await store.register(), await store.addProduct({ amount: Number.MAX_SAFE_INTEGER })]
+  for (let placed = 0; placed < 2; placed++) await placeOrder(store, ada.token, palace)
+  const { orders } = (await store.call('GET', `/admin/customers/${ada.id}`, { token })).json
+  assert.deepEqual([orders.count, orders.totals], [2, [{ amount: Number.MAX_SAFE_INTEGER, currency: 'EUR' }]])
+})
+
 test('a blocked customer is out in every process, learns it only with the right password, and its orders stay', async (t) => {
   const store = await startStore(t)
   const other = await startSecondProcess(t, store)

@@ -37,7 +37,7 @@ export const CustomerSchema = Type.Object(
         count: Type.Integer({ description: 'Of the account and of its guests.' }),
         is_complete: Type.Boolean({ description: `False: there are more, and count and totals are of the newest ${COUNTED_ORDERS}.` }),
         totals: Type.Array(MoneySchema, {
-          description: 'One for each currency: what the orders cost now, without cancelled and returned ones.',
+          description: 'One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991.',
         }),
         last_order_at: nullable(Time),
       },
@@ -78,11 +78,11 @@ export async function readCustomers(db: Queryable, page: Sql, order: Sql): Promi
       from (
         select currency, count(*) as orders, max(created_at) as last_at,
           count(*) filter (where place <= ${COUNTED_ORDERS} and status = any(${SOLD})) as paid,
-          sum(total_amount + case
+          least(${Number.MAX_SAFE_INTEGER}, sum(total_amount + case
             when status_history @? '$[*].change.amount'
             then (select sum(amount::bigint) from jsonb_path_query(status_history, '$[*].change.amount') as amount)
             else 0
-          end) filter (where place <= ${COUNTED_ORDERS} and status = any(${SOLD})) as amount
+          end) filter (where place <= ${COUNTED_ORDERS} and status = any(${SOLD}))) as amount
         from (
           select newest.currency, newest.created_at, newest.status, newest.total_amount, newest.status_history,
             row_number() over (order by newest.number desc) as place
