@@ -135,6 +135,7 @@ test('takes each setting it knows', () => {
     SMTP_URL: 'smtps://me:hunter2@mail.example',
     SMTP_CA: '/etc/mail-ca.pem',
     MAIL_IDEMPOTENCY_HEADER: 'Resend-Idempotency-Key',
+    MAIL_EVENTS_SECRET: 'whsec_c3RvcmVmcm9udCBtYWlsIGV2ZW50cyBzZWNyZXQ=',
     ...{ MAIL_FROM: 'Shop <shop@shop.example>', MAIL_REPLY_TO: 'Help <help@shop.example>' },
     EMBEDDED: 'on',
     LAKE_FLUSH_SECONDS: '5',
@@ -186,6 +187,7 @@ test('takes each setting it knows', () => {
     smtpCaFile: '/etc/mail-ca.pem',
     ...{ mailFrom: 'Shop <shop@shop.example>', mailReplyTo: 'Help <help@shop.example>', isSenderGiven: true },
     mailIdempotencyHeader: 'Resend-Idempotency-Key',
+    mailEventsSecret: 'whsec_c3RvcmVmcm9udCBtYWlsIGV2ZW50cyBzZWNyZXQ=',
     lakeBucket: null,
     lakeFlushSeconds: 5,
     lakeFlushRows: 100,
@@ -232,7 +234,7 @@ test('takes each setting it knows', () => {
 
 test('derives the public address from port and prefix, and flushes the lake less often beside a database of its own', () => {
   assert.equal(readConfig({ PORT: '8080', BASE_PATH: '/v1' }).baseUrl, 'http://localhost:8080/v1')
-  assert.equal(readConfig({ DATABASE_URL, STOREFRONT_SECRET: SECRET }).lakeFlushSeconds, 60)
+  assert.equal(readConfig({ DATABASE_URL, STOREFRONT_SECRET: SECRET }).lakeFlushSeconds, 30)
 })
 
 test('refuses whole numbers that are none or out of range', () => {
