@@ -161,6 +161,11 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
     await query(as(text))
     assert.deepEqual(await query(as('select order_number from figure_progress')), [{ order_number: 0 }])
   },
+  'select mend_order_search_texts(0, 1000000)': async (text) => {
+    await pool.query('delete from order_search_texts')
+    await query(as(text))
+    assert.deepEqual(await query(as('select from orders left join order_search_texts using (number) where words is null')), [])
+  },
   'update sessions set revoked_at = now() where revoked_at is null': async (text) => {
     await query(as(text))
     assert.deepEqual(await query(as('select from sessions where revoked_at is null')), [])
