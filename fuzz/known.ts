@@ -42,6 +42,7 @@ export class Known {
   readonly categories: Resource[] = []
   readonly orders: Resource[] = []
   readonly sessions: Resource[] = []
+  readonly webhooks: Resource[] = []
   readonly pages: SeenPage[] = []
   readonly refreshTokens: string[] = []
   readonly oneTimeTokens: string[] = []
@@ -63,6 +64,7 @@ export class Known {
     if ([204, 404].includes(answer.status)) {
       if (request.operation.name === 'DELETE /auth/sessions/{id}') forget(this.sessions, request.pathValues.id)
       if (request.operation.name === 'DELETE /admin/categories/{id}') forget(this.categories, request.pathValues.id)
+      if (request.operation.name === 'DELETE /admin/webhooks/{id}') forget(this.webhooks, request.pathValues.id)
     }
     if (answer.status >= 300) return
     const json = answer.json()
@@ -145,11 +147,12 @@ export class Known {
       for (const item of value) this.#collect(item, ownerId)
       return
     }
-    const { id, version, data, sku, slug, parent_id, status_history, current } = value as Record<string, unknown>
+    const { id, version, data, sku, slug, parent_id, status_history, current, event_types } = value as Record<string, unknown>
     if (typeof id === 'string') {
       if (parent_id !== undefined) see(this.categories, id, null)
       else if (typeof slug === 'string') see(this.products, id, null).slug = slug
       else if (sku !== undefined) see(this.products, id, null)
+      else if (event_types !== undefined) see(this.webhooks, id, null)
       else if (current !== undefined) see(this.sessions, id, ownerId)
       else if (status_history !== undefined) remember(see(this.orders, id, ownerId).etags, `"${version}"`, KEPT_ETAGS)
     }

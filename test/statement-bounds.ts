@@ -93,6 +93,11 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
     reason: 'index entries of products that have just left the category, until the first such look or a vacuum',
   },
   {
+    statement: /^(delete from webhook_deliveries where endpoint_id|DELETE FROM ONLY "public"\."webhook_deliveries")/,
+    atMost: 10_000,
+    reason: 'index entries of the deliveries that were just removed with their endpoint, until a vacuum',
+  },
+  {
     statement: /^select id from (topic|catalogue)_messages where id = any/,
     atMost: 10_000,
     reason: 'a look-up for each event of a batch, none of which is there yet',

@@ -35,9 +35,11 @@ const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)
   'POST /admin/orders/{id}/returns': () => [{ restock: true }],
   'POST /admin/orders/{id}/amendments': () => [{ email: EMAIL }],
   'POST /admin/orders/{id}/adjustments': () => [{ kind: 'fee', label: 'Gift wrap', amount: { amount: 100, currency: 'EUR' } }],
+  'POST /mail-events': ({ mails }) => mails.map((message_id) => ({ type: 'mail.bounced', data: { message_id } })),
   'PUT /admin/products/{id}/stock': () => [{ stock: 50 }],
   'POST /auth/register': () => [{ email: 'new@shop.example', password: PASSWORD }],
   'POST /admin/orders/transitions': ({ orders }) => [linesOf(orders.map((order_id) => ({ order_id, to: 'confirmed' })))],
+  'POST /admin/products': () => [{ sku: 'NEW-1', name: 'Common lamp', category: 'Common', price, stock: 100 }],
   'POST /admin/products/import': () => [linesOf(importedProducts())],
   'PATCH /admin/products/{id}': () => [
     { price },
