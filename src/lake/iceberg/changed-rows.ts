@@ -3,12 +3,18 @@ import { commaList, identifier, type Sql, sql } from '../../db/sql.ts'
 import { parquetRows, toDuckDB } from '../lake-database.ts'
 import { createViews } from '../lake-views.ts'
 import { selectRows } from '../query-duckdb.ts'
+import { eventTableOf } from './event-table.ts'
 import { fieldIdOf } from './field-ids.ts'
 import type { DerivedTable } from './lake-table.ts'
 import type { DataFile } from './manifest.ts'
 
 /** A file is split from twice as many rows on: the rows of a change are written again with all others of their file. */
 const FILE_ROWS = 10_000
+
+/** The rows that events change cannot be made of the table's own ones: it is written whole. */
+export class NeedsWhole extends Error {
+  override readonly name = 'NeedsWhole'
+}
 
 /** Rows that get files of their own: those of a present file, and the changed ones of its range. */
 export interface FileGroup {
@@ -69,25 +75,50 @@ export class ChangedRows {
     return groups.map(([file, month]) => ({ file: toNumber(file), month: this.#table.monthOf === undefined ? null : toNumber(month) }))
   }
 
-  /** Makes the changed rows. `earlier`: files whose rows stand for the events up to `after`, and maybe for later ones. */
+  /**
+   * Makes the changed rows. `earlier`: files whose rows stand for the events up to `after`, and maybe for later ones.
+   * Throws NeedsWhole.
+   */
   async make(events: readonly string[], after: number, earlier: readonly string[]): Promise<void> {
     const { dataset, history, id, select } = this.#table
-    const rows =
+    const of = identifier(history?.id ?? id)
+    await this.#create(
+      'earlier',
       history === null || earlier.length === 0
-        ? sql`select null::bigint as sequence where false`
-        : sql`
-          select ${history.toEvent}
-          from ${parquetRows(earlier)}
-            anti join (select ${identifier(history.id)}, version from ${parquetRows(events)} where sequence > ${after})
-              using (${identifier(history.id)}, version)
-          where ${identifier(id)} in (select touched_id from touched)`
+        ? sql`select null::varchar as ${of}, null::integer as version where false`
+        : sql`select ${history.toEvent} from ${parquetRows(earlier)} where ${identifier(id)} in (select touched_id from touched)`,
+    )
+    const rows = sql`
+      select *
+      from earlier
+        anti join (select ${of}, version from ${parquetRows(events)} where sequence > ${after}) using (${of}, version)`
     await createViews(this.#connection, dataset, events, after === 0 ? undefined : { sequence: after, earlier: rows })
+    if (after > 0) await this.#assertKnown(after)
     await this.#create(
       'changed',
       sql`
       select made.*, touched_file, touched_month
       from (${select}) as made join placed on made.${identifier(id)} = touched_id and ${this.#keyOf('made')} = touched_key`,
     )
+  }
+
+  /** Where a row stands for all earlier events, it hides those before it, and one whose key has changed is not found. */
+  async #assertKnown(after: number): Promise<void> {
+    const { name, dataset, history, id, key } = this.#table
+    if (history?.begins === undefined) return
+    const of = identifier(history.id)
+    const late = name === history.table ? sql`least < earlier.version` : sql`false`
+    const lost = key === id ? sql`false` : sql`earlier.version is null and begins is not true`
+    const unknown = await this.#count(sql`
+      select count(*)
+      from (
+        select ${of}, min(version) as least, bool_or(${history.begins}) as begins
+        from ${identifier(eventTableOf(dataset).name)}
+        where sequence > ${after}
+        group by all
+      ) as new left join earlier using (${of})
+      where ${late} or ${lost}`)
+    if (unknown > 0) throw new NeedsWhole(`${unknown} rows of ${name}`)
   }
 
   /** Collects the rows of a group. Returns queries of the rows of a file each. */
@@ -110,19 +141,20 @@ export class ChangedRows {
     if (rows === 0) return []
     const key = this.#keyOf('group_rows')
     const parts = Math.max(1, Math.floor(rows / this.#fileRows))
-    const starts = await selectRows(
-      this.#connection,
+    await this.#create(
+      'starts',
       sql`
-      select distinct min(key) as start
+      select min(key) as start, (row_number() over (order by min(key)) - 1)::integer as part
       from (select ${key} as key, ((row_number() over (order by ${key}) - 1) * ${parts}) // ${rows} as part from group_rows)
-      group by part
-      order by start`,
+      group by part`,
     )
-    return starts.map(([start], index) => {
-      const end = starts[index + 1]?.[0]
-      const from = index === 0 ? sql`true` : sql`${key} >= ${sqlOf(start)}`
-      return sql`select * from group_rows where ${from} and ${end === undefined ? sql`true` : sql`${key} < ${sqlOf(end)}`} order by ${order}`
-    })
+    // In this order DuckDB finds the rows of a part without reading those of the others.
+    await this.#create(
+      'group_rows',
+      sql`select group_rows.*, starts.part as file_part from group_rows asof join starts on ${key} >= starts.start order by file_part`,
+    )
+    const numbers = await selectRows(this.#connection, sql`select distinct file_part from group_rows order by file_part`)
+    return numbers.map(([part]) => sql`select * exclude (file_part) from group_rows where file_part = ${Number(part)} order by ${order}`)
   }
 
   /** DuckDB: the value by whose ranges rows are in files. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import { writeCatalogue } from '../../../test/catalogue-lake.ts'
 import { readWithIcebird } from '../../../test/iceberg-reader.ts'
 import { queryFolder, writeFiles } from '../../../test/lake-harness.ts'
 import { makeLocalLake } from '../../../test/lake-stores.ts'
@@ -62,6 +63,16 @@ test('no table is made of a damaged file', async (t) => {
     message: /parquet: its checksum is not that of its bytes; run storefront lake repair$/,
   })
   assert.deepEqual(await readWithIcebird(lake, 'orders'), before)
+})
+
+test('a damaged file of orders leaves the tables of the catalogue fresh', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [3])
+  await writeCatalogue(t, lake.store)
+  const [file = assert.fail()] = await listLake(lake.store)
+  await writeFile(lake.pathOf(file.name), 'half of a file')
+  await assert.rejects(writeDerivedTables(lake.store), /run storefront lake repair$/)
+  assert.ok((await readWithIcebird(lake, 'products')).length > 0)
 })
 
 test('a table whose file is gone is written again, and the snapshots that cannot be read end', async (t) => {

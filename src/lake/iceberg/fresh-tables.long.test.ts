@@ -17,7 +17,9 @@ import { LakeSink } from '../lake-sink.ts'
 import type { LakeStore } from '../lake-store.ts'
 import { commitFiles, readSnapshot } from './event-table.ts'
 import { DERIVED_TABLES } from './lake-table.ts'
-import { writeDerivedTables } from './write-derived-tables.ts'
+import { currentSnapshot } from './table-metadata.ts'
+import { TableStore } from './table-store.ts'
+import { EVENTS, writeDerivedTables } from './write-derived-tables.ts'
 
 const FILE_ROWS = 8
 const ORDER_TABLES = DERIVED_TABLES.filter(({ dataset }) => dataset === 'orders').length
@@ -74,6 +76,92 @@ test('a late event of an earlier version changes nothing of an order but the num
   // A replay publishes it again, and the lake leaves it out.
   await write([{ sequence: 4, event: version(2) }])
   assert.equal(await refresh(store), ORDER_TABLES)
+  await assertFresh(store)
+})
+
+test('a late event between the cancellation and the newest version leaves who has cancelled, and why', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const write = await startOrders(t, store)
+  const first = makeOrderEvent()
+  const { order } = first.data
+  const cancelled = (version: number, type: 'customer' | 'admin', reason: string) => {
+    const entries = [{ status: 'cancelled' as const, at: '2026-03-02T10:00:00.000Z', actor: { type, id: order.user_id }, reason }]
+    return makeOrderEvent({ order: { ...order, version, status: 'cancelled', status_history: [...order.status_history, ...entries] } })
+  }
+  await write([
+    { sequence: 1, event: first },
+    { sequence: 2, event: cancelled(2, 'customer', 'too late') },
+    { sequence: 3, event: cancelled(4, 'admin', 'refunded') },
+  ])
+  await refresh(store)
+  await write([{ sequence: 4, event: cancelled(3, 'admin', 'a note') }])
+  await refresh(store)
+  await assertFresh(store)
+})
+
+test('an order whose time was changed is in its tables once', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const write = await startOrders(t, store)
+  const trade = new Trade()
+  const first = trade.batch(40)
+  await write(first)
+  await refresh(store)
+  const { order } = (first.at(-1) ?? assert.fail()).event.data
+  for (const created_at of ['2025-06-01T10:00:00.000Z', '2026-03-31T10:00:00.000Z']) {
+    const version = order.version + (created_at < '2026' ? 1 : 2)
+    await write([{ sequence: 39 + version - order.version + 1, event: makeOrderEvent({ order: { ...order, created_at, version } }) }])
+    assert.equal(await refresh(store), ORDER_TABLES)
+    await assertFresh(store)
+  }
+})
+
+test('a lake that was restored without its last events keeps none of their orders, once it has passed them', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const trade = new Trade()
+  await (await startOrders(t, store))(trade.batch(20))
+  const events = new TableStore(store, 'order_events')
+  const backup = await events.read()
+  await refresh(store)
+  await (await startOrders(t, store))(trade.batch(4))
+  await refresh(store)
+  const { newest } = await events.read()
+  assert.ok(newest && newest.version === backup.nextVersion)
+  await store.delete(newest.name)
+  const other = Array.from({ length: 6 }, (_, index) => ({ sequence: 21 + index, event: makeOrderEvent() }))
+  await (await startOrders(t, store))(other)
+  await refresh(store)
+  await assertFresh(store)
+})
+
+test('a table of more or fewer events than the lake has is written whole', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const write = await startOrders(t, store)
+  const trade = new Trade()
+  await write(trade.batch(20))
+  await refresh(store)
+  const table = new TableStore(store, 'orders')
+  const { newest, nextVersion } = await table.read()
+  assert.ok(newest)
+  const snapshots = newest.metadata.snapshots.map(({ summary, ...each }) => ({ ...each, summary: { ...summary, [EVENTS]: '19' } }))
+  assert.ok(await table.commit(nextVersion, { ...newest.metadata, snapshots }))
+  await write(trade.batch(1))
+  await refresh(store)
+  const state = await table.read()
+  assert.equal(currentSnapshot(state.newest?.metadata ?? assert.fail()).summary[EVENTS], '21')
+})
+
+test('the tables of a lake whose last file was removed are empty', async (t) => {
+  const { store } = await makeLocalLake(t)
+  const trade = new Trade()
+  await (await startOrders(t, store))(trade.batch(20))
+  await refresh(store)
+  const snapshot = await readSnapshot(store, 'orders')
+  assert.ok(await commitFiles(snapshot, { added: [], removed: snapshot.files, endsSnapshots: true }, new Date()))
+  assert.equal(await refresh(store), ORDER_TABLES)
+  assert.deepEqual(await tableFiles(store, 'orders'), [])
+  assert.equal(await refresh(store), 0)
+  await (await startOrders(t, store))(trade.batch(2))
+  await refresh(store)
   await assertFresh(store)
 })
 

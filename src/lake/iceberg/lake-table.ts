@@ -51,7 +51,7 @@ export interface DerivedTable extends LakeTableDefinition {
   key: string
   /** Which events change the table. */
   changes: Sql
-  /** The table whose rows stand for the earlier events of an id; null where rows need none. It is first of its dataset. */
+  /** The table whose rows stand for the earlier events of an id; null where rows need none. */
   history: History | null
 }
 
@@ -62,12 +62,14 @@ interface History {
   id: string
   /** The rows of an id may be in any file. */
   isAnywhere?: true
+  /** Which events need no earlier ones, where only the newest version has a row. */
+  begins?: Sql
   toEvent: Sql
 }
 
 const OF_ORDERS: Pick<DerivedTable, 'dataset' | 'monthOf' | 'id' | 'key' | 'changes' | 'history'> = {
   ...{ dataset: 'orders', monthOf: 'created_at', id: 'order_id', key: 'created_at', changes: sql`true` },
-  history: { table: 'orders', id: 'order_id', toEvent: eventOf(ORDER_EVENT_COLUMNS) },
+  history: { table: 'orders', id: 'order_id', begins: sql`version = 1 or imported`, toEvent: eventOf(ORDER_EVENT_COLUMNS) },
 }
 
 function eventOf(columns: LakeColumns<never>): Sql {
@@ -89,14 +91,6 @@ const OF_ORDER = { order_id, order_number, status, user_id, currency, currency_e
 const { total_amount: lineTotal, ...itemFields } = ITEM_FIELDS
 
 export const DERIVED_TABLES: readonly DerivedTable[] = [
-  {
-    name: 'orders',
-    ...OF_ORDERS,
-    description: 'The newest state of each order, up to the event that its snapshot names.',
-    columns: Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type])),
-    select: sql`select * from orders`,
-    order: sql`order_number`,
-  },
   {
     name: 'order_lines',
     ...OF_ORDERS,
@@ -122,6 +116,15 @@ export const DERIVED_TABLES: readonly DerivedTable[] = [
       history: OF_ORDERS.history === null || view.id === OF_ORDERS.id ? OF_ORDERS.history : { ...OF_ORDERS.history, isAnywhere: true },
     }),
   ),
+  // The last of its dataset: each table finds by its earlier rows what has changed.
+  {
+    name: 'orders',
+    ...OF_ORDERS,
+    description: 'The newest state of each order, up to the event that its snapshot names.',
+    columns: Object.fromEntries(Object.entries(ORDER_COLUMNS).map(([name, [, type]]) => [name, type])),
+    select: sql`select * from orders`,
+    order: sql`order_number`,
+  },
   ...CATALOGUE_VIEWS.map(
     ({ name, columns, ...view }): DerivedTable => ({
       ...{ ...view, name, columns, dataset: 'catalogue', select: sql`select * from ${identifier(name)}` },

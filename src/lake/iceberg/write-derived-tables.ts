@@ -4,9 +4,10 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { OperatorError } from '../../errors.ts'
 import { findDamagedBytes, REMEDY } from '../find-damage.ts'
 import { makeSpillPath, withDuckDB } from '../lake-database.ts'
+import { DATASET_NAMES } from '../lake-names.ts'
 import { LakeFileGone, type LakeStore } from '../lake-store.ts'
 import { writeDataFile } from '../parquet-writer.ts'
-import { ChangedRows } from './changed-rows.ts'
+import { ChangedRows, NeedsWhole } from './changed-rows.ts'
 import { type Change, commitSnapshot, locationsOf, readBase, type TableBase, untilCommitted } from './commit-snapshot.ts'
 import { type LakeSnapshot, readSnapshot } from './event-table.ts'
 import { DERIVED_TABLES, type DerivedTable, schemaOf } from './lake-table.ts'
@@ -19,6 +20,8 @@ import { TableStore } from './table-store.ts'
 export const UP_TO = 'storefront.up-to-sequence'
 /** Snapshot summary property: the past of the lake that they were made from, and the rules by which. */
 const MADE_FROM = 'storefront.made-from'
+/** Snapshot summary property: the snapshot of the events that they were made from, by its sequence number and id. */
+const MADE_OF = 'storefront.made-of-snapshot'
 /** Snapshot summary property: the number of events that they were made from. */
 export const EVENTS = 'storefront.events'
 /** It increases when a release makes other rows of the same events: each table is then written whole. */
@@ -37,19 +40,29 @@ interface DerivedOptions {
 /**
  * Brings the tables of the newest state up to the end of the lake, each in one snapshot: reads the events after the last
  * one that a table has, and writes the files again in which the rows of their orders or products are. Writes a table
- * whole when the lake's past has changed, as by a repair. Throws OperatorError when a file of the lake is damaged.
- * Returns the number of tables that were written.
+ * whole when the lake's past has changed, as by a repair. Throws OperatorError when a file of the lake is damaged, after
+ * the other dataset. Returns the number of tables that were written.
  */
 export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   const writer = new DerivedWriter(store, options)
-  if (!(await writer.isBehind())) return 0
-  // Creating a DuckDB takes longer than a small table.
-  const write = async (connection: DuckDBConnection) => {
-    let written = 0
-    for (const definition of DERIVED_TABLES) if (await writer.write(definition, connection)) written += 1
-    return written
+  const failures: unknown[] = []
+  let written = 0
+  for (const dataset of DATASET_NAMES) {
+    const tables = DERIVED_TABLES.filter((table) => table.dataset === dataset)
+    try {
+      // Creating a DuckDB takes longer than a small table.
+      if (!(await writer.isBehind(tables))) continue
+      const write = async (connection: DuckDBConnection) => {
+        for (const table of tables) if (await writer.write(table, connection)) written += 1
+      }
+      await withDuckDB(makeSpillPath(), write, {}, options.signal)
+    } catch (error) {
+      options.signal?.throwIfAborted()
+      failures.push(error)
+    }
   }
-  return withDuckDB(makeSpillPath(), write, {}, options.signal)
+  if (failures.length > 0) throw failures[0]
+  return written
 }
 
 /** What a commit starts from. */
@@ -74,11 +87,6 @@ interface Changed {
   events: number
 }
 
-/** A file of a table of the newest state is gone or damaged. */
-class TableDamaged extends Error {
-  override readonly name = 'TableDamaged'
-}
-
 class DerivedWriter {
   readonly #store: LakeStore
   readonly #options: DerivedOptions
@@ -91,8 +99,8 @@ class DerivedWriter {
   }
 
   /** Whether a table lacks something. */
-  async isBehind(): Promise<boolean> {
-    for (const definition of DERIVED_TABLES)
+  async isBehind(tables: readonly DerivedTable[]): Promise<boolean> {
+    for (const definition of tables)
       if ((await this.#findSource(new TableStore(this.#store, definition.name), definition, false)) !== null) return true
     return false
   }
@@ -107,7 +115,7 @@ class DerivedWriter {
       try {
         return (await this.#commit(connection, table, definition, source)) && 'written'
       } catch (error) {
-        if (!(error instanceof TableDamaged)) throw error
+        if (!(error instanceof NeedsWhole)) throw error
         isWhole = true
         return false
       }
@@ -118,8 +126,9 @@ class DerivedWriter {
   /** Returns null when the table has every event. */
   async #findSource(table: TableStore, definition: DerivedTable, isWhole: boolean): Promise<Source | null> {
     const snapshot = await readSnapshot(this.#store, definition.dataset)
-    if (snapshot.files.length === 0) return null
     const base = await readBase(table)
+    // A table stays when a repair has removed the last file.
+    if (snapshot.files.length === 0 && base.metadata === null) return null
     const isChecked = isWhole || this.#options.checksFiles === true
     const present = isChecked ? await table.findSound(locationsOf(base), new Map()) : null
     const entries = base.manifests.flatMap(({ entries }) => entries)
@@ -128,17 +137,14 @@ class DerivedWriter {
     const known = findProgress(base, definition, snapshot)
     if (isWhole || gone.length > 0 || known === null) return whole
     if (known.upTo === snapshot.sequence) return null
-    const history = await this.#readHistory(definition, snapshot, known.upTo)
-    return history === null ? whole : { ...whole, after: known.upTo, events: known.events, history }
-  }
-
-  /** Returns null when the table of the earlier events ends before `upTo`. */
-  async #readHistory({ history }: DerivedTable, snapshot: LakeSnapshot, upTo: number): Promise<DataFile[] | null> {
-    const earlier = DERIVED_TABLES.find(({ name }) => name === history?.table)
-    if (earlier === undefined) return []
-    const base = await readBase(new TableStore(this.#store, earlier.name))
-    const known = findProgress(base, earlier, snapshot)
-    return known === null || known.upTo < upTo ? null : filesOf(base)
+    const earlier = DERIVED_TABLES.find(({ name }) => name === definition.history?.table)
+    if (earlier === undefined) return { ...whole, after: known.upTo, events: known.events }
+    const earlierBase = await readBase(new TableStore(this.#store, earlier.name))
+    const earlierKnown = findProgress(earlierBase, earlier, snapshot)
+    if (earlierKnown === null) return whole
+    // The rows of events that the table has already are made once more.
+    const { upTo, events } = earlierKnown.upTo < known.upTo ? earlierKnown : known
+    return { ...whole, after: upTo, events, history: filesOf(earlierBase) }
   }
 
   async #commit(connection: DuckDBConnection, table: TableStore, definition: DerivedTable, source: Source): Promise<boolean> {
@@ -149,7 +155,7 @@ class DerivedWriter {
       ...{ operation: 'overwrite', added, removed: new Set(removed.map(({ file_path }) => file_path)) },
       summary: {
         ...{ [UP_TO]: String(snapshot.sequence), [EVENTS]: String(source.events + events) },
-        [MADE_FROM]: madeFrom(snapshot),
+        ...{ [MADE_FROM]: madeFrom(snapshot), [MADE_OF]: madeOf(snapshot) },
       },
       isKept: (snapshot: Snapshot) => snapshot['sequence-number'] < lostFrom,
     }
@@ -162,15 +168,19 @@ class DerivedWriter {
     connection: DuckDBConnection,
     table: TableStore,
     definition: DerivedTable,
-    { base, snapshot, after, history }: Source,
+    { base, snapshot, after, history, events: earlierEvents }: Source,
   ): Promise<Changed> {
     const files = snapshot.files.filter(({ last }) => last > after)
+    const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: 0 }
     // The events since then are repeats, which the lake has already.
-    if (files.length === 0) return { added: [], removed: [], events: 0 }
+    if (files.length === 0) return changed
     const own = after === 0 ? [] : filesOf(base)
     const write = async (folder: string, events: string[]): Promise<Changed> => {
       const rows = new ChangedRows(connection, definition, this.#options.fileRows)
-      const changed: Changed = { added: [], removed: after === 0 ? filesOf(base) : [], events: await rows.find(events, after) }
+      changed.events = await rows.find(events, after)
+      const all = snapshot.files.reduce((sum, { data }) => sum + data.record_count, 0)
+      // The table was made of other events than those that the lake has up to there.
+      if (after > 0 && earlierEvents + changed.events !== all) throw new NeedsWhole(definition.name)
       const isAnywhere = definition.history?.isAnywhere === true
       const near = isAnywhere ? [] : await rows.place(history)
       const earlier = isAnywhere ? history : near.flatMap(({ file }) => (file === null ? [] : history.slice(file, file + 1)))
@@ -202,7 +212,7 @@ class DerivedWriter {
     )
   }
 
-  /** Runs `work` with local paths of files of tables of the newest state. Throws TableDamaged. */
+  /** Runs `work` with local paths of files of tables of the newest state. Throws NeedsWhole. */
   async #withTableFiles<T>(table: TableStore, files: readonly DataFile[], work: (paths: string[]) => Promise<T>): Promise<T> {
     const named = files.map(({ file_path, file_size_in_bytes }) => ({
       name: table.nameAt(file_path) ?? file_path,
@@ -211,11 +221,11 @@ class DerivedWriter {
     try {
       return await this.#store.withCopies(named, async (paths) => {
         for (const [index, { name }] of named.entries())
-          if ((await this.#findDamage(name, paths[index] ?? '')) !== null) throw new TableDamaged(name)
+          if ((await this.#findDamage(name, paths[index] ?? '')) !== null) throw new NeedsWhole(name)
         return work(paths)
       })
     } catch (error) {
-      if (error instanceof LakeFileGone) throw new TableDamaged(error.message)
+      if (error instanceof LakeFileGone) throw new NeedsWhole(error.message)
       throw error
     }
   }
@@ -232,10 +242,11 @@ class DerivedWriter {
 function findProgress(base: TableBase, definition: DerivedTable, snapshot: LakeSnapshot): { upTo: number; events: number } | null {
   const { metadata, isMoved, manifests } = base
   if (metadata === null || isMoved) return null
-  const { [UP_TO]: upTo, [EVENTS]: events, [MADE_FROM]: from } = currentSnapshot(metadata).summary
+  const { [UP_TO]: upTo, [EVENTS]: events, [MADE_FROM]: from, [MADE_OF]: source } = currentSnapshot(metadata).summary
   const spec = currentSpecOf(definition)
   const isCurrent =
     from === madeFrom(snapshot) &&
+    isPastOf(snapshot, source) &&
     Number(upTo) <= snapshot.sequence &&
     // A release may add columns, or split files in another way.
     withSchema(metadata, schemaOf(definition)).schemaId === metadata['current-schema-id'] &&
@@ -245,6 +256,19 @@ function findProgress(base: TableBase, definition: DerivedTable, snapshot: LakeS
 
 function madeFrom({ past }: LakeSnapshot): string {
   return `${RULES} ${past}`.trim()
+}
+
+function madeOf({ base }: LakeSnapshot): string {
+  const { 'sequence-number': number = 0, 'snapshot-id': id = 0 } = base.metadata === null ? {} : currentSnapshot(base.metadata)
+  return `${number} ${id}`
+}
+
+/** Whether the lake has had the snapshot: one that was restored from a backup lacks the last ones. */
+function isPastOf({ base }: LakeSnapshot, source = ''): boolean {
+  const snapshots = base.metadata?.snapshots ?? []
+  const [number, id] = source.split(' ').map(Number)
+  const oldest = Math.min(...snapshots.map((snapshot) => snapshot['sequence-number']))
+  return snapshots.some((snapshot) => snapshot['snapshot-id'] === id) || (number !== undefined && number < oldest)
 }
 
 function filesOf({ manifests }: TableBase): DataFile[] {
