@@ -94,6 +94,38 @@ test('one search finds orders, customers and products', async () => {
   assert.deepEqual(await find('quimby', ordersOnly), { orders: [], customers: [], products: [] }, 'an address is no way to guess accounts')
 })
 
+test('the order with the number comes first, however many newer orders have its digits', async () => {
+  const newer = []
+  for (let n = 0; n < 6; n++) newer.push(await place(other, { client_reference: `again ${wanted.number} ${n}` }))
+  const { json } = await store.call('GET', `/admin/search?q=${wanted.number}`, { token: operator })
+  const expected = [wanted, ...newer.toReversed()].slice(0, 5)
+  assert.deepEqual(
+    json.orders.map(({ id }: { id: string }) => id),
+    expected.map(({ id }) => id),
+  )
+})
+
+test('an archived product finds its orders by its SKU', async () => {
+  const old = await store.addProduct({ stock: null, name: 'Yesteryear gramophone', sku: 'YES-1' })
+  const order = await place(other, {}, old.id)
+  await store.pool.query('update products set archived_at = now() where id = $1', [old.id])
+  assert.deepEqual(await search('YES-1'), [order.id])
+  assert.deepEqual(await search('yesteryear'), [])
+})
+
+test('an address filters all customers with what was typed, and its host resembles no name', async () => {
+  await store.pool.query(
+    `insert into users (id, email, role, password_hash, name)
+    select ('ffffffff-ffff-7fff-bfff-' || lpad(n::text, 12, '0'))::uuid, 'horde' || n || '@example.com', 'customer', 'none', 'Augusta ' || n
+    from generate_series(1, 600) as n`,
+  )
+  assert.deepEqual(await search('augusta', '/admin/customers', operator, '&email=ada.'), [ada.id])
+  assert.deepEqual(await search('augusta', '/admin/customers', operator, `&id=${ada.id}`), [ada.id])
+  assert.deepEqual(await search('augustta', '/admin/customers', operator, '&email=ada.'), [ada.id])
+  assert.deepEqual(await search('exanple', '/admin/customers'), [])
+  await store.pool.query(`delete from users where email like 'horde%'`)
+})
+
 test('who may not read accounts finds nobody by a part of an address, and who may not read orders nobody by a phone', async () => {
   assert.deepEqual(await search('quimby@', '/admin/orders', warehouse?.token), [])
   assert.deepEqual(await search('bronte', '/admin/orders', warehouse?.token), [wanted.id])

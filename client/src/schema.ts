@@ -1705,7 +1705,7 @@ export interface paths {
         };
         /**
          * The best orders, customers and products for what an operator types
-         * @description Up to 5 of each: the first ones of `GET /admin/orders?q=`, of `GET /admin/customers?q=`, and of `GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none. Needs the scope `orders:read`.
+         * @description Up to 5 of each: the order with the number and the first ones of `GET /admin/orders?q=`, those of `GET /admin/customers?q=`, and those of `GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none. Needs the scope `orders:read`.
          */
         get: operations["searchEverything"];
         put?: never;

@@ -20,7 +20,7 @@ import { categoryAdminRoutes } from '../catalogue/categories/admin-routes.ts'
 import { categoryRoutes } from '../catalogue/categories/routes.ts'
 import { feedRoutes } from '../catalogue/feeds/feed-routes.ts'
 import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
-import { findProducts } from '../catalogue/find-products.ts'
+import { findProductIds } from '../catalogue/find-products.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
@@ -304,8 +304,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       const findUserIds = (email: string) => findUserIdsByEmail(pool, canonicalEmail(email))
       const finders: OrderFinders = {
         findBuyers: async (typed) => ({ email: canonicalEmail(typed), userIds: await findUserIds(typed) }),
-        findPeople: (matching, most) => findPeople(pool, matching, most),
-        findProducts: async (q, most) => (await findProducts(pool, q, most)).map(({ id }) => id),
+        findPeople: (text, how) => findPeople(pool, text, how),
+        findProducts: (q, most) => findProductIds(pool, q, most),
       }
       adminOrderRoutes(scope, { ...orders, finders, parseEmail, findReaderEmail: (userId) => findReaderEmail(pool, userId) })
       searchRoutes(scope, { pool, finders })

@@ -1,4 +1,5 @@
 import type { Pool } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
 import { inSnapshot } from './catalogue-version.ts'
 import { listProducts } from './list-products.ts'
 import { readListing } from './product-query.ts'
@@ -11,4 +12,11 @@ export async function findProducts(pool: Pool, q: string, limit: number): Promis
   if (toTextQuery(search) === '' || search.required.length + search.excluded.length > MAX_WORDS) return []
   const { found } = await inSnapshot(pool, (tx) => listProducts(tx, readListing({ q, limit }), { allowsSimilar: false }))
   return found.page.data
+}
+
+/** Their ids, behind that of the product with the SKU, which may be archived: orders still have it. */
+export async function findProductIds(pool: Pool, q: string, limit: number): Promise<string[]> {
+  const { rows } = await pool.query<{ id: string }>(sql`select id from products where sku = ${q.trim().normalize()}`)
+  const found = await findProducts(pool, q, limit)
+  return [...new Set([...rows, ...found].map(({ id }) => id))].slice(0, limit)
 }

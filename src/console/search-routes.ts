@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { EXAMPLE_PRODUCT } from '../catalogue/examples.ts'
 import { findProducts } from '../catalogue/find-products.ts'
 import { ProductSchema } from '../catalogue/products.ts'
@@ -12,8 +12,8 @@ import type { HttpServer } from '../http/http-server.ts'
 import { pagingOf } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from '../orders/examples.ts'
 import { OrderPosition } from '../orders/order-page.ts'
-import { AdminOrderSchema, type OrderFinders, permittedFinders, searchOrders } from '../orders/search-orders.ts'
-import { SearchQuery } from '../orders/search-text.ts'
+import { AdminOrderSchema, type OrderFinders, type OrderSearch, permittedFinders, searchOrders } from '../orders/search-orders.ts'
+import { readSearchText, SearchQuery } from '../orders/search-text.ts'
 
 /** The best of each kind: the lists have the rest. */
 const LIMIT = 5
@@ -28,8 +28,8 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
       operationId: 'searchEverything',
       summary: 'The best orders, customers and products for what an operator types',
       description:
-        `Up to ${LIMIT} of each: the first ones of \`GET /admin/orders?q=\`, of \`GET /admin/customers?q=\`, and of \`GET /products?q=\` without words that only ` +
-        'resemble the search. Customers need the scope `customers:read` too: without it there are none.',
+        `Up to ${LIMIT} of each: the order with the number and the first ones of \`GET /admin/orders?q=\`, those of \`GET /admin/customers?q=\`, and those of ` +
+        '`GET /products?q=` without words that only resemble the search. Customers need the scope `customers:read` too: without it there are none.',
       query: Type.Object({ q: SearchQuery('What is looked for.') }, { additionalProperties: false }),
       answers: {
         200: [
@@ -47,12 +47,18 @@ export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool
     async (request) => {
       const { q } = request.query
       const first = { limit: LIMIT }
-      const { orders } = await searchOrders(pool, permittedFinders(finders, request), { q }, pagingOf([], first, OrderPosition))
+      const search = (filters: Static<typeof OrderSearch>) =>
+        searchOrders(pool, permittedFinders(finders, request), filters, pagingOf([], first, OrderPosition))
+      const { number } = await readSearchText(pool, q)
+      // Phones and codes of newer orders may have the same digits.
+      const exact = number === null ? [] : (await search({ number })).orders
+      const { orders } = await search({ q })
       const customers = mayUse(request, 'customers:read')
         ? await searchCustomers(pool, { q }, pagingOf([], first, CustomerPosition), { mayReadOrders: true })
         : { data: [] }
+      const byId = new Map([...exact, ...orders].map((text) => JSON.parse(text)).map((order) => [order.id, order]))
       return {
-        orders: orders.map((order) => JSON.parse(order)),
+        orders: [...byId.values()].slice(0, LIMIT),
         customers: customers.data,
         products: q.startsWith('#') ? [] : await findProducts(pool, q, LIMIT),
       }

@@ -1,18 +1,42 @@
 import type { Queryable } from '../db/pool.ts'
-import { literal, sql } from '../db/sql.ts'
-import type { Matching } from '../orders/search-text.ts'
+import { allOf, literal, type Sql, sql } from '../db/sql.ts'
+import { containing, resembling, type SearchText } from '../orders/search-text.ts'
 
 /** Accounts that are read to be sorted; of more of them the newest are looked for. */
 const FEW = 1_000
-const WORDS = sql`user_search_words(email, name)`
+/** Typing errors are looked for in the newest accounts: comparing all of a large shop takes seconds. */
+const RESEMBLING_PEOPLE = 5_000
+const NEWEST_FIRST = sql`order by id desc`
 
-/** The newest customers and guests below an id whose address or name matches. */
-export async function findPeople(db: Queryable, matching: Matching, most: number, before: string | null = null): Promise<string[]> {
-  const match = matching(WORDS)
+export interface PeopleSearch {
+  /** Whether names with typing errors are looked for, instead of parts. */
+  isResembling: boolean
+  most: number
+  conditions?: readonly Sql[]
+}
+
+/** The newest customers and guests whose address or name matches and that meet the conditions. */
+export async function findPeople(
+  db: Queryable,
+  text: SearchText,
+  { isResembling, most, conditions = [] }: PeopleSearch,
+): Promise<string[]> {
+  const people = sql`from users where ${allOf([sql`role in ('customer', 'guest')`, ...conditions])}`
+  if (isResembling) {
+    // The hosts of addresses are left out: they are no names, and most people have one of a few.
+    const match = resembling(text)(sql`user_search_words(split_part(email, '@', 1), name)`)
+    if (match === null) return []
+    const newest = sql`select id, email, name ${people} ${NEWEST_FIRST} limit ${literal(RESEMBLING_PEOPLE)}`
+    return readIds(db, sql`select id from (${newest}) as newest where ${match} ${NEWEST_FIRST} limit ${most}`)
+  }
+  const match = containing(text)(sql`user_search_words(email, name)`)
   if (match === null) return []
-  const people = sql`select id from users where role in ('customer', 'guest') and (${before}::uuid is null or id < ${before}::uuid) and ${match}`
-  const { rows: few } = await db.query<{ id: string }>(sql`select id from (${people} limit ${literal(FEW + 1)}) as person order by id desc`)
-  const { rows } =
-    few.length <= FEW ? { rows: few.slice(0, most) } : await db.query<{ id: string }>(sql`${people} order by id desc limit ${most}`)
+  const matching = sql`select id ${people} and ${match}`
+  const few = await readIds(db, sql`select id from (${matching} limit ${literal(FEW + 1)}) as person ${NEWEST_FIRST}`)
+  return few.length <= FEW ? few.slice(0, most) : readIds(db, sql`${matching} ${NEWEST_FIRST} limit ${most}`)
+}
+
+async function readIds(db: Queryable, statement: Sql): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>(statement)
   return rows.map(({ id }) => id)
 }

@@ -6,7 +6,7 @@ import { notFound } from '../errors.ts'
 import { EmailFilter, IdPosition, Limit, type Page, type Paging } from '../http/pagination.ts'
 import { findTexts } from '../orders/find-orders.ts'
 import { OrderNumber } from '../orders/order.ts'
-import { containing, readSearchText, resembling, SearchQuery, type SearchText } from '../orders/search-text.ts'
+import { containing, readSearchText, SearchQuery, type SearchText } from '../orders/search-text.ts'
 import { type Customer, readCustomers } from './customers.ts'
 import { findPeople } from './find-people.ts'
 
@@ -40,16 +40,23 @@ export async function searchCustomers(
 ): Promise<Page<Customer>> {
   const prefix = filters.email === undefined ? null : canonicalEmail(filters.email)
   const isByAddress = prefix !== null && filters.q === undefined
-  const conditions: Sql[] = [sql`role in ('customer', 'guest')`]
-  if (filters.id !== undefined) conditions.push(sql`id = ${filters.id}`)
-  if (filters.number !== undefined) conditions.push(sql`id = (${buyerOfOrder(filters.number)})`)
-  if (filters.q !== undefined) {
-    const ids = await findIds(pool, await readSearchText(pool, filters.q), mayReadOrders, (after?.length === 1 && after[0]) || null)
-    conditions.push(sql`id = any(${ids}::uuid[])`)
-  }
-  if (prefix !== null) conditions.push(sql`email collate "C" >= ${prefix} and email collate "C" < ${prefix + LAST_CHARACTER}`)
+  const filtering: Sql[] = []
+  if (filters.id !== undefined) filtering.push(sql`id = ${filters.id}`)
+  if (filters.number !== undefined) filtering.push(sql`id = (${buyerOfOrder(filters.number)})`)
+  if (prefix !== null) filtering.push(sql`email collate "C" >= ${prefix} and email collate "C" < ${prefix + LAST_CHARACTER}`)
+  const conditions: Sql[] = [sql`role in ('customer', 'guest')`, ...filtering]
   if (after?.length === 1) conditions.push(sql`id < ${after[0]}::uuid`)
   if (after?.length === 2) conditions.push(sql`(email collate "C", id) > (${after[0]}, ${after[1]}::uuid)`)
+  if (filters.q !== undefined) {
+    const ids = await findIds(
+      pool,
+      await readSearchText(pool, filters.q),
+      mayReadOrders,
+      filtering,
+      (after?.length === 1 && after[0]) || null,
+    )
+    conditions.push(sql`id = any(${ids}::uuid[])`)
+  }
   const order = isByAddress ? sql`email collate "C", id` : sql`id desc`
   const found = sql`select id from users where ${allOf(conditions)} order by ${order} limit ${limit + 1}`
   const customers = await readCustomers(pool, found, isByAddress ? sql`customer.email collate "C", customer.id` : sql`customer.id desc`)
@@ -61,12 +68,19 @@ export async function searchCustomers(
 }
 
 /** The newest accounts below an id with what was typed, or whose orders have it; where none has, similar names. */
-async function findIds(pool: Pool, text: SearchText, mayReadOrders: boolean, before: string | null): Promise<string[]> {
+async function findIds(
+  pool: Pool,
+  text: SearchText,
+  mayReadOrders: boolean,
+  conditions: readonly Sql[],
+  before: string | null,
+): Promise<string[]> {
   const owners = mayReadOrders ? await findOwners(pool, text) : []
-  for (const matching of [containing(text), resembling(text)]) {
-    const people = text.q.startsWith('#') ? [] : await findPeople(pool, matching, EXAMINED, before)
-    if (people.length + owners.length > 0 || (before !== null && (await findPeople(pool, matching, 1)).length > 0))
-      return [...people, ...owners]
+  const behind = before === null ? conditions : [...conditions, sql`id < ${before}::uuid`]
+  for (const isResembling of [false, true]) {
+    const people = text.q.startsWith('#') ? [] : await findPeople(pool, text, { isResembling, most: EXAMINED, conditions: behind })
+    if (people.length + owners.length > 0) return [...people, ...owners]
+    if (before !== null && (await findPeople(pool, text, { isResembling, most: 1, conditions })).length > 0) return []
   }
   return []
 }

@@ -1,12 +1,12 @@
 import type { Queryable } from '../db/pool.ts'
 import { literal, type Sql, sql } from '../db/sql.ts'
-import { containing, type Matching, resembling, type SearchText } from './search-text.ts'
+import { containing, resembling, type SearchText } from './search-text.ts'
 
 /** Finds the ids of accounts or products. */
 export interface Finders {
   /** Accounts whose address or name matches; null where the caller may not read accounts. */
-  findPeople: ((matching: Matching, most: number) => Promise<readonly string[]>) | null
-  /** The best products of a search in the catalogue. */
+  findPeople: ((text: SearchText, how: { isResembling: boolean; most: number }) => Promise<readonly string[]>) | null
+  /** The best products of a search in the catalogue, and the one with the SKU. */
   findProducts: (q: string, most: number) => Promise<readonly string[]>
 }
 
@@ -22,8 +22,10 @@ const FEW = 1_000
 /** The newest people whose orders are read: more have too little in common with what was typed. */
 const MOST_PEOPLE = 50
 const MOST_PRODUCTS = 5
-/** Typing errors are looked for in the newest eras: similar words share trigrams with much that is not similar. */
-const RESEMBLING_ERAS = 4
+/** Typing errors are looked for in the newest orders: similar words share trigrams with much that is not similar. */
+const RESEMBLING_ORDERS = 131_072
+/** Bounds the same where numbers have wide gaps, as imported ones may. */
+const RESEMBLING_ERAS = 64
 /** The index of `order_search_texts` has the same number. */
 const ORDERS_OF_ERA = 32_768
 const ERA = literal(ORDERS_OF_ERA)
@@ -49,9 +51,8 @@ export async function findOrders(db: Queryable, text: SearchText, finders: Finde
 async function findContaining(db: Queryable, text: SearchText, { findPeople }: Finders, window: Window): Promise<number[]> {
   const numbers = text.number === null ? [] : await read(db, sql`select number from orders where number = ${text.number}::bigint`)
   if (text.q.startsWith('#')) return newest(numbers, window)
-  const matching = containing(text)
-  numbers.push(...(await findTexts(db, matching(WORDS), window)))
-  numbers.push(...(await findByPeople(db, (await findPeople?.(matching, MOST_PEOPLE)) ?? [], window)))
+  numbers.push(...(await findTexts(db, containing(text)(WORDS), window)))
+  numbers.push(...(await findByPeople(db, (await findPeople?.(text, { isResembling: false, most: MOST_PEOPLE })) ?? [], window)))
   return newest(numbers, window)
 }
 
@@ -74,19 +75,17 @@ async function findByProduct(db: Queryable, { q }: SearchText, { findProducts }:
 }
 
 async function findResembling(db: Queryable, text: SearchText, { findPeople }: Finders, window: Window): Promise<number[]> {
-  const matching = resembling(text)
-  const match = matching(WORDS)
+  const match = resembling(text)(WORDS)
   if (match === null) return []
-  const among = await findAmongNewest(db, match, window)
-  if (among.length >= window.most) return newest(among, window)
-  const [last = 0] = await read(db, sql`select max(number) as number from order_search_texts`)
-  const newestEra = Math.floor(last / ORDERS_OF_ERA)
-  const eras = Array.from({ length: RESEMBLING_ERAS }, (_, age) => newestEra - age)
-  const numbers = await read(
-    db,
-    sql`select number from order_search_texts where ${match} and array[number / ${ERA}] && ${eras}::bigint[] limit ${literal(FEW)}`,
-  )
-  numbers.push(...(await findByPeople(db, (await findPeople?.(matching, MOST_PEOPLE)) ?? [], window)))
+  const numbers = await findAmongNewest(db, match, window)
+  if (numbers.length < window.most) {
+    const [last = 0] = await read(
+      db,
+      sql`select number from order_search_texts order by number desc offset ${literal(RESEMBLING_ORDERS - 1)} limit 1`,
+    )
+    numbers.push(...(await walkEras(db, match, window, { last, eras: RESEMBLING_ERAS })))
+  }
+  numbers.push(...(await findByPeople(db, (await findPeople?.(text, { isResembling: true, most: MOST_PEOPLE })) ?? [], window)))
   return newest(numbers, window)
 }
 
@@ -102,30 +101,37 @@ async function findAmongNewest(db: Queryable, match: Sql, { before }: Window): P
 /** The newest orders whose texts match. */
 export async function findTexts(db: Queryable, match: Sql | null, window: Window): Promise<number[]> {
   if (match === null) return []
-  const { before, most } = window
   const among = await findAmongNewest(db, match, window)
-  if (among.length >= most) return newest(among, window)
+  if (among.length >= window.most) return newest(among, window)
   const few = await read(db, sql`select number from order_search_texts where ${match} limit ${literal(FEW + 1)}`)
-  if (few.length <= FEW) return newest(few, window)
+  return newest(few.length <= FEW ? few : await walkEras(db, match, window, { last: 0, eras: null }), window)
+}
+
+/** Goes from the newest era with orders to the next one, to that of the number `last`, until there are enough orders. */
+async function walkEras(
+  db: Queryable,
+  match: Sql,
+  { before, most }: Window,
+  { last, eras }: { last: number; eras: number | null },
+): Promise<number[]> {
   return read(
     db,
     sql`with recursive walk as (
-      select least(${before}::bigint - 1, (select max(number) from order_search_texts)) / ${ERA} as era, '{}'::bigint[] as numbers
+      select (select max(number) / ${ERA} from order_search_texts where number < ${before}::bigint) as era, '{}'::bigint[] as numbers, 0 as newer
       union all
-      select era - 1, numbers || array(
+      select (select max(number) / ${ERA} from order_search_texts where number < era * ${ERA}), array(
         select number
         from order_search_texts
         where ${match} and array[number / ${ERA}] @> array[era]
           and number >= era * ${ERA} and number < least((era + 1) * ${ERA}, ${before}::bigint)
         order by number desc
         limit ${most}
-      )
+      ), newer + cardinality(numbers)
       from walk
-      where cardinality(numbers) < ${most}::integer and era >= (select min(number) / ${ERA} from order_search_texts)
+      where newer + cardinality(numbers) < ${most}::integer and era >= ${last}::bigint / ${ERA}
     )
-    select unnest(numbers) as number
-    from (select numbers from walk order by era limit 1) as walked
-    limit ${most}`,
+    -- The first row has no orders.
+    select unnest(numbers) as number from (select numbers from walk limit ${eras === null ? null : eras + 1}::bigint) as walked`,
   )
 }
 
