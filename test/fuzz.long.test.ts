@@ -58,7 +58,7 @@ const SELDOM_DONE = new Set([
   'POST /admin/orders/{id}/adjustments',
   'DELETE /admin/orders/{id}/adjustments/{version}',
   'PUT /admin/orders/{id}/payment',
-  // The fuzzed store has no mail, no process for commands and no lake; and no random text names a template or is a query.
+  // The fuzzed store has no mail, no process for commands and no lake, and no random text names a template or a query.
   'POST /admin/audits',
   'GET /admin/audits/{id}',
   'GET /admin/mails/{event_id}',
