@@ -127,7 +127,7 @@ async function createLake(parts: SubscriberParts): Promise<Service[]> {
     },
   })
   running.lake = orders.sink
-  const maintenance = new LakeMaintenance({ store, url: addresses.api, logger })
+  const maintenance = new LakeMaintenance({ store, url: addresses.api, logger, onFresh: parts.metrics.lakeTablesFresh })
   const closing: Service = { start: async () => {}, stop: async () => store.close() }
   return [closing, maintenance, orders.sink, orders.subscribe(handle), catalogue.sink, catalogue.subscribe(catalogue.sink.handle)]
 }

@@ -1,5 +1,6 @@
 import type { Client } from 'pg'
 import { connectClient } from '../db/pool.ts'
+import { COMMAND_BOUNDS } from '../db/session-settings.ts'
 import { OperatorError } from '../errors.ts'
 
 /** Another process is merging or repairing files of the lake. The message is one line. */
@@ -13,17 +14,14 @@ export class LakeBusy extends OperatorError {
  */
 export async function withLakeLock<T>(url: string, work: (assertHeld: () => Promise<void>) => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
-    const { rows } = await client.query<{ locked: boolean }>(
-      `select pg_try_advisory_lock(hashtextextended('storefront lake files', 0)) as locked`,
-    )
-    if (rows[0]?.locked !== true) throw new LakeBusy('the files of the lake are being merged or repaired by another process')
+    await tryLock(client, 'storefront lake files', 'the files of the lake are being merged or repaired by another process')
     return await work(async () => void (await client.query('select 1')))
   })
 }
 
 /**
  * Runs `work`, which writes the tables of the newest state, when no other process does: two would make the same rows.
- * Waits for the other one.
+ * Waits for the other one as long as it takes.
  */
 export async function withTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
   return withClient(url, async (client) => {
@@ -32,8 +30,21 @@ export async function withTablesLock<T>(url: string, work: () => Promise<T>): Pr
   })
 }
 
+/** Like `withTablesLock`, but throws LakeBusy when another process has the lock. */
+export async function withFreeTablesLock<T>(url: string, work: () => Promise<T>): Promise<T> {
+  return withClient(url, async (client) => {
+    await tryLock(client, 'storefront lake tables', 'the tables of the lake are being written by another process')
+    return await work()
+  })
+}
+
+async function tryLock(client: Client, name: string, refusal: string): Promise<void> {
+  const { rows } = await client.query<{ locked: boolean }>(`select pg_try_advisory_lock(hashtextextended($1, 0)) as locked`, [name])
+  if (rows[0]?.locked !== true) throw new LakeBusy(refusal)
+}
+
 async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = await connectClient(url, 'storefront-lake-files')
+  const client = await connectClient(url, 'storefront-lake-files', undefined, { ...COMMAND_BOUNDS, lock: COMMAND_BOUNDS.statement })
   try {
     return await work(client)
   } finally {

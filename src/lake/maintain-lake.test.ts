@@ -14,8 +14,9 @@ import { readTables } from '../audit/verify/compare-tables.ts'
 import { DERIVED_TABLES } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { makeSpillPath, withDuckDB } from './lake-database.ts'
+import { withTablesLock } from './lake-lock.ts'
 import { listLake } from './list-files.ts'
-import { LakeMaintenance, maintainLake } from './maintain-lake.ts'
+import { LakeMaintenance, maintainLake, pauseAfter } from './maintain-lake.ts'
 
 test('maintaining names a damaged file of the lake, and what repairs it', async (t) => {
   const lake = await makeLocalLake(t)
@@ -90,6 +91,54 @@ test('of two processes that refresh the tables at once one writes them, and both
     assert.equal(await version(), expected)
     await assertFresh(store)
   }
+})
+
+test('a refresh skips its round while another process writes the tables', { timeout: 30_000 }, async (t) => {
+  const { store } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, store, [3])
+  let fresh = 0
+  const onFresh = () => {
+    fresh += 1
+  }
+  const maintenance = new LakeMaintenance({ store, url, logger: silent, onFresh })
+  await withTablesLock(url, () => maintenance.refresh())
+  assert.equal(fresh, 0)
+  for (const expected of [1, 2]) {
+    await maintenance.refresh()
+    assert.equal(fresh, expected)
+  }
+  await assertFresh(store)
+})
+
+test('refreshes take a twentieth of a processor at most, and wait for a quarter of an hour at most', async (t) => {
+  assert.deepEqual([0, 1_500, 4_600, 100_000].map(pauseAfter), [30_000, 30_000, 92_000, 900_000])
+  const { store } = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, store, [3])
+  let isBusy = false
+  const busy = watchSteps(store, (step) => {
+    if (isBusy || step !== 'before put') return
+    isBusy = true
+    const before = process.cpuUsage()
+    while (process.cpuUsage(before).user < 1_600_000);
+  })
+  const maintenance = new LakeMaintenance({ store: busy, url, logger: silent })
+  const pauses = [await maintenance.refresh(), await maintenance.refresh()]
+  assert.ok((pauses[0] ?? 0) >= 32_000, `${pauses[0]} ms`)
+  assert.equal(pauses[1], 30_000)
+})
+
+test('the tables of the catalogue are refreshed while the metadata of orders are damaged', async (t) => {
+  const lake = await makeLocalLake(t)
+  const { url } = await createTestDatabase(t)
+  await writeFiles(t, lake.store, [3])
+  await writeCatalogue(t, lake.store)
+  const { newest } = await new TableStore(lake.store, 'order_events').read()
+  await writeFile(lake.pathOf(newest?.name ?? ''), 'half of it')
+  const maintenance = new LakeMaintenance({ store: lake.store, url, logger: silent })
+  await assert.rejects(maintenance.refresh(), /storefront lake repair/)
+  assert.ok((await readWithIcebird(lake, 'products')).length > 0)
 })
 
 test('a crowded day with a damaged file is tried once an hour', async (t) => {

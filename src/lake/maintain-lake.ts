@@ -8,7 +8,7 @@ import { endLostSnapshots, expireSnapshots, type UnusedFiles } from './iceberg/e
 import { DERIVED_TABLES, EVENT_TABLES, type LakeTableDefinition } from './iceberg/lake-table.ts'
 import { TableStore } from './iceberg/table-store.ts'
 import { writeDerivedTables } from './iceberg/write-derived-tables.ts'
-import { LakeBusy, withLakeLock, withTablesLock } from './lake-lock.ts'
+import { LakeBusy, withFreeTablesLock, withLakeLock, withTablesLock } from './lake-lock.ts'
 import type { DatasetName } from './lake-names.ts'
 import type { LakeStore } from './lake-store.ts'
 
@@ -94,14 +94,25 @@ export interface LakeMaintenanceOptions {
   url: string
   logger: Logger
   now?: () => Date
+  /** Called when the tables of the newest state have every event of the lake. */
+  onFresh?: () => void
 }
 
 const EVERY_MS = 60_000
-/** With the time that the sink waits, a row is in the tables of the newest state within a minute of its event. */
-const REFRESH_MS = 15_000
+/** With the time that the sink waits, a row is in the tables of the newest state a minute after its event. */
+const REFRESH_MS = 30_000
+/** Where a round takes longer: a process spends a twentieth of a processor on them at most, until this pause. */
+const REFRESH_SHARE = 0.05
+const REFRESH_MAX_MS = 900_000
 /** After a failure: a table that has to be written whole reads the whole lake. */
 const REFRESH_RETRY_MS = 60_000
 const REFRESH_RETRY_MAX_MS = 300_000
+
+/** The pause after a round that took this processor time, in milliseconds. Pure. */
+export function pauseAfter(cpuMs: number): number {
+  return Math.min(Math.max(REFRESH_MS, cpuMs / REFRESH_SHARE), REFRESH_MAX_MS)
+}
+
 const STOP_PATIENCE_MS = 2_000
 /** With a file each two seconds, the rounds keep a day below 60 files. */
 const CROWDED = 30
@@ -154,14 +165,35 @@ export class LakeMaintenance {
     return withinMs(STOP_PATIENCE_MS, stopped, undefined).then(() => {})
   }
 
-  /** Brings the tables of the newest state up to the end of the lake. Several processes may do so at once. */
-  async refresh(signal?: AbortSignal): Promise<void> {
-    const { store, url, now } = this.#options
-    const ends = await Promise.all(this.#tables.map(({ dataset, table }) => readSnapshot(store, dataset, table)))
-    const end = ends.map(({ sequence, past }) => `${sequence} ${past}`).join()
-    if (end === this.#fresh) return
-    await withTablesLock(url, () => writeDerivedTables(store, { signal, now }))
-    this.#fresh = end
+  /**
+   * Brings the tables of the newest state up to the end of the lake, unless another process does so. Returns the pause
+   * before the next round, in milliseconds.
+   */
+  async refresh(signal?: AbortSignal): Promise<number> {
+    const { store, url, now, onFresh } = this.#options
+    const before = process.cpuUsage()
+    const end = await this.#readEnd()
+    if (end === null || end !== this.#fresh) {
+      try {
+        await withFreeTablesLock(url, () => writeDerivedTables(store, { signal, now }))
+      } catch (error) {
+        if (error instanceof LakeBusy) return REFRESH_MS
+        throw error
+      }
+      this.#fresh = end ?? ''
+    }
+    onFresh?.()
+    const { user, system } = process.cpuUsage(before)
+    return pauseAfter((user + system) / 1_000)
+  }
+
+  /** Returns null when a dataset cannot be read. */
+  async #readEnd(): Promise<string | null> {
+    const { store } = this.#options
+    const ends = await Promise.allSettled(this.#tables.map(({ dataset, table }) => readSnapshot(store, dataset, table)))
+    return ends.every((end) => end.status === 'fulfilled')
+      ? ends.map(({ value: { sequence, past } }) => `${sequence} ${past}`).join()
+      : null
   }
 
   /** Does what is due. */

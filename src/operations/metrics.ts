@@ -47,6 +47,10 @@ export class Metrics {
   readonly #lakeFiles = this.#counter('lake_files_total', 'Files written to the lake.')
   readonly #lakeRows = this.#counter('lake_rows_total', 'Rows written to the lake.')
   readonly #lakeFlushed = this.#gauge('lake_last_flush_timestamp_seconds', 'When a file was last written to the lake.')
+  readonly #tablesFresh = this.#gauge(
+    'lake_tables_fresh_timestamp_seconds',
+    'When the tables of the newest state last had every event of the lake.',
+  )
   readonly #queued = this.#gauge('queued', 'Mails and webhooks that wait in the database, of all processes.', ['queue'])
   readonly #oldest = this.#gauge('queue_oldest_untried_seconds', 'Age of the oldest one that is due and was never attempted.', ['queue'])
   readonly #connections = this.#gauge('database_pool_connections', 'Open connections to the database.', ['pool'])
@@ -63,6 +67,7 @@ export class Metrics {
     this.#registry.registerMetric(this.#requests.asMetric)
     // No value before the first flush, instead of 1970.
     this.#lakeFlushed.remove()
+    this.#tablesFresh.remove()
     // Prometheus sees no increase in a series that begins with 1.
     for (const outcome of ['sent', 'retried', 'failed']) for (const kind of ['order', 'account']) this.#mails.inc({ kind, outcome }, 0)
     for (const name of ['search', 'lists', 'orders']) this.#shed.inc({ class: name }, 0)
@@ -114,6 +119,8 @@ export class Metrics {
     this.#lakeRows.inc(rows)
     this.#lakeFlushed.setToCurrentTime()
   }
+
+  readonly lakeTablesFresh = (): void => this.#tablesFresh.setToCurrentTime()
 
   readonly corruptMessagesLeftOut = (subscriber: string, messages: number): void => this.#corrupt.inc({ subscriber }, messages)
 

@@ -23,8 +23,10 @@ import {
 } from './table-metadata.ts'
 import type { LiveManifest, TableState, TableStore } from './table-store.ts'
 
-/** From this number on the manifests of a table are merged into one. */
+/** From this number on the small manifests of a table are merged. */
 const MAX_MANIFESTS = 50
+/** A commit that removes a file writes the manifest of the file again. */
+const MANIFEST_ENTRIES = 100
 
 /** What a table has now, as a commit starts from. */
 export interface TableBase {
@@ -107,18 +109,23 @@ export async function commitSnapshot(
   const addedEntries = change.added.map((data_file): ManifestEntry => {
     return { status: ADDED, snapshot_id: snapshotId, sequence_number: sequenceNumber, file_sequence_number: sequenceNumber, data_file }
   })
-  const isRewritten = ({ entries }: LiveManifest) =>
-    base.isMoved || base.manifests.length >= MAX_MANIFESTS || entries.some(({ data_file }) => change.removed.has(data_file.file_path))
+  const isSmall = ({ entries }: LiveManifest) => entries.length < MANIFEST_ENTRIES / 2
+  const isCrowded = base.manifests.filter(isSmall).length >= MAX_MANIFESTS
+  const isRewritten = (each: LiveManifest) =>
+    base.isMoved || (isCrowded && isSmall(each)) || each.entries.some(({ data_file }) => change.removed.has(data_file.file_path))
   const spec = currentSpecOf(definition)
   // The entries of another spec would need a manifest of their own: a change that leaves it removes all of them.
   const isOfSpec = ({ manifest }: LiveManifest) => manifest.partition_spec_id === spec['spec-id']
   const carried = base.manifests.filter((each) => isRewritten(each) && isOfSpec(each))
-  const entries = [...carryOver(carried, change.removed, snapshotId), ...addedEntries]
+  const monthOf = ({ data_file }: ManifestEntry) => data_file.partition.month ?? 0
+  // Most changes are of the last months.
+  const entries = [...carryOver(carried, change.removed, snapshotId), ...addedEntries].sort((a, b) => monthOf(a) - monthOf(b))
   const manifests: ManifestFile[] = base.manifests.filter((each) => !isRewritten(each)).map(({ manifest }) => manifest)
-  if (entries.length > 0) {
-    const bytes = await encodeManifest(entries, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields }, spec)
+  for (let start = 0; start < entries.length; start += MANIFEST_ENTRIES) {
+    const part = entries.slice(start, start + MANIFEST_ENTRIES)
+    const bytes = await encodeManifest(part, { type: 'struct', 'schema-id': withSchema(before, fields).schemaId, fields }, spec)
     const written = { path: await table.putAvro('manifest', bytes), length: bytes.length, specId: spec['spec-id'] }
-    manifests.push(describeManifest(entries, { ...written, snapshotId, sequenceNumber }))
+    manifests.push(describeManifest(part, { ...written, snapshotId, sequenceNumber }))
   }
   const parentId = parent?.['snapshot-id'] ?? null
   const snapshot = {

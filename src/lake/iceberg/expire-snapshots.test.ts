@@ -68,3 +68,18 @@ test('an expiry that remembers deletes a file once it has been unused for an hou
   assert.deepEqual([(await expire(0)).files, (await expire(3_599_999)).files], [0, 0])
   assert.ok((await expire(3_600_000)).files >= 2)
 })
+
+test('an expiry that remembers nothing keeps the files that the newest snapshot lacks for an hour only', async (t) => {
+  const lake = await makeLocalLake(t)
+  await writeFiles(t, lake.store, [3, 1])
+  const merged = later().getTime()
+  await compactLake({ store: lake.store, isWanted: () => true, now: () => new Date(merged) })
+  const expire = (ms: number) => expireSnapshots(lake.store, ORDER_EVENTS, new Date(merged), new Date(merged + ms))
+  const { snapshots } = await expire(600_000)
+  assert.ok(snapshots > 0)
+  const expected = [3, 3, 1]
+  for (const [index, ms] of [600_000, 3_599_999, 3_600_000].entries()) {
+    await expire(ms)
+    assert.equal((await lake.store.list('orders/')).length, expected[index])
+  }
+})

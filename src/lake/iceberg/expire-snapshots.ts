@@ -24,8 +24,8 @@ export type UnusedFiles = Map<string, ReadonlyMap<string, number>>
 
 /**
  * Removes the snapshots older than `before`, all but the current one, and then every file that no remaining snapshot
- * has and that is older than the grace, also those that killed commits left. With `unused`, an earlier call must have
- * found it as long ago. Changes nothing when a remaining snapshot cannot be read.
+ * has and that is older than the grace, also those that killed commits left. None may have had it since then: with
+ * `unused` by an earlier call, otherwise by the snapshots. Changes nothing when a remaining snapshot cannot be read.
  */
 export async function expireSnapshots(
   store: LakeStore,
@@ -53,7 +53,9 @@ export async function expireSnapshots(
     const old = listed.filter(({ name, storedAt }) => !used.has(name) && storedAt < limit)
     const since = new Map(old.map(({ name }) => [name, known?.get(name) ?? now.getTime()]))
     unused?.set(definition.name, since)
-    const deleted = unused === undefined ? old : old.filter(({ name }) => (since.get(name) ?? 0) <= limit)
+    const recent = unused === undefined && old.length > 0 ? await findUsedSince(table, newest.metadata, limit) : new Set<string>()
+    const isPast = (name: string) => recent !== null && !recent.has(name)
+    const deleted = old.filter(({ name }) => (unused === undefined ? isPast(name) : (since.get(name) ?? 0) <= limit))
     if (deleted.length === 0 && kept.snapshots.length === newest.metadata.snapshots.length) return { snapshots: 0, files: 0 }
     if (!(await table.commit(state.nextVersion, metadata))) return false
     for (const { name } of deleted) await store.delete(name)
@@ -85,6 +87,12 @@ export async function endLostSnapshots(store: LakeStore, definition: LakeTableDe
     const isCommitted = await table.commit(nextVersion, withPrevious(kept, { state: { newest } }, table))
     return isCommitted && newest.metadata.snapshots.length - kept.snapshots.length
   })
+}
+
+/** Names of the files of every snapshot that was the newest one at some time since then; null when one has ended. */
+async function findUsedSince(table: TableStore, metadata: TableMetadata, sinceMs: number): Promise<Set<string> | null> {
+  const first = metadata.snapshots.findLastIndex((snapshot) => snapshot['timestamp-ms'] <= sinceMs)
+  return first === -1 ? null : findUsed(table, { ...metadata, snapshots: metadata.snapshots.slice(first) })
 }
 
 /** Names of the files that the metadata refer to, and of the metadata files that stay. */

@@ -40,8 +40,8 @@ interface DerivedOptions {
 /**
  * Brings the tables of the newest state up to the end of the lake, each in one snapshot: reads the events after the last
  * one that a table has, and writes the files again in which the rows of their orders or products are. Writes a table
- * whole when the lake's past has changed, as by a repair. Throws OperatorError when a file of the lake is damaged, after
- * the other dataset. Returns the number of tables that were written.
+ * whole when the lake's past has changed, as by a repair. Throws OperatorError when a file of the lake is damaged, and
+ * writes the tables of the other dataset first. Returns the number of tables that were written.
  */
 export async function writeDerivedTables(store: LakeStore, options: DerivedOptions = {}): Promise<number> {
   const writer = new DerivedWriter(store, options)
