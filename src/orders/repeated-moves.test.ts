@@ -119,7 +119,7 @@ test('shows the customer reference and parcel in the order, the list and the tim
   }
   const [placed, , step] = own.timeline
   assert.deepEqual([step.status, step.reference, step.tracking], ['shipped', 'parcel-1', TRACKING])
-  assert.deepEqual(Object.keys(placed).sort(), ['at', 'lake_at', 'mail', 'published_at', 'status', 'version'])
+  assert.deepEqual(Object.keys(placed).sort(), ['at', 'lake_at', 'mail', 'mail_copies', 'published_at', 'status', 'version'])
 })
 
 test('takes a parcel with a shipped order only, and only a link to the web', async () => {
