@@ -184,12 +184,17 @@ async function repairWith(
       const onRepaired = ({ quarantined, lost, lostRows }: RepairReport) => {
         for (const path of quarantined) terminal.out(`quarantined ${path}`)
         for (const id of lost) terminal.err(`neither the topic nor the database has the event ${id}: it is in a file that was quarantined`)
-        for (const { path, rows } of lostRows) terminal.err(`${counted(rows, 'row')} of ${path} ${rows === 1 ? 'is' : 'are'} nowhere else`)
+        for (const { path, rows } of lostRows)
+          terminal.err(
+            rows === null
+              ? `${path} cannot be read, and nothing says how many of its rows are nowhere else`
+              : `${counted(rows, 'row')} of ${path} ${rows === 1 ? 'is' : 'are'} nowhere else`,
+          )
       }
       const { quarantined, written, later, lostRows, tablesFailure } = await withSteps('Checking the files of the lake', (onStep) =>
         repairLake({ ...options, onStep, onRepaired }),
       )
-      setResult({ quarantined: quarantined.length, written, later, lost: lostRows.reduce((sum, { rows }) => sum + rows, 0) })
+      setResult({ quarantined: quarantined.length, written, later, lost: lostRows.reduce((sum, { rows }) => sum + (rows ?? 0), 0) })
       terminal.out(`wrote ${counted(written, 'event')} that the lake lacked`)
       if (later > 0) terminal.out(`${later} after the end of the lake are written by the role lake, while a process with it runs`)
       if (tablesFailure !== null)

@@ -180,6 +180,47 @@ test('rows of a file that is gone are not lost when a replay has published their
   assert.deepEqual((await repairOn(store, store.lakeStore)).lostRows, [])
 })
 
+for (const [what, gone, lost] of [
+  ['in an intact file', 1, [2]],
+  ['in one of two lost files', 2, [1, 2]],
+] as const) {
+  test(`an event ${what} that a replay has published again is no row of another file`, async (t) => {
+    const store = await startWithFiles(t, 3)
+    const [first = assert.fail(), second = assert.fail(), later = assert.fail()] = await filesOf(store)
+    const messages = [...(await readMessages(store, first)), ...(await readMessages(store, second))]
+    const [a = assert.fail(), b = assert.fail(), c = assert.fail(), d = assert.fail()] = messages
+    // Both have events of the same period.
+    await addFile(store, [a, d], [first, second])
+    await addFile(store, [b, c])
+    const hourLater = new Date(later.newest + 3_600_000).toISOString()
+    await store.pool.query(`update topic_messages set event = jsonb_set(event::jsonb, '{time}', to_jsonb($1::text)) where sequence = $2`, [
+      hourLater,
+      later.last,
+    ])
+    const forgotten = gone === 1 ? [a, d] : [a, c, d]
+    await store.pool.query('delete from topic_messages where id = any ($1)', [[...forgotten, b].map(({ event }) => event.id)])
+    await store.pool.query('delete from orders where id = any ($1)', [forgotten.map(({ event }) => event.data.order.id)])
+    await store.replay()
+    const files = (await filesOf(store)).filter(({ first: sequence }) => sequence < later.first).slice(0, gone)
+    for (const { name } of files) await rm(store.lakeStore.locate(name))
+    assert.deepEqual(
+      (await repairOn(store, store.lakeStore)).lostRows,
+      files.map(({ name }, index) => ({ path: store.lakeStore.locate(name), rows: lost[index] })),
+    )
+  })
+}
+
+test('the rows of a file that cannot be read and that no metadata describe are unknown, not none', async (t) => {
+  const store = await startWithFiles(t, 2)
+  const [file = assert.fail(), other = assert.fail()] = await filesOf(store)
+  const messages = await readMessages(store, file)
+  await store.pool.query('delete from topic_messages where id = any ($1)', [messages.map(({ event }) => event.id)])
+  for (const { name } of [file, other]) await truncate(store.lakeStore.locate(name), 1_000)
+  await rm(store.lakeStore.locate('iceberg/order_events'), { recursive: true })
+  const { lostRows } = await repairOn(store, store.lakeStore)
+  assert.deepEqual(lostRows, [{ path: store.lakeStore.locate(file.name), rows: null }])
+})
+
 for (const [what, damage] of [
   ['the newest metadata', async (store: AuditedStore) => truncate(await newestOf(store, /\.json$/), 100)],
   ['the manifests', async (store: AuditedStore) => truncate(await newestOf(store, /manifest-.*\.avro$/), 100)],

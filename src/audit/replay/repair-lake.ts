@@ -59,8 +59,8 @@ export interface RepairReport {
   later: number
   /** Event ids in files that were quarantined which neither the topic nor the database has. */
   lost: string[]
-  /** The number of rows of each damaged or lost file that exist nowhere else. */
-  lostRows: { path: string; rows: number }[]
+  /** The number of rows of each damaged or lost file that exist nowhere else; null where that is unknown. */
+  lostRows: { path: string; rows: number | null }[]
 }
 
 /** The report of both datasets. */

@@ -46,8 +46,8 @@ export class RewrittenFiles<E extends TopicEvent> {
   readonly #removed: LiveFile[] = []
   readonly quarantined: string[] = []
   readonly lost = new Set<string>()
-  /** The number of rows of each file that exist nowhere else, by its name. */
-  readonly lostRows = new Map<string, number>()
+  /** The number of rows of each file that exist nowhere else, by its name; null where that is unknown. */
+  readonly lostRows = new Map<string, number | null>()
   written = 0
 
   /** `found`: files that the new snapshot has in addition to those of `snapshot`. */
@@ -102,31 +102,46 @@ export class RewrittenFiles<E extends TopicEvent> {
     }
     await this.#write(waiting)
     const leftover = await this.#readLeftover(faulty)
+    await tables.run(sql`create or replace table attributed_events as select event_id from missing_events limit 0`)
     waiting = await this.#makeLost(leftover.flatMap(({ keys }) => keys))
     await this.#write(waiting)
     for (const { file, keys, isUnread } of leftover) {
       const lost = isUnread ? await this.#countLost(file) : new Set(keys.map(({ event_id }) => event_id)).intersection(this.lost).size
-      if (lost > 0) this.lostRows.set(file.name, lost)
+      if (lost !== 0) this.lostRows.set(file.name, lost)
     }
   }
 
   /**
-   * The number of rows of a file that cannot be read which neither topic nor lake has. The events that a replay has
-   * published since stand far behind those of their time.
+   * The number of rows of a file that cannot be read which neither topic nor lake has; null when nothing says how many
+   * it had. The events that a replay has published since stand far behind those of their time. Each event is of one file.
    */
-  async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number> {
+  async #countLost({ first, last, oldest, newest, data }: FaultyFile): Promise<number | null> {
     const { tables } = this.#options
-    const found = await tables.count(sql`from missing_events where sequence between ${first} and ${last}`)
-    const published = await tables.count(sql`
-      select distinct event_id
-      from topic_events
-      where changed_at between ${oldest} and ${newest}
-        and sequence > ${last}
-        and sequence > (select min(sequence) from topic_events where changed_at > ${newest + SKEW_MS})`)
     const known = await tables.count(sql`
       select sequence from lake_events where sequence between ${first} and ${last}
       union select sequence from topic_events where sequence between ${first} and ${last}`)
-    return Math.min(data.record_count - found - published, last - first + 1 - known)
+    const unknown = last - first + 1 - known
+    if (data.record_count === 0) return unknown > 0 ? null : 0
+    const before = await tables.count(sql`from attributed_events`)
+    await tables.run(sql`
+      insert into attributed_events
+      select event_id
+      from (
+        select 1 as place, event_id from missing_events where sequence between ${first} and ${last}
+        union all
+        select 2, event_id
+        from topic_events
+        where changed_at between ${oldest} and ${newest}
+          and sequence > ${last}
+          and sequence > (select min(sequence) from topic_events where changed_at > ${newest + SKEW_MS})
+      ) as found
+        anti join lake_events using (event_id)
+        anti join attributed_events using (event_id)
+      group by event_id
+      order by min(place)
+      limit ${data.record_count}`)
+    const found = (await tables.count(sql`from attributed_events`)) - before
+    return Math.min(data.record_count - found, unknown)
   }
 
   /**
