@@ -172,6 +172,71 @@ test('a link that has ended, and an address without a link, say what to do', { s
   await assertUsable(page, 'ended')
 })
 
+test('the page survives lost, broken and outdated answers, and a browser that stores nothing', { skip: NO_CHROMIUM }, async (t) => {
+  const { smtp, placed, change } = await startMailingStore(t)
+  const [first, second] = [await placed('en'), await placed('en')]
+  const links = [await linkOf(smtp, first.number), await linkOf(smtp, second.number)] as const
+  await change(second.id, 'transitions', { to: 'confirmed' })
+  const { page } = await (await openBrowser(t)).open(NARROW)
+  await page.addInitScript(() => {
+    const refuse = () => {
+      throw new DOMException('no storage', 'SecurityError')
+    }
+    Object.assign(Storage.prototype, { getItem: refuse, setItem: refuse })
+  })
+  const title = (number: string) => page.getByRole('heading', { name: `Order ${number}` })
+
+  // The answer for the first link comes when the page shows the second one.
+  const [asked, shown, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const byLink = '**/orders/by-link'
+  await page.route(
+    byLink,
+    async (route) => {
+      asked.resolve()
+      await shown.promise
+      await route.continue()
+      answered.resolve()
+    },
+    { times: 1 },
+  )
+  await page.goto(links[0])
+  await asked.promise
+  const late = page.waitForResponse(byLink)
+  await page.goto(links[1])
+  await title(second.number).waitFor()
+  await late
+  const outdated = page.waitForResponse(byLink)
+  shown.resolve()
+  await answered.promise
+  await (await outdated).finished()
+  await page.evaluate('new Promise(requestAnimationFrame)')
+  assert.equal(await title(first.number).count(), 0)
+  assert.equal(await title(second.number).count(), 1)
+
+  await page.route(byLink, (route) => route.fulfill({ contentType: 'application/json', body: '{' }), { times: 1 })
+  await page.goto(links[0])
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await title(first.number).waitFor()
+
+  await page.route('**/orders/by-link/cancel', async (route) => {
+    await route.fetch()
+    await route.abort()
+  })
+  await page.getByRole('button', { name: 'Cancel the order' }).click()
+  await page.getByRole('button', { name: 'Yes, cancel it' }).click()
+  await page.locator('.now.cancelled').waitFor()
+
+  await page.route(byLink, async (route) => {
+    const response = await route.fetch()
+    const tracking = { carrier: 'DHL', number: 'JJD2', url: 'https://www.dhl.com@evil.example/' }
+    const parcels = [{ version: 2, shipped_at: first.created_at, lines: [], tracking }]
+    await route.fulfill({ response, json: { ...(await response.json()), parcels } })
+  })
+  await page.goto(links[1])
+  await page.getByText('DHL, tracking number JJD2').waitFor()
+  assert.equal(await page.locator('main a').count(), 0, 'no link with a user name')
+})
+
 test("with SHOP_ORDER_URL mails link to the shop's page, with the same fragment", async (t) => {
   const { store, smtp, placed } = await startMailingStore(t, { shopOrderUrl: 'https://shop.example/where?is=it' })
   const order = await placed('en')

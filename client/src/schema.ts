@@ -1035,7 +1035,7 @@ export interface paths {
         put?: never;
         /**
          * An order, by the link in a mail about it
-         * @description For who has the mail and no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, of which 20 can be tried.
+         * @description For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, after up to 5 wrong codes a day and 20 wrong codes in all.
          */
         post: operations["getOrderByLink"];
         delete?: never;
@@ -3188,14 +3188,29 @@ export interface components {
             status: components["schemas"]["OrderStatus"];
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
-            /** @description What is charged besides the lines. */
-            adjustments: components["schemas"]["Adjustment"][];
-            /** @description What was shipped, parcel by parcel. */
-            parcels: components["schemas"]["Parcel"][];
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+            adjustments: {
+                /** @description The version of the order with which it was made. Names the adjustment. */
+                version: number;
+                /** @enum {string} */
+                kind: "shipping" | "discount" | "tax" | "fee";
+                /** @description For the customer. */
+                label: string;
+                amount: components["schemas"]["SignedMoney"];
+                /** Format: date-time */
+                made_at: string;
+            }[];
+            parcels: {
+                /** @description The version of the order with which it was shipped. Names the parcel. */
+                version: number;
+                /** Format: date-time */
+                shipped_at: string;
+                tracking?: components["schemas"]["Tracking"];
+                lines: components["schemas"]["LineQuantity"][];
+            }[];
             /** @description When the order came into each status, the oldest first. */
             history: {
                 status: components["schemas"]["OrderStatus"];
@@ -3207,7 +3222,16 @@ export interface components {
             /** @description Whether there is an address, which is shown for its postal code. */
             asks_postal_code: boolean;
             /** @description Null without its postal code. */
-            shipping_address: components["schemas"]["ShippingAddress"] | null;
+            shipping_address: {
+                name: string;
+                line1: string;
+                line2?: string | null;
+                city?: string | null;
+                region?: string | null;
+                postal_code?: string | null;
+                /** @description ISO 3166-1 alpha-2. */
+                country: string;
+            } | null;
             /**
              * @description Of the mails about the order.
              * @enum {string}
@@ -9759,6 +9783,7 @@ export interface operations {
             };
             400: components["responses"]["MalformedJson"];
             409: components["responses"]["IllegalTransition"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             /** @description `invalid_body`: The body is not acceptable. `invalid_order_link`: The link to the order is not valid. */

@@ -205,7 +205,7 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
   }
   const subscriber = createEmailSubscriber({
     ...{ pool, deliveries, mailer, render: mailTemplates.render, makeOrderToken: orderLinks.make, logger, now, tracing },
-    untilReadable: (events) => untilReadable(pool, events),
+    untilReadable: (events, signal) => untilReadable({ pool, logger }, events, signal),
     maxPerHour: config.mailMaxPerHour,
     onTried: (outcome) => metrics.mailTried('order', outcome),
   })

@@ -21,6 +21,14 @@ test('the limit is that of the process', { skip: process.platform === 'linux' ? 
   assert.match(execFileSync('sh', ['-c', doctor], { env, encoding: 'utf8' }), /a process may open 4321 files and connections/)
 })
 
+test('a page for orders without TLS is warned of', () => {
+  const warningsFor = (url: string) => findUnsuitableSettings(readConfig({ SHOP_ORDER_URL: url, ROLES: 'email' }))
+  for (const url of ['https://shop.example/order', 'http://localhost:8080/order']) assert.deepEqual(warningsFor(url), [])
+  assert.deepEqual(warningsFor('http://shop.example/order'), [
+    'SHOP_ORDER_URL starts with http://, so the network can change the page that gets tokens of orders: use https://',
+  ])
+})
+
 test('the port of a receiver that takes gRPC is warned of', () => {
   const warningsFor = (endpoint: string) => findUnsuitableSettings(readConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, ROLES: 'email' }))
   assert.deepEqual(warningsFor('http://collector:4318'), [])

@@ -12,12 +12,14 @@ export function warnAboutSettings(config: Config, logger: Logger): void {
 
 /** A sentence for each combination of settings that is unsuitable for a public store. */
 export function findUnsuitableSettings(config: Config, descriptors = readDescriptorLimit()): string[] {
-  const { roles, baseUrl, basePath, smtpUrl, isEmailVerificationRequired, maxConnections, traces } = config
+  const { roles, baseUrl, basePath, shopOrderUrl, smtpUrl, isEmailVerificationRequired, maxConnections, traces } = config
   const messages: string[] = []
   if (traces !== null && new URL(traces.url).port === GRPC_PORT)
     messages.push(
       `port ${GRPC_PORT} of an OTLP receiver takes gRPC, which the store does not speak: set the endpoint to its port for HTTP, 4318`,
     )
+  if (/^http:\/\/(?!localhost[:/]|127\.|\[::1\])/i.test(shopOrderUrl ?? ''))
+    messages.push('SHOP_ORDER_URL starts with http://, so the network can change the page that gets tokens of orders: use https://')
   if (!roles.includes('api')) return messages
   const needed = maxConnections + connectionsOf(config) + FILES
   if (descriptors < needed)

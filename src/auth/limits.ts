@@ -62,7 +62,9 @@ export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 // Limit for each network (registrations) or account (new addresses): it takes three of them to use up one address's
 // limit.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }
-// Uses of the links to one order. A person reloads the page some times.
+// Uses of one recipient's links to one order from one address. A person reloads the page some times.
 export const ORDER_LINKS: Limit = { name: 'order-link', points: 60, seconds: 600 }
-// Wrong postal codes for one order in the life of a link: a town has dozens, a country some ten thousand.
+// Wrong postal codes for one recipient's links to one order, in a day and in the life of a link: a town has dozens of
+// codes, a country some ten thousand. The owner of a link that was passed on can try tomorrow.
+export const POSTAL_CODES_OF_DAY: Limit = { name: 'postal-code-day', points: 5, seconds: 86_400 }
 export const POSTAL_CODES: Limit = { name: 'postal-code', points: 20, seconds: 90 * 86_400 }

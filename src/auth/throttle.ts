@@ -20,6 +20,7 @@ import {
   ORDER_LINKS,
   PASSKEY_CHALLENGES,
   POSTAL_CODES,
+  POSTAL_CODES_OF_DAY,
   REGISTRATIONS,
   RESETS,
   RESETS_OF_ADDRESS,
@@ -81,6 +82,7 @@ export class Throttle {
       MAILS_BY_ONE,
       ORDER_LINKS,
       POSTAL_CODES,
+      POSTAL_CODES_OF_DAY,
       ...ofAddresses,
     ]
     this.#limiters = new Map(all.map((limit) => [limit.name, createLimiter(pool, limit)]))
@@ -115,14 +117,16 @@ export class Throttle {
     return this.#guardCounters(this.#countersOf(WRONG_PASSWORDS_OF_ADDRESS, client), client, check)
   }
 
-  /** Like `guardPassword`, for the postal code of an order's address, of which few are possible: few tries in all. */
-  async guardPostalCode<T>(client: Client, orderId: string, check: () => Promise<T | null>): Promise<T | null> {
-    return this.#guardCounters([[POSTAL_CODES, this.#hash('postal code', orderId)]], client, check)
+  /** Like `guardPassword`, for the postal code of an order's address. Few are possible: few tries a day and in all. */
+  async guardPostalCode<T>(client: Client, holder: string, check: () => Promise<T | null>): Promise<T | null> {
+    const key = this.#hash('postal code', holder)
+    const counters: Counter[] = [POSTAL_CODES_OF_DAY, POSTAL_CODES].map((limit) => [limit, key])
+    return this.#guardCounters(counters, client, check)
   }
 
-  /** Counts the use of a link to an order, wherever it comes from: the link may have been passed on. */
-  async countOrderLink(client: Client, orderId: string): Promise<void> {
-    if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', orderId), client)
+  /** Counts the use of a link to an order, by its holder's name and the network: it may have been passed on. */
+  async countOrderLink(client: Client, holder: string): Promise<void> {
+    if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', holder, networkOf(client.address)), client)
   }
 
   /** Counts, runs the check, and reverts the count unless it returns null, which is a wrong proof. */

@@ -4,10 +4,12 @@ import { after, test } from 'node:test'
 import pino from 'pino'
 import { newestToken } from '../../test/account-mails.ts'
 import { setStatus } from '../../test/broken-rows.ts'
+import { eventually } from '../../test/eventually.ts'
 import { GUEST_ADDRESS, type LinkedOrder, makeOrderToken, placeLinkedOrder } from '../../test/order-links.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { type Answer, startSecondProcess, startStore } from '../../test/store.ts'
+import { inTransaction } from '../db/transaction.ts'
 
 const store = await startStore({ after })
 const lamp = await store.addProduct({ name: 'Lamp', stock: 100 })
@@ -16,17 +18,22 @@ const read = (token: string, more: object = {}, call = store.call) => call('POST
 const cancel = (token: string, call = store.call) => call('POST', '/orders/by-link/cancel', { body: { token } })
 const assertEnded = (answer: Answer, what?: string) => assertProblem(answer, 422, 'invalid_order_link', what)
 
-test('a link shows its order without a session, and nothing that a person typed', async () => {
-  const order = await placeLinkedOrder(store, lamp, { note: 'Ring twice', client_reference: 'cart-1' })
+test('a link shows its order, and no note, reason, reference, attribute or phone', async () => {
+  const order = await placeLinkedOrder(store, lamp, {
+    ...{ note: 'Ring twice', client_reference: 'cart-1', attributes: { channel: 'kiosk' } },
+  })
   const { token } = await registerOperator(store)
   const tracking = { carrier: 'DHL', number: 'JJD1', url: 'https://www.dhl.com/track?id=JJD1' }
   for (const body of [
     { to: 'confirmed', reason: 'Called Ada' },
-    { to: 'shipped', tracking },
+    { to: 'shipped', tracking, reference: 'parcel-7781' },
   ]) {
     const moved = await store.call('POST', `/admin/orders/${order.id}/transitions`, { token, body })
     assert.equal(moved.status, 200, moved.text)
   }
+  const adjustment = { kind: 'shipping', label: 'Express', amount: { amount: 100, currency: 'EUR' }, reference: 'rate-551' }
+  const adjusted = await store.call('POST', `/admin/orders/${order.id}/adjustments`, { token, body: adjustment })
+  assert.ok(adjusted.status < 300, adjusted.text)
   const { status, headers, json, text } = await read(order.token)
   assert.equal(status, 200, text)
   assert.equal(headers['cache-control'], 'no-store')
@@ -36,17 +43,24 @@ test('a link shows its order without a session, and nothing that a person typed'
     json.history.map((entry: { status: string }) => entry.status),
     ['pending', 'confirmed', 'shipped'],
   )
-  assert.deepEqual(json.parcels[0].tracking, tracking)
+  assert.deepEqual([json.parcels[0].tracking, json.adjustments[0].label], [tracking, 'Express'])
+  const shown = await read(order.token, { postal_code: '1010' })
+  const { phone: _, ...address } = GUEST_ADDRESS
+  assert.deepEqual(shown.json.shipping_address, address)
   assert.deepEqual(json.items[0].name, 'Lamp')
   for (const secret of ['Ada', 'Ring', 'Wien', '1010', 'cart-1', order.email, order.guest.id, 'admin'])
     assert.ok(!text.includes(secret), secret)
+  for (const secret of ['Called Ada', 'Ring twice', 'kiosk', 'cart-1', 'parcel-7781', 'rate-551', GUEST_ADDRESS.phone])
+    assert.ok(!shown.text.includes(secret), secret)
 })
 
 test('the address is shown for its postal code; without one every code is wrong', async () => {
   const order = await placeLinkedOrder(store, lamp)
-  assert.deepEqual((await read(order.token, { postal_code: ' 10-10' })).json.shipping_address, GUEST_ADDRESS)
+  assert.equal((await read(order.token, { postal_code: ' A-1010' })).json.shipping_address.line1, GUEST_ADDRESS.line1)
   const without = await placeLinkedOrder(store, lamp, { shipping_address: undefined })
   assert.equal((await read(without.token)).json.asks_postal_code, false)
+  const dash = await placeLinkedOrder(store, lamp, { shipping_address: { ...GUEST_ADDRESS, country: 'IE', postal_code: '-' } })
+  assert.equal((await read(dash.token)).json.asks_postal_code, false)
   const [wrong, none] = await Promise.all([order, without].map(({ token }) => read(token, { postal_code: '1011' })))
   const problems = [wrong, none].map((answer) => assertProblem(answer as Answer, 422, 'wrong_postal_code'))
   assert.equal(problems[0]?.detail, problems[1]?.detail)
@@ -139,21 +153,70 @@ test('forged, cut and foreign links get one answer, for every order', async () =
   assert.deepEqual(rows, [{ status: 'pending' }])
 })
 
-test('wrong links are limited by network, and uses and postal codes by order', async (t) => {
+test('forged links count by network, uses and postal codes by recipient', async (t) => {
   const limited = await startStore(t, { isRateLimited: true, isNetworkLimited: true, trustProxy: false })
   const product = await limited.addProduct()
   const [order, other] = [await placeLinkedOrder(limited, product), await placeLinkedOrder(limited, product)]
   const from = (host: number, body: object) => limited.call('POST', '/orders/by-link', { body, from: `192.0.2.${host}` })
   for (let count = 0; count < 100; count++) assertEnded(await from(1, { token: 'x' }))
   assertProblem(await from(1, { token: order.token }), 429, 'rate_limited')
-  for (let count = 0; count < 20; count++)
-    assertProblem(await from(2 + count, { token: order.token, postal_code: `${count}` }), 422, 'wrong_postal_code')
-  assertProblem(await from(30, { token: order.token, postal_code: '1010' }), 429, 'rate_limited')
+  const guess = (host: number, token = order.token) => from(host, { token, postal_code: '9999' })
+  for (let count = 0; count < 5; count++) assertProblem(await guess(2 + count), 422, 'wrong_postal_code')
+  const refused = await from(30, { token: order.token, postal_code: '1010' })
+  assertProblem(refused, 429, 'rate_limited')
+  assert.ok(Number(refused.headers['retry-after']) <= 86_400)
+  for (let day = 1; day < 4; day++) {
+    await limited.pool.query(`delete from rate_limits where key like 'postal-code-day:%'`)
+    for (let count = 0; count < 5; count++) assertProblem(await guess(2 + count), 422, 'wrong_postal_code')
+  }
+  await limited.pool.query(`delete from rate_limits where key like 'postal-code-day:%'`)
+  assertProblem(await guess(30), 429, 'rate_limited')
   assert.equal((await from(30, { token: order.token })).status, 200)
   assert.equal((await from(30, { token: other.token, postal_code: '1010' })).status, 200)
-  for (let count = 22; count < 60; count++) assert.equal((await from(31 + count, { token: order.token })).status, 200)
-  assertProblem(await from(100, { token: order.token }), 429, 'rate_limited')
-  assert.equal((await from(100, { token: other.token })).status, 200)
+
+  for (let count = 0; count < 60; count++) assert.equal((await from(40, { token: order.token })).status, 200)
+  assertProblem(await from(40, { token: order.token }), 429, 'rate_limited')
+  for (const [host, token] of [
+    [41, order.token],
+    [40, other.token],
+  ] as const)
+    assert.equal((await from(host, { token })).status, 200)
+
+  const [before, shippingAddress] = [other.token, { ...GUEST_ADDRESS, line1: 'Ring 2' }]
+  await limited.pool.query('update orders set shipping_address = $2 where id = $1', [other.id, shippingAddress])
+  for (let count = 0; count < 5; count++) await guess(50, before)
+  let ended = 0
+  for (let count = 0; count < 110; count++) ended += Number((await from(50, { token: before })).json.code === 'invalid_order_link')
+  assert.ok(ended >= 55, 'uses of an ended link are no guesses')
+  const live = makeOrderToken(other.id, { email: other.email, shippingAddress })
+  assert.equal((await from(50, { token: live })).status, 200, 'uses of the ended link do not count for the live one')
+  const expired = makeOrderToken(other.id, { email: other.email, shippingAddress }, new Date(Date.now() - 91 * 86_400_000))
+  for (let count = 0; count < 101; count++) assertEnded(await from(51, { token: expired }))
+})
+
+test('a cancel does not outlive its link, and is repeated once when the order has changed otherwise', async () => {
+  for (const [line1, code, status] of [
+    ['Ring 2', 'invalid_order_link', 'pending'],
+    [GUEST_ADDRESS.line1, undefined, 'cancelled'],
+  ] as const) {
+    const order = await placeLinkedOrder(store, lamp)
+    const cancelling = await inTransaction(store.pool, async (tx) => {
+      await setStatus(tx, [order.id], 'pending')
+      await tx.query('update orders set shipping_address = $2 where id = $1', [order.id, { ...GUEST_ADDRESS, line1 }])
+      const { rows } = await tx.query('select pg_backend_pid() as pid')
+      const answer = cancel(order.token)
+      const isBlocked = async () => {
+        const sql = 'select from pg_stat_activity where $1 = any(pg_blocking_pids(pid))'
+        return (await store.pool.query(sql, [rows[0].pid])).rows.length > 0
+      }
+      await eventually(isBlocked, { what: 'the cancel waits for the order' })
+      return { answer }
+    })
+    const { json, text } = await cancelling.answer
+    assert.equal(json.code, code, text)
+    const { rows } = await store.pool.query('select status from orders where id = $1', [order.id])
+    assert.deepEqual(rows, [{ status }], text)
+  }
 })
 
 test('no log line has a link, an address or anything of the order', async (t) => {

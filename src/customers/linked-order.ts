@@ -6,23 +6,28 @@ import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import { LANGUAGES, type Language } from '../language.ts'
 import { type Order, OrderSchema, presentOrder } from '../orders/order.ts'
+import { AdjustmentSchema, ParcelSchema } from '../orders/order-changes.ts'
 import type { OrderStatus } from '../orders/order-status.ts'
 import { getAnyOrder } from '../orders/orders.ts'
+import { type ShippingAddress, ShippingAddressSchema } from '../orders/postal-address.ts'
 import { EXAMPLE_LINKED_ORDER } from './examples.ts'
-import type { OrderLinks } from './order-link.ts'
+import { type OpenedLink, type OrderLinks, plainPostalCode } from './order-link.ts'
 
-const { number, status, items, total, adjustments, parcels, created_at, updated_at, shipping_address } = OrderSchema.properties
+const { number, status, items, total, created_at, updated_at } = OrderSchema.properties
+const LinkedAddress = Type.Omit(ShippingAddressSchema, ['phone'])
 
-/** What a mail's link shows of its order: nothing that a person typed, except the address for its postal code. */
+/** What a mail's link shows of its order: what the shop shows its customers, and the address for its postal code. */
 export const LinkedOrderSchema = Type.Object(
   {
-    ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+    ...{ number, status, items, total, created_at, updated_at },
+    adjustments: Type.Array(Type.Omit(AdjustmentSchema, ['reference'])),
+    parcels: Type.Array(Type.Omit(ParcelSchema, ['reference'])),
     history: Type.Array(Type.Object({ status, at: created_at }), {
       description: 'When the order came into each status, the oldest first.',
     }),
     can_cancel: Type.Boolean({ description: 'Whether the shop lets its customers cancel the order now.' }),
     asks_postal_code: Type.Boolean({ description: 'Whether there is an address, which is shown for its postal code.' }),
-    shipping_address: { ...shipping_address, description: 'Null without its postal code.' },
+    shipping_address: Type.Union([LinkedAddress, Type.Null()], { description: 'Null without its postal code.' }),
     language: Type.Enum([...LANGUAGES], { description: 'Of the mails about the order.' }),
     shop: Type.Union([Type.String(), Type.Null()], { description: 'The name of the shop, as in its mails.' }),
   },
@@ -49,25 +54,22 @@ interface Reader {
 }
 
 export interface FoundByLink {
+  link: OpenedLink
   order: Order
   reader: Reader
 }
 
 /** The order of a mail's link. Throws one `invalid_order_link` for every link that opens nothing; `rate_limited`. */
 export async function getLinkedOrder(context: LinkedOrderContext, token: string, client: Client): Promise<FoundByLink> {
-  const found = await context.throttle.guardProof(client, () => findLinkedOrder(context, token, client))
+  // A link that has ended is no guess: its owner has it from an earlier mail.
+  const link = await context.throttle.guardProof(client, async () => context.links.open(token))
+  const found = link === null || link.expiresAt <= context.now() ? null : await findLinkedOrder(context, link, client)
   if (found !== null) return found
-  throw new AppError('invalid_order_link', 'The link is not valid, or no longer. Use the one in the newest mail about the order.')
+  throw new AppError('invalid_order_link', 'The link is not valid, or has ended. Use the one in the newest mail about the order.')
 }
 
-async function findLinkedOrder(
-  { pool, links, throttle, now }: LinkedOrderContext,
-  token: string,
-  client: Client,
-): Promise<FoundByLink | null> {
-  const link = links.open(token, now())
-  if (link === null) return null
-  await throttle.countOrderLink(client, link.orderId)
+async function findLinkedOrder({ pool, throttle }: LinkedOrderContext, link: OpenedLink, client: Client): Promise<FoundByLink | null> {
+  await throttle.countOrderLink(client, link.holder)
   const { rows } = await pool.query<Reader>(
     sql`select reader.id, reader.email, reader.language
     from orders
@@ -79,17 +81,17 @@ async function findLinkedOrder(
   if (reader === undefined) return null
   const order = await getAnyOrder(pool, link.orderId)
   // An amendment gives the order an address of its own, and mails go there.
-  return link.isFor({ email: order.email ?? reader.email, shippingAddress: order.shippingAddress }) ? { order, reader } : null
+  return link.isFor({ email: order.email ?? reader.email, shippingAddress: order.shippingAddress }) ? { link, order, reader } : null
 }
 
 /** Throws `wrong_postal_code`, also for an order without an address, and `rate_limited`. */
 export async function assertPostalCode(
   { links, throttle }: LinkedOrderContext,
-  order: Order,
+  { link, order }: FoundByLink,
   postalCode: string,
   client: Client,
 ): Promise<void> {
-  const isRight = await throttle.guardPostalCode(client, order.id, async () =>
+  const isRight = await throttle.guardPostalCode(client, link.holder, async () =>
     links.isPostalCodeOf(order.shippingAddress, postalCode) ? true : null,
   )
   if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
@@ -98,20 +100,29 @@ export async function assertPostalCode(
 /** The order for the reader of a mail. Pure. */
 export function presentLinkedOrder(
   { cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
-  { order, reader }: FoundByLink,
+  { order, reader }: Omit<FoundByLink, 'link'>,
   isAddressShown: boolean,
 ): LinkedOrder {
   const { number, status, items, total, adjustments, parcels, created_at, updated_at, allowed_transitions, shipping_address } =
     presentOrder(order, cancellableStatuses)
   return {
-    ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+    ...{ number, status, items, total, created_at, updated_at },
+    // References name the shop's own papers.
+    adjustments: adjustments.map(({ reference: _, ...adjustment }) => adjustment),
+    parcels: parcels.map(({ reference: _, ...parcel }) => parcel),
     history: order.statusHistory
       .filter((entry, at) => entry.status !== order.statusHistory[at - 1]?.status)
       .map((entry) => ({ status: entry.status, at: entry.at })),
     can_cancel: allowed_transitions.includes('cancelled'),
-    asks_postal_code: (shipping_address?.postal_code ?? null) !== null,
-    shipping_address: isAddressShown ? shipping_address : null,
+    asks_postal_code: plainPostalCode(shipping_address) !== '',
+    shipping_address: isAddressShown ? withoutPhone(shipping_address) : null,
     language: reader.language ?? defaultLanguage,
     shop,
   }
+}
+
+function withoutPhone(address: ShippingAddress | null): Static<typeof LinkedAddress> | null {
+  if (address === null) return null
+  const { phone: _, ...shown } = address
+  return shown
 }

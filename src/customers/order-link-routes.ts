@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { clientOf } from '../auth/client.ts'
+import { AppError } from '../errors.ts'
 import { servePage } from '../http/browser-page.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
@@ -37,7 +38,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       operationId: 'getOrderByLink',
       summary: 'An order, by the link in a mail about it',
       description:
-        'For who has the mail and no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, of which 20 can be tried.',
+        'For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, after up to 5 wrong codes a day and 20 wrong codes in all.',
       body: LinkWithCode,
       answers: { 200: [LinkedOrderSchema, 'The order.'] },
       refuses: [...REFUSES, 'wrong_postal_code'],
@@ -46,7 +47,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       const { token, postal_code: postalCode } = request.body
       const client = clientOf(request)
       const found = await getLinkedOrder(context, token, client)
-      if (postalCode !== undefined) await assertPostalCode(context, found.order, postalCode, client)
+      if (postalCode !== undefined) await assertPostalCode(context, found, postalCode, client)
       return presentLinkedOrder(context, found, postalCode !== undefined)
     },
   )
@@ -62,16 +63,22 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       description: 'Like `POST /orders/{id}/cancel` by the customer. The stock is returned in the same transaction.',
       body: Link,
       answers: { 200: [LinkedOrderSchema, 'The cancelled order.'] },
-      refuses: [...REFUSES, 'illegal_transition'],
+      refuses: [...REFUSES, 'illegal_transition', 'precondition_failed'],
     },
     async (request) => {
-      const { order, reader } = await getLinkedOrder(context, request.body.token, clientOf(request))
-      const cancelled = await cancelOrder(
-        { pool, lockedRows },
-        { userId: reader.id, orderId: order.id, versions: null, cancellable: cancellableStatuses, traceparent: traceparentOf(request) },
-        now(),
-      )
-      return presentLinkedOrder(context, { order: cancelled, reader }, false)
+      const cancel = async () => {
+        const { order, reader } = await getLinkedOrder(context, request.body.token, clientOf(request))
+        const [versions, traceparent] = [new Set([String(order.version)]), traceparentOf(request)]
+        const cancellation = { userId: reader.id, orderId: order.id, versions, cancellable: cancellableStatuses, traceparent }
+        return presentLinkedOrder(context, { reader, order: await cancelOrder({ pool, lockedRows }, cancellation, now()) }, false)
+      }
+      try {
+        return await cancel()
+      } catch (error) {
+        if (!(error instanceof AppError && error.code === 'precondition_failed')) throw error
+        // A change since the order was read may have ended the link.
+        return await cancel()
+      }
     },
   )
 

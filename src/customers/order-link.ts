@@ -10,6 +10,8 @@ const ID_BYTES = 16
 const EXPIRY_BYTES = 4
 const RECIPIENT_BYTES = 12
 const SIGNED_BYTES = ID_BYTES + EXPIRY_BYTES + RECIPIENT_BYTES
+/** Signs of countries on cars that people write before postal codes, such as Germany's D. */
+const VEHICLE_SIGN = /^(?:[A-Z]|FIN|FL|SLO)$/
 const TAG_BYTES = 16
 const TOKEN_LENGTH = ((SIGNED_BYTES + TAG_BYTES) / 3) * 4
 
@@ -20,9 +22,12 @@ export interface LinkRecipient {
   shippingAddress: ShippingAddress | null
 }
 
-/** A link that this store has made and that has not expired. */
+/** A link that this store has made, perhaps long ago. */
 export interface OpenedLink {
   orderId: string
+  expiresAt: Date
+  /** A name for the order and the recipient. All links of one recipient to one order have the same. */
+  holder: string
   /** Whether the link was mailed to this recipient. */
   isFor(recipient: LinkRecipient): boolean
 }
@@ -33,8 +38,8 @@ export interface OpenedLink {
  */
 export interface OrderLinks {
   make(link: LinkRecipient & { orderId: string; mailedAt: Date }): string
-  /** Returns null, without reading anything, for a token of another store, a changed one, and an expired one. */
-  open(token: string, now: Date): OpenedLink | null
+  /** Returns null for a token of another store and for a changed one. */
+  open(token: string): OpenedLink | null
   /** Whether this is the address's postal code, however it is written. Takes the same time for every address. */
   isPostalCodeOf(address: ShippingAddress | null, postalCode: string): boolean
 }
@@ -55,20 +60,22 @@ export function createOrderLinks(secret: string): OrderLinks {
       ])
       return Buffer.concat([signed, tagOf(signed)]).toString('base64url')
     },
-    open(token, now) {
+    open(token) {
       // No bit of a token of this length is without meaning, so no two texts are one token.
       if (token.length !== TOKEN_LENGTH || !/^[\w-]+$/.test(token)) return null
       const bytes = Buffer.from(token, 'base64url')
       const signed = bytes.subarray(0, SIGNED_BYTES)
       if (!timingSafeEqual(bytes.subarray(SIGNED_BYTES), tagOf(signed))) return null
-      if (signed.readUInt32BE(ID_BYTES) * 1_000 <= now.getTime()) return null
+      const expiresAt = new Date(signed.readUInt32BE(ID_BYTES) * 1_000)
       const orderId = signed.toString('hex', 0, ID_BYTES).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
       const hash = signed.subarray(ID_BYTES + EXPIRY_BYTES)
-      return { orderId, isFor: (recipient) => timingSafeEqual(hash, hashOf(orderId, recipient)) }
+      const holder = `${orderId} ${hash.toString('base64url')}`
+      return { orderId, expiresAt, holder, isFor: (recipient) => timingSafeEqual(hash, hashOf(orderId, recipient)) }
     },
     isPostalCodeOf(address, postalCode) {
-      const [own, given] = [address?.postal_code ?? '', postalCode].map(normalize)
-      return timingSafeEqual(mac('postal code', own ?? ''), mac('postal code', given ?? '')) && own !== ''
+      const own = plainPostalCode(address)
+      const given = plainPostalCode({ country: address?.country ?? '', postal_code: postalCode })
+      return timingSafeEqual(mac('postal code', own), mac('postal code', given)) && own !== ''
     },
   }
 }
@@ -79,10 +86,21 @@ function toSeconds(ms: number): Buffer {
   return bytes
 }
 
-/** `sw1y-4jh` is `SW1Y 4JH`. */
-function normalize(postalCode: string): string {
-  return postalCode
+/**
+ * The postal code as all its spellings have it: `sw1y-4jh` is `SW1Y4JH`. The country before it (`LV-1010`, `D-10115`),
+ * Arabic digits and the second part of a ZIP+4 make no difference. Empty for an address without one.
+ */
+export function plainPostalCode(address: Pick<ShippingAddress, 'country' | 'postal_code'> | null): string {
+  if (address === null) return ''
+  const text = (address.postal_code ?? '')
     .normalize('NFKC')
+    .replaceAll(/[\u0660-\u0669\u06f0-\u06f9]/g, (digit) => String(digit.charCodeAt(0) & 0xf))
     .toUpperCase()
+    .trim()
+  const [prefix = '', letters = '', dash] = /^(\p{L}+)(\p{Pd}?)\s*(?=\d)/u.exec(text) ?? []
+  const isCountry = letters === address.country || (dash !== '' && VEHICLE_SIGN.test(letters))
+  return text
+    .slice(isCountry ? prefix.length : 0)
     .replaceAll(/[^\p{L}\p{N}]/gu, '')
+    .replace(/^(\d{5})\d{4}$/, '$1')
 }

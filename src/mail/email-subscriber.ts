@@ -26,7 +26,7 @@ export interface EmailSubscriberOptions {
   /** Makes the token of a mail's link to its order: the same for each attempt, unless an address has changed. */
   makeOrderToken: (link: OrderTokenParts) => string
   /** Waits until the orders of these events can be read; absent: they can. */
-  untilReadable?: (events: readonly OrderEvent[]) => Promise<void>
+  untilReadable?: (events: readonly OrderEvent[], signal: AbortSignal) => Promise<void>
   logger: Logger
   now: () => Date
   /** Mails per hour and account; more are sent later. No limit when null. */
@@ -112,11 +112,11 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     }
   }
 
-  const handle: MessageHandler = async (messages, _signal, fence) => {
+  const handle: MessageHandler = async (messages, signal, fence) => {
     const events = (await removeLostEvents(pool, messages)).map((message) => message.event)
     const mailable = events.filter((event) => hasMail(event) && !isImported(event))
     if (mailable.length === 0) return
-    await untilReadable?.(mailable)
+    await untilReadable?.(mailable, signal)
     const receivers = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
       return queueMails(tx, mailable, maxPerHour, now())

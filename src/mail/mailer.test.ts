@@ -189,7 +189,9 @@ test('answers go to another address than the sender where one is set, by every m
   assert.equal(toMessage(makeMail(), { from: FROM }).replyTo, undefined)
 })
 
-test('a reason for the record is short and names no address', () => {
+test('a reason for the record is short and names no address and no link to an order', () => {
+  const link = `https://shop.example/order#${'Ab-_'.repeat(16)}`
+  assert.equal(describeError(new Error(`550 spam: "${link}"`)), '550 spam: "https://shop.example/order#(token)"')
   const error = new Error(`550 <ada@example.com>: refused\r\n${'x'.repeat(1_000)}`)
   assert.match(describeError(error), /^550 <\(address\)>: refused x+$/)
   assert.equal(describeError(error).length, 300)

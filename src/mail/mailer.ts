@@ -35,12 +35,14 @@ export class MailRefused extends Error {
 export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
 
 const ADDRESS = /[^\s<>"'(),;:]+@[^\s<>"'(),;:]+/g
+/** The end of a link to an order. */
+const ORDER_TOKEN = /#[\w-]{64}/g
 const REASON_MAX_LENGTH = 300
 
-/** The reason of an error, short and without e-mail addresses, for the database and the log. */
+/** The reason of an error, short and without e-mail addresses and tokens of orders, for the database and the log. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
-  return oneLine(text.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
+  return oneLine(text.replace(ORDER_TOKEN, '#(token)').replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
 /** They would reorder what follows in the line, such as an amount. Letters written from right to left need none of them. */

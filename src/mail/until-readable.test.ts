@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
+import pino from 'pino'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { startStore } from '../../test/store.ts'
 import { untilReadable } from './until-readable.ts'
@@ -13,12 +14,22 @@ test('waits until each order of the events is as the events have it, and not for
   const placed = await store.call('POST', '/orders', { token: ada.token, body })
   const first = makeOrderEvent({ order: { id: placed.json.id, version: 1 } })
   const second = makeOrderEvent({ order: { id: placed.json.id, version: 2 } })
-  await untilReadable(store.pool, [first])
+  const lines: string[] = []
+  const context = { pool: store.pool, logger: pino({}, { write: (line) => void lines.push(line) }) }
+  const { signal } = new AbortController()
+  await untilReadable(context, [first], signal)
   let isCancelled = false
-  const waiting = untilReadable(store.pool, [first, second]).then(() => isCancelled)
+  const waiting = untilReadable(context, [first, second], signal).then(() => isCancelled)
   const cancelled = await store.call('POST', `/orders/${placed.json.id}/cancel`, { token: ada.token })
   assert.equal(cancelled.status, 200)
   isCancelled = true
   assert.equal(await waiting, true)
-  await untilReadable(store.pool, [makeOrderEvent({ order: { id: randomUUID() } })])
+  assert.deepEqual(lines, [])
+  const unknown = makeOrderEvent({ order: { id: randomUUID() } })
+  await untilReadable(context, [unknown], signal)
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).event),
+    [unknown.id],
+  )
+  await assert.rejects(untilReadable(context, [unknown], AbortSignal.timeout(100)), { name: 'AbortError' })
 })

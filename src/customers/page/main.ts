@@ -6,9 +6,15 @@ type Order = components['schemas']['LinkedOrder']
 type Language = Order['language']
 type Child = Node | string | null
 
+/** One opening of a link; a later one of the same token is another. */
+interface Link {
+  token: string
+}
+
 const KEY = 'order-link'
 const main = document.querySelector('main') as HTMLElement
-let token = takeToken()
+/** The link that the page shows. */
+let current = takeLink()
 let language = browserLanguage()
 
 /** What the store has refused, or why it has not answered. */
@@ -22,12 +28,18 @@ class Failure extends Error {
 }
 
 /** The token of the address, which leaves it: a reload, but no picture of the screen, has it. */
-function takeToken(): string | null {
+function takeLink(): Link | null {
   const given = location.hash.slice(1)
-  if (given === '') return sessionStorage.getItem(KEY)
-  sessionStorage.setItem(KEY, given)
-  history.replaceState(null, '', location.pathname)
-  return given
+  if (given !== '') history.replaceState(null, '', location.pathname)
+  let token: string | null = given
+  try {
+    if (given === '') token = sessionStorage.getItem(KEY)
+    else sessionStorage.setItem(KEY, given)
+  } catch (error) {
+    // The browser may keep nothing for this page. Then only a reload needs the link again.
+    if (!(error instanceof DOMException)) throw error
+  }
+  return token ? { token } : null
 }
 
 function browserLanguage(): Language {
@@ -53,10 +65,17 @@ const locale = () => navigator.languages.find((tag) => tag.split('-')[0] === lan
 const dateText = (time: string) => new Date(time).toLocaleDateString(locale(), { dateStyle: 'long' })
 const moneyText = (money: Order['total']) => formatMoney(money, locale())
 
-async function ask(path: string, body: object): Promise<Order> {
+/** Asks for the link's order. Never settles when the page shows another link by then: the answer is of no use. */
+async function ask(link: Link, path: string, body: object): Promise<Order> {
+  const asked = request(path, { token: link.token, ...body })
+  await Promise.allSettled([asked])
+  return link === current ? asked : new Promise(() => undefined)
+}
+
+async function request(path: string, body: object): Promise<Order> {
   let answer: Response
   try {
-    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ token, ...body }) }
+    const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
     answer = await fetch(new URL(path, document.baseURI), { ...init, cache: 'no-store' })
   } catch (error) {
     if (error instanceof TypeError) throw new Failure('other')
@@ -68,20 +87,22 @@ async function ask(path: string, body: object): Promise<Order> {
 }
 
 function failureText(error: unknown): string {
-  if (!(error instanceof Failure)) throw error
   const { failures } = texts()
-  return Object.hasOwn(failures, error.code) ? failures[error.code as keyof typeof failures] : failures.other
+  if (!(error instanceof Failure)) reportError(error)
+  else if (Object.hasOwn(failures, error.code)) return failures[error.code as keyof typeof failures]
+  return failures.other
 }
 
-async function load(): Promise<void> {
+async function load(link: Link | null): Promise<void> {
+  current = link
   document.documentElement.lang = language
-  if (token === null) return showMessage(texts().openFromMail)
+  if (link === null) return showMessage(texts().openFromMail)
   showMessage(texts().loading)
   try {
-    show(await ask('orders/by-link', {}))
+    show(link, await ask(link, 'orders/by-link', {}))
   } catch (error) {
     const isFinal = error instanceof Failure && error.code === 'invalid_order_link'
-    const retry = create('button', { type: 'button', onclick: load }, texts().retry)
+    const retry = create('button', { type: 'button', onclick: () => load({ ...link }) }, texts().retry)
     showMessage(failureText(error), isFinal ? null : retry)
   }
 }
@@ -90,7 +111,7 @@ function showMessage(text: string, action: Child = null): void {
   main.replaceChildren(create('section', { role: 'status' }, create('h1', {}, text), action))
 }
 
-function show(order: Order): void {
+function show(link: Link, order: Order): void {
   language = order.language
   document.documentElement.lang = language
   const title = fill(texts().order, order.number)
@@ -105,7 +126,7 @@ function show(order: Order): void {
       create('p', { className: 'muted' }, fill(texts().ordered, dateText(order.created_at))),
       steps(order),
     ),
-    ...[order.parcels.length === 0 ? null : parcels(order), items(order), address(order), cancellation(order)].filter(
+    ...[order.parcels.length === 0 ? null : parcels(order), items(order), address(link, order), cancellation(link, order)].filter(
       (part) => part !== null,
     ),
   )
@@ -139,8 +160,9 @@ function trackingOf({ carrier, number, url = '' }: NonNullable<Order['parcels'][
   const label = texts()
     .trackingNumber.replace('{carrier}', () => carrier)
     .replace('{number}', () => number)
-  if (!/^https?:\/\//i.test(url)) return create('p', {}, label)
   const link = create('a', { href: url, rel: 'noopener noreferrer', className: 'button' }, texts().track)
+  // A user's name before the host can look like the carrier's. Mails link to none either.
+  if (!/^https?:\/\//i.test(url) || link.username + link.password !== '') return create('p', {}, label)
   link.setAttribute('aria-label', `${texts().track}: ${fill(texts().parcel, index + 1)}`)
   return create('div', {}, create('p', {}, label), link)
 }
@@ -174,7 +196,7 @@ function units({ shipped, cancelled, returned, quantity }: Order['items'][number
   return text === '' ? null : create('small', { className: 'muted' }, text)
 }
 
-function address({ shipping_address: shown, asks_postal_code }: Order): HTMLElement | null {
+function address(link: Link, { shipping_address: shown, asks_postal_code }: Order): HTMLElement | null {
   if (shown !== null) {
     const { name, line1, line2, city, region, postal_code, country } = shown
     const place = [postal_code, city, region].filter(Boolean).join(' ')
@@ -196,7 +218,7 @@ function address({ shipping_address: shown, asks_postal_code }: Order): HTMLElem
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     try {
-      const part = address(await ask('orders/by-link', { postal_code: input.value }))
+      const part = address(link, await ask(link, 'orders/by-link', { postal_code: input.value }))
       if (part === null) return
       part.tabIndex = -1
       revealed.replaceWith(part)
@@ -209,7 +231,7 @@ function address({ shipping_address: shown, asks_postal_code }: Order): HTMLElem
   return revealed
 }
 
-function cancellation({ can_cancel }: Order): HTMLElement | null {
+function cancellation(link: Link, { can_cancel }: Order): HTMLElement | null {
   if (!can_cancel) return null
   const failure = create('p', { role: 'alert', className: 'failure' })
   const surely = create('button', { type: 'button', className: 'danger' }, texts().cancelSurely)
@@ -226,11 +248,11 @@ function cancellation({ can_cancel }: Order): HTMLElement | null {
   surely.addEventListener('click', async () => {
     surely.disabled = true
     try {
-      show(await ask('orders/by-link/cancel', {}))
-      const now = main.querySelector<HTMLElement>('.now')
-      now?.setAttribute('tabindex', '-1')
-      now?.focus()
+      showCancelled(link, await ask(link, 'orders/by-link/cancel', {}))
     } catch (error) {
+      // The order may be cancelled although the answer was lost.
+      const order = await ask(link, 'orders/by-link', {}).catch(() => null)
+      if (order?.status === 'cancelled') return showCancelled(link, order)
       failure.textContent = failureText(error)
       surely.disabled = false
     }
@@ -238,10 +260,15 @@ function cancellation({ can_cancel }: Order): HTMLElement | null {
   return create('section', { className: 'cancel' }, begin, question, failure)
 }
 
+function showCancelled(link: Link, order: Order): void {
+  show(link, order)
+  const now = main.querySelector<HTMLElement>('.now')
+  now?.setAttribute('tabindex', '-1')
+  now?.focus()
+}
+
 // A link of another mail in the same tab changes the fragment only.
 addEventListener('hashchange', () => {
-  if (location.hash === '') return
-  token = takeToken()
-  load()
+  if (location.hash !== '') load(takeLink())
 })
-load()
+load(current)
