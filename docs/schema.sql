@@ -54,7 +54,9 @@ CREATE FUNCTION public.add_order_search_texts() RETURNS trigger
     AS $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history) from added;
+  select number, order_search_words(shipping_address, client_reference, status_history) from added
+  -- A write around the triggers may have left the text of a deleted order.
+  on conflict (number) do update set words = excluded.words;
   return null;
 end
 $$;
@@ -2659,6 +2661,7 @@ CREATE TABLE public.email_deliveries (
     is_pause_asked boolean DEFAULT false NOT NULL,
     bounced_at timestamp(3) with time zone,
     bounce_reason text,
+    complained_at timestamp(3) with time zone,
     CONSTRAINT email_deliveries_queued_with_receiver CHECK (((status <> 'queued'::text) OR (receiver IS NOT NULL))),
     CONSTRAINT email_deliveries_status_known CHECK ((status = ANY (ARRAY['queued'::text, 'sent'::text, 'failed'::text])))
 )

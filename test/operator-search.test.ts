@@ -173,6 +173,16 @@ test('an erased order is found by nothing of its address, and what is left of it
   assert.deepEqual(await search('kept-9'), [order.id])
 })
 
+test('a text that a write around the triggers has left refuses no order', async () => {
+  await store.pool.query(
+    `insert into order_search_texts (number, words)
+    select newest + step, ' left over' from (select max(number) as newest from orders) as last, generate_series(1, 1000) as step`,
+  )
+  const order = await place(other, { client_reference: 'fresh-1' })
+  assert.deepEqual([await search('fresh-1'), await search('left over')], [[order.id], []])
+  await store.pool.query(`delete from order_search_texts where words = ' left over'`)
+})
+
 test('a thousand orders of one name are paged without gaps, also beside a filter that few of them meet', async () => {
   const { rows } = await store.pool.query<{ id: string }>(
     `insert into orders (id, user_id, status, items, total_amount, currency, shipping_address, status_history, version, created_at, updated_at)

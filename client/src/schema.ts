@@ -1766,8 +1766,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Reports that a mail came back
-         * @description Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and `webhook-signature`. The order's timeline and `GET /admin/mails?undelivered=true` show the mail. It may be repeated: the first report counts.
+         * Reports that a mail came back, or that its customer called it spam
+         * @description Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and `webhook-signature`. The order's timeline shows it, and `GET /admin/mails?undelivered=true` what came back. It may be repeated: the first report of a type counts.
          */
         post: operations["reportMailEvent"];
         delete?: never;
@@ -3300,18 +3300,26 @@ export interface components {
             bounced_at: string | null;
             /** @description Why it came back, without addresses. */
             bounce_reason: string | null;
+            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null: never. */
+            complained_at: string | null;
             /** @description What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history; and when this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
         };
         MailEvent: {
-            /** @description `mail.bounced` or `mail.complained`. Others are accepted and ignored. */
-            type: string;
+            /**
+             * @description `mail.complained`: the customer reported the mail as spam.
+             * @enum {string}
+             */
+            type: "mail.bounced" | "mail.complained";
             data: {
                 /** @description The `Message-ID` of the mail, or its `X-Storefront-Event`. */
                 message_id: string;
-                /** @description Why it came back, such as the answer of the mail server. */
+                /** @description Why it came back, such as the answer of the mail server. The beginning is kept. */
                 reason?: string;
             };
+        } | {
+            /** @description Others are accepted and ignored, whatever their data are. */
+            type: string;
         };
         MailRetry: {
             /** @description Mails that this call queued again. */
@@ -3359,6 +3367,8 @@ export interface components {
             bounced_at: string | null;
             /** @description Why it came back, without addresses. */
             bounce_reason: string | null;
+            /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null: never. */
+            complained_at: string | null;
         };
         MailSummaryPage: {
             data: components["schemas"]["MailSummary"][];
@@ -4690,6 +4700,8 @@ export interface components {
                 failed_at: string | null;
                 /** @description When the mail provider reported that it came back. Null: never. */
                 bounced_at: string | null;
+                /** @description When the mail provider reported that the customer called it spam. Null: never. */
+                complained_at: string | null;
                 attempts: number;
             } | null;
             /** @description The mail as it was sent again, the oldest first. */
@@ -4702,6 +4714,8 @@ export interface components {
                 failed_at: string | null;
                 /** @description When the mail provider reported that it came back. Null: never. */
                 bounced_at: string | null;
+                /** @description When the mail provider reported that the customer called it spam. Null: never. */
+                complained_at: string | null;
                 attempts: number;
             }[];
             /** @description When it was in the data lake. Null: not yet, or not recorded. */
@@ -12643,6 +12657,7 @@ export interface operations {
                      *             "sent_at": "2026-03-04T18:05:00.310Z",
                      *             "failed_at": null,
                      *             "bounced_at": null,
+                     *             "complained_at": null,
                      *             "attempts": 1
                      *           },
                      *           "mail_copies": [],
@@ -12932,6 +12947,7 @@ export interface operations {
                      *             "sent_at": "2026-03-04T18:05:00.310Z",
                      *             "failed_at": null,
                      *             "bounced_at": null,
+                     *             "complained_at": null,
                      *             "attempts": 1
                      *           },
                      *           "mail_copies": [],
@@ -16112,7 +16128,8 @@ export interface operations {
                      *           "failed_at": null,
                      *           "last_error": null,
                      *           "bounced_at": null,
-                     *           "bounce_reason": null
+                     *           "bounce_reason": null,
+                     *           "complained_at": null
                      *         }
                      *       ],
                      *       "has_more": false,
@@ -16190,6 +16207,7 @@ export interface operations {
                      *       "last_error": null,
                      *       "bounced_at": null,
                      *       "bounce_reason": null,
+                     *       "complained_at": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
@@ -16276,6 +16294,7 @@ export interface operations {
                      *       "last_error": null,
                      *       "bounced_at": null,
                      *       "bounce_reason": null,
+                     *       "complained_at": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",
@@ -16375,6 +16394,7 @@ export interface operations {
                      *       "last_error": null,
                      *       "bounced_at": null,
                      *       "bounce_reason": null,
+                     *       "complained_at": null,
                      *       "rendered": {
                      *         "subject": "We have received your order 100042",
                      *         "text": "Hello Ada Lovelace,\n\nWe have received your order 100042 and will confirm it soon.\n",

@@ -62,8 +62,8 @@ test('a mail that came back is in the list of what customers have not got, and i
   const { timeline } = (await get(`/admin/orders/${id}`)).json
   assert.equal(timeline[0].mail.bounced_at, json.bounced_at)
 
-  // The first of two reports counts. A complaint needs no reason.
-  await Promise.all([report({ type: 'mail.complained', data: { message_id: messageId } }), report(bounce(mail, 'another'))])
+  // The first of two reports counts.
+  assert.equal((await report(bounce(mail, 'another'))).status, 204)
   assert.deepEqual([(await get(`/admin/mails/${mail}`)).json.bounce_reason], [json.bounce_reason])
 
   // A notice of the same change to a former address is no copy.
@@ -80,6 +80,39 @@ test('a mail that came back is in the list of what customers have not got, and i
   assert.equal((await report(bounce(copy.json.event_id))).status, 204)
   assert.deepEqual(await undelivered(), [copy.json.event_id, mail])
   assert.equal((await get(`/admin/mails/${copy.json.event_id}`)).json.bounce_reason, 'the mail came back')
+})
+
+test('a mail that was called spam has arrived, and is not sent again', async () => {
+  const { id, mail, messageId } = await sendMail(await store.register())
+  const again = () => store.call('POST', `/admin/mails/${mail}/send-again`, { token: operator.token })
+  const copy = (await again()).json.event_id
+  await untilSent(copy)
+  const known = await undelivered()
+  assert.equal((await report({ type: 'mail.complained', data: { message_id: copy } })).status, 204)
+  const { complained_at, bounced_at } = (await get(`/admin/mails/${copy}`)).json
+  assert.ok(Date.parse(complained_at) > 0)
+  assert.equal(bounced_at, null)
+  assert.deepEqual(await undelivered(), known)
+  const { timeline } = (await get(`/admin/orders/${id}`)).json
+  assert.deepEqual([timeline[0].mail.complained_at, timeline[0].mail_copies[0].complained_at], [null, complained_at])
+  assert.match(assertProblem(await again(), 409, 'mail_not_repeatable').detail, /spam/)
+
+  // A provider may report both.
+  await Promise.all([report({ type: 'mail.complained', data: { message_id: messageId, reason: 'abuse' } }), report(bounce(mail))])
+  assert.deepEqual(await undelivered(), known)
+})
+
+test('a mail that failed, came back and is retried has not come back', async () => {
+  const customer = await store.register()
+  smtp.refuse(customer.email, { code: 550, text: 'no', times: 1 })
+  const { json } = await store.call('POST', '/orders', { token: customer.token, body: { items: [{ product_id: mug.id, quantity: 1 }] } })
+  const mail = `${json.id}.1`
+  await eventually(async () => (await get(`/admin/mails/${mail}`)).json?.status === 'failed', { what: 'it has failed', timeoutMs: 60_000 })
+  assert.equal((await report(bounce(mail))).status, 204)
+  const retried = await store.call('POST', `/admin/mails/${mail}/retry`, { token: operator.token })
+  assert.deepEqual([retried.json.bounced_at, retried.json.bounce_reason], [null, null])
+  await untilSent(mail)
+  assert.ok(!(await undelivered()).includes(mail))
 })
 
 test('refuses what is unsigned, altered, old or of the future, and changes nothing', async () => {
@@ -100,7 +133,9 @@ test('refuses what is unsigned, altered, old or of the future, and changes nothi
   ]
   for (const answer of refused) assertProblem(answer, 403, 'invalid_signature')
   assertProblem(await report('{"type":'), 400, 'malformed_json')
-  assertProblem(await report({ type: 'mail.bounced', data: {} }), 422, 'invalid_body')
+  for (const incomplete of [{ data: {} }, {}, { data: null }, { data: { message_id: 7 } }])
+    assertProblem(await report({ type: 'mail.bounced', ...incomplete }), 422, 'invalid_body')
+  assertProblem(await report({ data: { message_id: messageId } }), 422, 'invalid_body')
   assert.equal((await get(`/admin/mails/${mail}`)).json.bounced_at, null)
 })
 
@@ -108,6 +143,9 @@ test('accepts and ignores other events, and mails that it does not know', async 
   const { mail, messageId } = await sendMail(await store.register())
   for (const event of [
     { type: 'mail.delivered', data: { message_id: messageId } },
+    { type: 'mail.opened', data: { message_id: 7, reason: { code: 5 } }, at: 0 },
+    { type: 'mail.clicked', data: null },
+    { type: 'endpoint.verified' },
     bounce(`<${randomUUID()}@store.example>`),
     bounce(`${randomUUID()}.1`),
     bounce('<<>>'),
@@ -115,6 +153,15 @@ test('accepts and ignores other events, and mails that it does not know', async 
   ])
     assert.equal((await report(event)).status, 204)
   assert.equal((await get(`/admin/mails/${mail}`)).json.bounced_at, null)
+})
+
+test('the beginning of a long reason is kept, without addresses of any form', async () => {
+  const { mail } = await sendMail(await store.register())
+  const reason = `550 o'brien@example.com "ada lovelace"@example.com <"a\\"b"@example.com>: ${'no such mailbox '.repeat(1_000)}`
+  assert.equal((await report(bounce(mail, reason))).status, 204)
+  const { bounce_reason } = (await get(`/admin/mails/${mail}`)).json
+  assert.match(bounce_reason, /^550 \(address\) \(address\) <\(address\)>: no such mailbox no such/)
+  assert.equal(bounce_reason.length, 300)
 })
 
 test('there is no such call without a secret', async (t) => {

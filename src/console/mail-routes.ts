@@ -179,6 +179,7 @@ function presentMail(mail: FoundMail | MailWithContent): MailSummary {
     last_error: mail.last_error,
     bounced_at: toText(mail.bounced_at),
     bounce_reason: mail.bounce_reason,
+    complained_at: toText(mail.complained_at),
   }
 }
 

@@ -26,6 +26,7 @@ const EXAMPLE_MAIL_SUMMARY = {
   last_error: null,
   bounced_at: null,
   bounce_reason: null,
+  complained_at: null,
 }
 
 const EXAMPLE_RENDERED_MAIL = {
@@ -96,6 +97,7 @@ export const MailSummarySchema = Type.Object(
     }),
     bounced_at: Time('When the mail provider reported that it came back. Null: never.'),
     bounce_reason: Type.Union([Type.String(), Type.Null()], { description: 'Why it came back, without addresses.' }),
+    complained_at: Time('When the mail provider reported that the customer called it spam: it is not sent again. Null: never.'),
   },
   { title: 'MailSummary', examples: [EXAMPLE_MAIL_SUMMARY] },
 )

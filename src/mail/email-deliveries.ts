@@ -58,8 +58,8 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   isKept: true,
   onDelivered: [sql`status = 'sent'`, sql`sent_at = now()`, sql`content = null`, sql`receiver = null`],
   onFailed: [sql`failed_at = now()`, sql`receiver = null`],
-  // The true one follows in the same transaction.
-  onRequeued: [sql`receiver = ${NO_RECEIVER}`],
+  // The true receiver follows in the same transaction.
+  onRequeued: [sql`receiver = ${NO_RECEIVER}`, sql`bounced_at = null`, sql`bounce_reason = null`],
 }
 
 /** A new row of `email_deliveries`. */

@@ -25,6 +25,8 @@ export interface FoundMail {
   /** When and why a sent mail came back. */
   bounced_at: Date | null
   bounce_reason: string | null
+  /** When the customer reported it as spam. */
+  complained_at: Date | null
 }
 
 /** A mail with what is needed to render it. */
@@ -90,6 +92,7 @@ export async function hasFailedMails(db: Queryable): Promise<boolean> {
 function selectMails(more: Sql): Sql {
   return sql`select mail.event_id, mail.order_id, orders.number::text as order_number, mail.event_type, recipient.email as "to", mail.status, mail.attempts,
     mail.queued_at, mail.send_after, mail.sent_at, mail.failed_at, mail.last_error, mail.bounced_at, mail.bounce_reason,
+    mail.complained_at,
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
@@ -118,8 +121,8 @@ function pageOfUndelivered(search: MailSearch): Sql {
   return sql`select ${KEY} from email_deliveries as mail where ${allOf(conditions)}`
 }
 
-/** A later copy is on its way, or has arrived. */
-const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and not exists (
+/** No later copy is on its way, or has arrived. A mail that was called spam has arrived. */
+const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
   select
   from email_deliveries as later
   where later.order_id = mail.order_id and later.status <> 'failed' and later.bounced_at is null

@@ -34,15 +34,18 @@ export class MailRefused extends Error {
 
 export type OnMailTried = (outcome: 'sent' | 'retried' | 'failed') => void
 
-const ADDRESS = /[^\s<>"'(),;:]+@[^\s<>"'(),;:]+/g
+/** The part in front of the @ may be quoted (RFC 5321). */
+const ADDRESS = /(?:"(?:[^"\\]|\\.)*"|[^\s<>"(),;:@]+)@[^\s<>"(),;:]+/g
 /** The end of a link to an order. */
 const ORDER_TOKEN = /#[\w-]{64}/g
+const EXAMINED_LENGTH = 2_000
 const REASON_MAX_LENGTH = 300
 
 /** The reason of an error, short and without e-mail addresses and tokens of orders, for the database and the log. */
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
-  return oneLine(text.replace(ORDER_TOKEN, '#(token)').replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
+  const examined = text.slice(0, EXAMINED_LENGTH).replace(ORDER_TOKEN, '#(token)')
+  return oneLine(examined.replace(ADDRESS, '(address)')).slice(0, REASON_MAX_LENGTH)
 }
 
 /** They would reorder what follows in the line, such as an amount. Letters written from right to left need none of them. */

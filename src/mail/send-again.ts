@@ -29,7 +29,10 @@ export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, a
     const mail = await getForUpdate(tx, originalId)
     const copies = await findCopies(tx, originalId)
     if (mail.status !== 'sent') throw new AppError('mail_not_sent', `The mail is ${mail.status}, not sent.`)
-    if (copies.includes('queued')) throw new AppError('mail_not_sent', 'A copy of the mail is queued and was not sent yet.')
+    if (mail.is_spam || copies.some(({ is_spam }) => is_spam))
+      throw new AppError('mail_not_repeatable', 'The customer reported the mail as spam: further ones harm the delivery of all mails.')
+    if (copies.some(({ status }) => status === 'queued'))
+      throw new AppError('mail_not_sent', 'A copy of the mail is queued and was not sent yet.')
     if (copies.length >= MAX_COPIES) throw new AppError('mail_not_repeatable', `The mail was sent again ${MAX_COPIES} times already.`)
     if (!mail.has_address || event === null)
       throw new AppError('mail_not_repeatable', 'The account was deleted, the customer has no address, or the order is gone.')
@@ -42,19 +45,24 @@ export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, a
   })
 }
 
-interface Original {
-  status: DeliveryStatus
+interface Original extends Sent {
   order_id: string
   user_id: string
   event_type: string
   has_address: boolean
 }
 
+interface Sent {
+  status: DeliveryStatus
+  /** Whether the customer has reported it as spam. */
+  is_spam: boolean
+}
+
 async function getForUpdate(tx: Transaction, eventId: string): Promise<Original> {
   const { rows } = await tx.query<Original>(
-    sql`select mail.status, mail.order_id, mail.user_id, mail.event_type, address is not null as has_address
+    sql`select mail.status, mail.complained_at is not null as is_spam, mail.order_id, mail.user_id, mail.event_type, address is not null as has_address
     from (
-      select event_id, status, order_id, user_id, event_type from email_deliveries where event_id = ${eventId} for update
+      select event_id, status, complained_at, order_id, user_id, event_type from email_deliveries where event_id = ${eventId} for update
     ) as mail
     ${WITH_READER}`,
   )
@@ -64,8 +72,10 @@ async function getForUpdate(tx: Transaction, eventId: string): Promise<Original>
 }
 
 /** The states of the copies of a mail. */
-async function findCopies(tx: Transaction, eventId: string): Promise<DeliveryStatus[]> {
+async function findCopies(tx: Transaction, eventId: string): Promise<Sent[]> {
   const ids = Array.from({ length: MAX_COPIES }, (_, index) => copyId(eventId, index + 1))
-  const { rows } = await tx.query<{ status: DeliveryStatus }>(sql`select status from email_deliveries where event_id = any(${ids})`)
-  return rows.map(({ status }) => status)
+  const { rows } = await tx.query<Sent>(
+    sql`select status, complained_at is not null as is_spam from email_deliveries where event_id = any(${ids})`,
+  )
+  return rows
 }

@@ -47,6 +47,7 @@ export const EXAMPLE_ORDER_DETAIL = {
         sent_at: '2026-03-04T18:05:00.310Z',
         failed_at: null,
         bounced_at: null,
+        complained_at: null,
         attempts: 1,
       },
       mail_copies: [],

@@ -13,6 +13,7 @@ const MailStateSchema = Type.Object({
   sent_at: Time,
   failed_at: Time,
   bounced_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that it came back. Null: never.' }),
+  complained_at: Type.Union(Time.anyOf, { description: 'When the mail provider reported that the customer called it spam. Null: never.' }),
   attempts: Type.Integer(),
 })
 
@@ -46,6 +47,7 @@ interface MailState {
   sentAt: Date | null
   failedAt: Date | null
   bouncedAt: Date | null
+  complainedAt: Date | null
   attempts: number
 }
 
@@ -75,9 +77,9 @@ export function presentOrderDetail(
   return { ...presentOrder(order, cancellable), timeline }
 }
 
-function presentMail({ status, queuedAt, sentAt, failedAt, bouncedAt, attempts }: MailState) {
-  const times = { queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt), bounced_at: toText(bouncedAt) }
-  return { status, ...times, attempts }
+function presentMail({ status, queuedAt, sentAt, failedAt, bouncedAt, complainedAt, attempts }: MailState) {
+  const times = { queued_at: queuedAt.toISOString(), sent_at: toText(sentAt), failed_at: toText(failedAt) }
+  return { status, ...times, bounced_at: toText(bouncedAt), complained_at: toText(complainedAt), attempts }
 }
 
 function toText(time: Date | null): string | null {

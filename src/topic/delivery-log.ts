@@ -26,6 +26,7 @@ interface Mail {
   sentAt: Date | null
   failedAt: Date | null
   bouncedAt: Date | null
+  complainedAt: Date | null
   attempts: number
 }
 
@@ -154,7 +155,7 @@ type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
   const { rows } = await pool.query<DeliveryRow>(
     `select version, copy, published_at as "publishedAt", lake_at as "lakeAt", status, queued_at as "queuedAt", sent_at as "sentAt",
-      failed_at as "failedAt", bounced_at as "bouncedAt", attempts
+      failed_at as "failedAt", bounced_at as "bouncedAt", complained_at as "complainedAt", attempts
     from (
       select message.version, min(message.published_at) as published_at, min(arrival.at) as lake_at
       from (
@@ -171,7 +172,7 @@ export async function findDeliveries(pool: Pool, { id, version }: { id: string; 
     ) as delivery
     full join (
       select split_part(event_id, '.', 2)::integer as version, split_part(event_id, '.', 3) as copy, status, queued_at, sent_at, failed_at, bounced_at,
-        attempts
+        complained_at, attempts
       from email_deliveries
       where order_id = $1 and event_type <> 'storefront.order.readdressed'
     ) as mail using (version)

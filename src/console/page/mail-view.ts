@@ -35,7 +35,9 @@ export function showMail(root: HTMLElement, eventId: string, { signal, may, repo
     const retry = button('Retry this mail', retryShown, report)
     const again = button('Send this mail again', sendShownAgain, report)
     // A notice to a former address is sent once.
-    const action = { failed: retry, sent: mail.kind === 'readdressed' ? null : again, queued: null }[mail.status]
+    const action = { failed: retry, sent: mail.kind === 'readdressed' || mail.complained_at !== null ? null : again, queued: null }[
+      mail.status
+    ]
     replaceChildren(head, headersOf(mail), action !== null && may('mails:send') && create('p', { class: 'actions' }, action))
     // The frame keeps its place while only the status changes.
     const rendered = JSON.stringify(mail.rendered)
@@ -82,6 +84,7 @@ function headersOf(mail: Schemas['Mail']): HTMLElement {
     ['Reason', mail.last_error],
     ['Came back', mail.bounced_at && timeElement(mail.bounced_at)],
     ['Because', mail.bounce_reason],
+    ['Called spam', mail.complained_at && timeElement(mail.complained_at)],
   )
 }
 

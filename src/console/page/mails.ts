@@ -4,7 +4,7 @@ import { badge, button, create, facts, link, note, replaceChildren, table, timeE
 import { choice, labelled, searchForm } from './form.ts'
 import { orderLink, renderedMail, showMail } from './mail-view.ts'
 import type { Screen, ScreenContext } from './screen.ts'
-import { stateBadge } from './state-badge.ts'
+import { mailBadge } from './state-badge.ts'
 
 const STATUSES = ['queued', 'sent', 'failed']
 const FILTERS = ['status', 'order', 'email', 'undelivered']
@@ -108,7 +108,7 @@ function listOf(
 ): HTMLElement[] {
   const rows = data.map((mail) => [
     link(withQuery('#mails', { ...filters, mail: mail.event_id }), mail.copy_of === null ? mail.kind : `${mail.kind} (copy)`),
-    mail.bounced_at === null ? stateBadge(mail.status) : badge('came back', 'bad'),
+    mailBadge(mail),
     orderLink(mail),
     mail.to ?? create('span', { class: 'muted' }, 'deleted account'),
     timeElement(mail.queued_at),

@@ -1,9 +1,9 @@
 import { restartable, type Schemas } from './api.ts'
-import { actions, badge, button, card, create, note, replaceChildren, table } from './dom.ts'
+import { actions, button, card, create, note, replaceChildren, table } from './dom.ts'
 import { retryMail, showMail } from './mail-view.ts'
 import { stepElement } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
-import { stateBadge } from './state-badge.ts'
+import { mailBadge, stateBadge } from './state-badge.ts'
 
 type Entry = Schemas['TimelineEntry']
 
@@ -83,18 +83,14 @@ function cells({ version, status, at, published_at, mail, mail_copies, lake_at }
     create('span', {}, `${version} `, stateBadge(status)),
     stepElement(at, null),
     stepElement(published_at, at),
-    mail === null ? '–' : create('span', {}, badgeOf(mail), ` ${attemptsText(mail.attempts)}`),
+    mail === null ? '–' : create('span', {}, mailBadge(mail), ` ${attemptsText(mail.attempts)}`),
     mail === null ? '–' : create('span', {}, stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at), ...mail_copies.flatMap(copyOf)),
     stepElement(lake_at, published_at),
   ]
 }
 
 function copyOf(mail: Entry['mail_copies'][number]): (HTMLElement | string)[] {
-  return ['; again ', badgeOf(mail), ' ', stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at)]
-}
-
-function badgeOf({ status, bounced_at }: Entry['mail_copies'][number]): HTMLElement {
-  return bounced_at === null ? stateBadge(status) : badge('came back', 'bad')
+  return ['; again ', mailBadge(mail), ' ', stepElement(mail.sent_at ?? mail.failed_at, mail.queued_at)]
 }
 
 function attemptsText(attempts: number): string {

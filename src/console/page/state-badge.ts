@@ -29,3 +29,10 @@ const KINDS = {
 export function stateBadge(state: State | OrderStatus): HTMLElement {
   return badge(state, isStatus(state) ? ruleOf(state).badge : KINDS[state])
 }
+
+/** The state of a mail, or what was reported about it since. */
+export function mailBadge(mail: Pick<Schemas['Mail'], 'status' | 'bounced_at' | 'complained_at'>): HTMLElement {
+  const { status, bounced_at, complained_at } = mail
+  if (complained_at !== null) return badge('called spam', 'bad')
+  return bounced_at === null ? stateBadge(status) : badge('came back', 'bad')
+}

@@ -38,7 +38,9 @@ create or replace function add_order_search_texts() returns trigger language plp
 as $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history) from added;
+  select number, order_search_words(shipping_address, client_reference, status_history) from added
+  -- A write around the triggers may have left the text of a deleted order.
+  on conflict (number) do update set words = excluded.words;
   return null;
 end
 $$;
