@@ -19,7 +19,7 @@ export const SCOPES = {
   'pipeline:read': 'Read the state of the pipeline, and past runs of verify and replay.',
   'pipeline:repair': 'Run verify and replay.',
   'webhooks:read': 'Read webhooks and their deliveries.',
-  'webhooks:write': 'Redeliver events, enable and disable webhooks; with `orders:read` also add and change them.',
+  'webhooks:write': 'Redeliver events, enable and disable webhooks; with the right to read orders also add and change them.',
   'activities:read': 'Read what operators and keys have changed.',
   'access:write': 'Manage operators, their roles, and API keys.',
 } as const
