@@ -1,11 +1,10 @@
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
 import { strict } from '../auth/schemas.ts'
 import type { Encryption } from '../auth/store-secret.ts'
 import type { Pool } from '../db/pool.ts'
 import { AppError, notFound } from '../errors.ts'
-import { anyCallerOf, hasScope } from '../http/caller.ts'
+import { assertMayUse } from '../http/access.ts'
 import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { IdPosition, PageOf } from '../http/pagination.ts'
@@ -25,6 +24,8 @@ import {
 import { toPrintableUrl, WebhookRefused } from '../webhooks/webhook-url.ts'
 import { EXAMPLE_NEW_WEBHOOK, EXAMPLE_WEBHOOK, EXAMPLE_WEBHOOK_DELIVERY, EXAMPLE_WEBHOOK_INPUT } from './pipeline-examples.ts'
 
+/** Events have names and addresses: to send them elsewhere, one must be allowed to read them. */
+const ORDERS = 'orders:read'
 /** About five seconds of work. */
 const MAX_REDELIVERED = 10_000
 const NullableTime = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
@@ -125,7 +126,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       refuses: ['webhook_exists', 'too_many_webhooks'],
     },
     async (request) => {
-      assertMayReadOrders(request)
+      assertMayUse(request, ORDERS)
       const { url, event_types: eventTypes = null } = request.body
       const { id, secret } = await addEndpoint(pool, encryption, { url, eventTypes, isPrivateAllowed }, auditContextOf(request)).catch(
         explain,
@@ -149,7 +150,7 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       refuses: ['webhook_exists'],
     },
     async (request) => {
-      assertMayReadOrders(request)
+      assertMayUse(request, ORDERS)
       const { id } = request.params
       const { url, event_types: eventTypes } = request.body
       const change = { isPrivateAllowed, ...(url === undefined ? {} : { url }), ...(eventTypes === undefined ? {} : { eventTypes }) }
@@ -324,11 +325,6 @@ export function webhookRoutes(server: HttpServer, { pool, encryption, isPrivateA
       return { queued }
     },
   )
-}
-
-/** Events have names and addresses: to send them elsewhere, one must be allowed to read them. Throws `forbidden`. */
-function assertMayReadOrders(request: FastifyRequest): void {
-  if (!hasScope(anyCallerOf(request), 'orders:read')) throw new AppError('forbidden', 'This needs the scope orders:read, too.')
 }
 
 /** Throws `invalid_body` for a URL that cannot be used. */

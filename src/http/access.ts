@@ -1,7 +1,7 @@
-import type { FastifySchema } from 'fastify'
+import type { FastifyRequest, FastifySchema } from 'fastify'
 import { AppError } from '../errors.ts'
 import type { Admission } from './admission.ts'
-import { type AccountCaller, type Authenticate, CALLER, type Caller, hasScope } from './caller.ts'
+import { type AccountCaller, type Authenticate, anyCallerOf, CALLER, type Caller, hasScope } from './caller.ts'
 import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
@@ -83,12 +83,21 @@ function assertMayCall(caller: Caller, access: Exclude<Access, 'public'> | undef
     if (caller.kind !== 'account') throw new AppError('forbidden', 'This needs the session of an account, and not an API key.')
     return
   }
-  if (hasScope(caller, access)) return
-  throw new AppError('forbidden', `This needs the scope ${access}.`, {
-    members: { required_scope: access },
+  assertHasScope(caller, access)
+}
+
+function assertHasScope(caller: Caller, scope: Scope): void {
+  if (hasScope(caller, scope)) return
+  throw new AppError('forbidden', `This needs the scope ${scope}.`, {
+    members: { required_scope: scope },
     // RFC 6750 §3.1
-    headers: { 'www-authenticate': `${REALM}, error="insufficient_scope", scope="${access}"` },
+    headers: { 'www-authenticate': `${REALM}, error="insufficient_scope", scope="${scope}"` },
   })
+}
+
+/** For a route that needs another scope besides that of its access. Throws `forbidden`. */
+export function assertMayUse(request: FastifyRequest, scope: Scope): void {
+  assertHasScope(anyCallerOf(request), scope)
 }
 
 /** When a route needs recent authentication: `true` for accounts that have a second factor, `always` for all. */

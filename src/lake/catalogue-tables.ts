@@ -1,6 +1,7 @@
 import { type Sql, sql } from '../db/sql.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
 import { exponentOf } from './exponent.ts'
+import type { TableView } from './lake-columns.ts'
 
 const { product_id, version, sku, name, slug, description, category, brand, variant_group, options, attributes } = CATALOGUE_COLUMNS
 const { currency, currency_exponent, price_amount, compare_at_amount, image_url, created_at, archived_at, product } = CATALOGUE_COLUMNS
@@ -12,17 +13,8 @@ const TEXTS = { sku, name, slug, description, category, brand, variant_group, op
 const PRICE = { currency, currency_exponent, price_amount, compare_at_amount }
 const STOCK = { sequence, event_id, event_type, event_time, product_id, sku, version, available, previous_available }
 
-/** A view of the catalogue's events: its columns by DuckDB type, and its rows. */
-interface CatalogueView {
+interface CatalogueView extends TableView {
   name: 'products' | 'prices' | 'stock_events'
-  description: string
-  columns: Readonly<Record<string, Sql>>
-  select: Sql
-  /** The rest is of its Iceberg table: see `DerivedTable`. */
-  order: Sql
-  id: string
-  key: string
-  monthOf?: string
   changes: Sql
 }
 

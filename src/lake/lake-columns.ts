@@ -43,6 +43,18 @@ export function rowMaker<T, K extends string>(columns: Readonly<Record<K, LakeCo
   }
 }
 
+/** A view of the newest state: its columns by DuckDB type, and its rows. */
+export interface TableView {
+  description: string
+  columns: Readonly<Record<string, Sql>>
+  select: Sql
+  /** The rest is of its Iceberg table: see `DerivedTable`. */
+  order: Sql
+  id: string
+  key: string
+  monthOf?: string
+}
+
 /** A lone surrogate, which has no UTF-8, would make every flush fail. The checks of events do not look at these texts. */
 export function toText(value: unknown): string | null {
   return typeof value === 'string' ? value.toWellFormed() : null

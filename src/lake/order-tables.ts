@@ -1,5 +1,5 @@
-import { type Sql, sql } from '../db/sql.ts'
-import { BIGINT, TIMESTAMPTZ, VARCHAR } from './lake-columns.ts'
+import { sql } from '../db/sql.ts'
+import { BIGINT, type TableView, TIMESTAMPTZ, VARCHAR } from './lake-columns.ts'
 import { LAKE_COLUMNS } from './lake-row.ts'
 
 const { order_id, order_number, user_id, currency, currency_exponent, created_at, version, shipping_country, total_amount } = LAKE_COLUMNS
@@ -20,17 +20,8 @@ const REPORTS = sql`
     from orders
   )`
 
-/** A view of the newest state of the orders: its columns by DuckDB type, and its rows. */
-interface OrderView {
+interface OrderView extends TableView {
   name: 'adjustments' | 'payments' | 'refunds' | 'parcels' | 'customers'
-  description: string
-  columns: Readonly<Record<string, Sql>>
-  select: Sql
-  /** The rest is of its Iceberg table: see `DerivedTable`. */
-  order: Sql
-  id: string
-  key: string
-  monthOf?: string
 }
 
 /** What belongs to an order, or to those of one customer. */

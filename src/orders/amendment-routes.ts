@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { AppError } from '../errors.ts'
-import { anyCallerOf, hasScope } from '../http/caller.ts'
+import { assertMayUse } from '../http/access.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { invalidBody } from '../http/problem.ts'
@@ -94,8 +93,7 @@ export function amendmentRoutes(server: HttpServer, { parseEmail, findReaderEmai
       assertTracking('shipped', parcel?.tracking ?? null, '#/parcel/tracking')
       const { preview: isPreview = false } = request.query
       // It would show the order without a trace.
-      if (isPreview && !hasScope(anyCallerOf(request), 'orders:read'))
-        throw new AppError('forbidden', 'A preview needs the scope orders:read, too.')
+      if (isPreview) assertMayUse(request, 'orders:read')
       const change = {
         type: 'amended' as const,
         ...(shipping_address === undefined ? {} : { shipping_address }),
