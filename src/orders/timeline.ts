@@ -41,7 +41,7 @@ export const OrderDetailSchema = Type.Object(
 )
 export type OrderDetail = Static<typeof OrderDetailSchema>
 
-interface MailState {
+export interface MailState {
   status: 'queued' | 'sent' | 'failed'
   queuedAt: Date
   sentAt: Date | null
@@ -55,7 +55,8 @@ interface MailState {
 export interface Delivery {
   publishedAt: Date | null
   mail: MailState | null
-  copies: readonly MailState[]
+  /** The mails that were sent again. */
+  copies: MailState[]
   lakeAt: Date | null
 }
 

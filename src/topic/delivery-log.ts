@@ -2,6 +2,7 @@ import type { Logger } from 'pino'
 import { plainArray } from '../db/list-parameters.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import type { Delivery, MailState } from '../orders/timeline.ts'
 
 /** An event that is stored on the topic. */
 export interface PublishedEvent {
@@ -18,25 +19,6 @@ interface SequenceRange {
   first: number
   last: number
   at: Date
-}
-
-interface Mail {
-  status: 'queued' | 'sent' | 'failed'
-  queuedAt: Date
-  sentAt: Date | null
-  failedAt: Date | null
-  bouncedAt: Date | null
-  complainedAt: Date | null
-  attempts: number
-}
-
-/** The delivery state of one version's event, as far as it is known. */
-interface Delivery {
-  publishedAt: Date | null
-  mail: Mail | null
-  /** The mails that were sent again. */
-  copies: Mail[]
-  lakeAt: Date | null
 }
 
 /** A row of `order_event_deliveries`: order id, version, sequence, time. */
@@ -149,7 +131,7 @@ async function writeRange(pool: Pool, { first, last, at }: SequenceRange): Promi
 
 /** `copy` is empty for the mail of the event. */
 type DeliveryRow = Omit<Delivery, 'mail' | 'copies'> &
-  Omit<Mail, 'status'> & { version: number; copy: string; status: Mail['status'] | null }
+  Omit<MailState, 'status'> & { version: number; copy: string; status: MailState['status'] | null }
 
 /** The delivery state of each version of an order, by version: topic, mail, lake. */
 export async function findDeliveries(pool: Pool, { id, version }: { id: string; version: number }): Promise<Map<number, Delivery>> {
