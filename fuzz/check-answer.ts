@@ -20,6 +20,8 @@ const ANYWHERE: Record<number, readonly string[]> = {
  */
 const RULES_BESIDE_SCHEMA =
   /^POST \/admin\/orders\/\{id\}\/(shipments|cancellations|returns|adjustments|amendments)$|^(POST|PATCH) \/admin\/webhooks(\/\{id\})?$/
+/** Characters of an `Authorization` that the parser may refuse as a whole. */
+const LONGEST_TOKEN = 8_192
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const INTERNALS = /node_modules|\.ts:\d|\n\s+at |Error:|syntax error|relation "|insert into/
 
@@ -53,8 +55,8 @@ function checkId(request: FuzzRequest, { headers, status }: Answer, problem: Pro
   if (problem !== null && 'request_id' in problem && problem.request_id !== id) return ['request_id is not the x-request-id']
   const sent = request.headers.filter(([name]) => name === 'x-request-id')
   const [only] = sent
-  // What Node's own parser refuses, also for taking too long, has no headers yet.
-  const isRead = ![400, 408, 431].includes(status)
+  // What Node's own parser refuses, also for taking too long, has no headers yet: among it tokens beyond its bound.
+  const isRead = ![400, 408, 431].includes(status) && !(status === 401 && (request.authorization ?? '').length > LONGEST_TOKEN)
   return isRead && sent.length === 1 && only !== undefined && REQUEST_ID.test(only[1]) && only[1] !== id
     ? ['the x-request-id sent is not the one answered']
     : []

@@ -21,6 +21,8 @@ export interface Resource {
   ownerId: string | null
   /** Set for products. */
   slug?: string
+  /** Set for webhook endpoints: nothing can be queued for a disabled one. */
+  isEnabled?: boolean
 }
 
 /** A page that has a next one. */
@@ -147,12 +149,12 @@ export class Known {
       for (const item of value) this.#collect(item, ownerId)
       return
     }
-    const { id, version, data, sku, slug, parent_id, status_history, current, event_types } = value as Record<string, unknown>
+    const { id, version, data, sku, slug, parent_id, status_history, current, event_types, state } = value as Record<string, unknown>
     if (typeof id === 'string') {
       if (parent_id !== undefined) see(this.categories, id, null)
       else if (typeof slug === 'string') see(this.products, id, null).slug = slug
       else if (sku !== undefined) see(this.products, id, null)
-      else if (event_types !== undefined) see(this.webhooks, id, null)
+      else if (event_types !== undefined) see(this.webhooks, id, null).isEnabled = state !== 'disabled'
       else if (current !== undefined) see(this.sessions, id, ownerId)
       else if (status_history !== undefined) remember(see(this.orders, id, ownerId).etags, `"${version}"`, KEPT_ETAGS)
     }

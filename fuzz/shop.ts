@@ -14,7 +14,7 @@ const CATEGORIES = 3
 const ORDERS = 6
 const ATTEMPTS = 10
 
-/** Keeps data for requests: accounts with a session, products with stock, categories, orders in several states. */
+/** Keeps data for requests: accounts with a session, products with stock, categories, orders in several states, an enabled webhook endpoint. */
 export function createShop(store: FuzzedStore, known: Known, { operations }: Contract) {
   let turn = 0
 
@@ -99,6 +99,8 @@ export function createShop(store: FuzzedStore, known: Known, { operations }: Con
     for (let count = known.products.length; count < PRODUCTS; count++) await addProduct(admin)
     for (let count = known.categories.length; count < CATEGORIES; count++)
       await call('POST /admin/categories', admin, { name: `Category ${randomUUID()}` })
+    if (!known.webhooks.some(({ isEnabled }) => isEnabled))
+      await call('POST /admin/webhooks', admin, { url: `https://host.example/${randomUUID()}` })
     const owned = known.orders.filter(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))
     for (let count = owned.length; count < ORDERS; count++) await addOrder(customer, admin)
     const hasSession = known.sessions.some(({ ownerId }) => known.accounts.some(({ id }) => id === ownerId))
