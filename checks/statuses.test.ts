@@ -9,9 +9,9 @@ type Files = ReadonlyMap<string, string>
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RULES: Rules = Object.fromEntries(ORDER_STATUSES.map((status) => [status, ruleOf(status)]))
-const FILES = ['src/**/*.{ts,sql,html}', 'docs/*.{md,sql}', '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}']
+const FILES = ['src/**/*.{ts,sql,html}', 'docs/*.{md,sql}', 'docs/{data,inside,operate,shop}/*.md', '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}']
 /** They name statuses of their own choice: the rules, orders of a demo, examples of SQL, and tables of statuses of other shops. */
-const FREE = ['src/orders/order-status.ts', 'src/demo/plan-order.ts', 'src/lake/assert-lake-select.ts', 'docs/move-in.md']
+const FREE = ['src/orders/order-status.ts', 'src/demo/plan-order.ts', 'src/lake/assert-lake-select.ts', 'docs/operate/move-in.md']
 
 /** What cannot ask `src/orders/order-status.ts`, and what it must contain instead. */
 function placesOf(rules: Rules): [file: string, text: string][] {
@@ -29,16 +29,16 @@ function placesOf(rules: Rules): [file: string, text: string][] {
     ['docs/schema.sql', `status = ANY (ARRAY[${all.map((status) => `'${status}'::text`).join(', ')}])`],
     ...['docs/schema.sql', 'src/orders/sql/pending-orders.sql'].map((file): [string, string] => [file, isNoFirst]),
     ...[
-      ...['docs/schema.sql', 'src/orders/sql/place-orders.sql', 'docs/lake-queries.md'],
+      ...['docs/schema.sql', 'src/orders/sql/place-orders.sql', 'docs/data/lake-queries.md'],
       ...['stg_orders', 'stg_order_lines'].map((model) => `examples/analytics/models/staging/${model}.sql`),
     ].map((file): [string, string] => [file, isSold]),
     ...[
-      ...['docs/lake-queries.md', 'examples/analytics/models/marts/time_to_ship.sql', 'src/console/page/lake-questions.ts'],
+      ...['docs/data/lake-queries.md', 'examples/analytics/models/marts/time_to_ship.sql', 'src/console/page/lake-questions.ts'],
       'faults/independent-check.ts',
     ].map((file): [string, string] => [file, isKept]),
     ['examples/analytics/models/staging/schema.yml', `values: [${all.join(', ')}]`],
     ...Object.entries(rules).map(([status, { event, next, parts }]): [string, string] => [
-      'docs/stock.md',
+      'docs/shop/stock.md',
       `| ${code([status])} | ${code([`storefront.order.${event}`])} | ${code(next)} | ${parts.join(', ')} |`.replaceAll('  ', ' '),
     ]),
   ]
@@ -83,7 +83,7 @@ test('finds each place that a new status, a status that is no sale and a list be
   const files = readFiles()
   const added = { ...RULES, extra: { ...ruleOf('confirmed'), event: 'extra' } }
   const concernedBy = (rules: Rules) => new Set(findStale(files, rules).map((line) => line.split(' ')[0] ?? ''))
-  assert.deepEqual([...concernedBy(added)], ['docs/schema.sql', 'examples/analytics/models/staging/schema.yml', 'docs/stock.md'])
+  assert.deepEqual([...concernedBy(added)], ['docs/schema.sql', 'examples/analytics/models/staging/schema.yml', 'docs/shop/stock.md'])
   const withdrawn = { ...added, withdrawn: { ...ruleOf('cancelled'), event: 'withdrawn' } }
   const concerned = concernedBy(withdrawn)
   assert.deepEqual(

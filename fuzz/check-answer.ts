@@ -8,7 +8,7 @@ const FORM_CODES = new Set([
   ...['malformed_request', 'malformed_json', 'invalid_header', 'invalid_query', 'invalid_cursor', 'invalid_body'],
   ...['payload_too_large', 'unsupported_media_type'],
 ])
-/** Refusals before a route is known, which docs/errors.md gives for any address. */
+/** Refusals before a route is known, which docs/shop/errors.md gives for any address. */
 const ANYWHERE: Record<number, readonly string[]> = {
   400: ['malformed_request'],
   408: ['malformed_request'],
@@ -34,7 +34,7 @@ interface Problem {
   request_id?: unknown
 }
 
-/** Everything in an answer that the document or docs/errors.md does not allow; empty when nothing is wrong. */
+/** Everything in an answer that the document or docs/shop/errors.md does not allow; empty when nothing is wrong. */
 export function checkAnswer(judge: Judge, request: FuzzRequest, verdict: Verdict, answer: Answer): string[] {
   const { status, headers } = answer
   const problem = (status >= 400 ? answer.json() : null) as Problem | null

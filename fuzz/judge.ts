@@ -166,7 +166,7 @@ function hasMore({ operation: { path, queryParameters }, query }: FuzzRequest): 
   return isOpen(path) && query.some(({ name }) => queryParameters.every((known) => known.name !== name))
 }
 
-/** NUL and lone surrogates, which docs/errors.md refuses anywhere. */
+/** NUL and lone surrogates, which docs/shop/errors.md refuses anywhere. */
 function findUnstorable(value: unknown): string | null {
   const isUnstorable = (text: string) => text.includes('\0') || /\p{Surrogate}/u.test(text)
   // An explicit stack: a value may be nested deeper than calls can be.

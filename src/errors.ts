@@ -1,6 +1,6 @@
 /**
  * The stable codes of the store's refusals. The HTTP status of each code is in `http/problem.ts`, its meaning for
- * clients in `docs/errors.md`.
+ * clients in `docs/shop/errors.md`.
  */
 export type ErrorCode =
   | 'malformed_request'

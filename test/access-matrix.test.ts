@@ -153,8 +153,8 @@ test('every role may do what the table says', () => {
   assert.deepEqual(Object.fromEntries(roles), ROLES)
 })
 
-test('docs/security.md lists every scope, what it permits and the roles that have it', () => {
-  const text = readFileSync(new URL('../docs/security.md', import.meta.url), 'utf8')
+test('docs/inside/security.md lists every scope, what it permits and the roles that have it', () => {
+  const text = readFileSync(new URL('../docs/inside/security.md', import.meta.url), 'utf8')
   const documented = [...text.matchAll(/^\| `(\w+:\w+)` \| (.*?) \| (.*?) ?\|$/gm)].map(([, scope, permits, roles]) => [
     scope,
     permits,

@@ -9,7 +9,7 @@ import { onCleanup } from './cleanup.ts'
 import { registerOperator } from './register-operator.ts'
 import { startStore } from './store.ts'
 
-const DOCUMENT = readFileSync(new URL('../docs/catalogue.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../docs/shop/catalogue.md', import.meta.url), 'utf8')
 
 const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text = '']) => JSON.parse(text))
 const CURLS = [...DOCUMENT.matchAll(/^curl .*$/gm)].map(([line]) => line)

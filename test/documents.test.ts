@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { listFiles } from '../checks/documents.ts'
 import { COMMANDS } from '../src/cli/commands.ts'
 import { generateWebhookSecret, signWebhook } from '../src/webhooks/webhook-signature.ts'
 import { onCleanup } from './cleanup.ts'
@@ -15,15 +16,8 @@ import { startStore, TEST_SECRET } from './store.ts'
 import { BIN } from './store-process.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const guides = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'))
-const DOCUMENTS = [
-  'README.md',
-  'ARCHITECTURE.md',
-  'CONTRIBUTING.md',
-  'bench/README.md',
-  'migrations/README.md',
-  ...guides.map((name) => `docs/${name}`),
-]
+const guides = listFiles(ROOT, 'docs').filter((path) => path.endsWith('.md') && !path.startsWith('docs/decisions/'))
+const DOCUMENTS = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'bench/README.md', 'migrations/README.md', ...guides]
 const textOf = (document: string) => readFileSync(join(ROOT, document), 'utf8')
 
 /** Blocks that are not run below, by document and first line, with the reason, or the test that runs them. */
@@ -40,7 +34,7 @@ const NOT_RUN_HERE: Record<string, string> = {
   ),
   'README.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'CONTRIBUTING.md: npm ci && npm test': 'it is the whole run of which this test is a part',
-  'docs/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
+  'docs/data/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
   'docs/operations.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)"':
     'the store of this test has no embedded PostgreSQL; src/db/embedded/backup.long.test.ts backs one up',
   'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
@@ -48,7 +42,7 @@ const NOT_RUN_HERE: Record<string, string> = {
     [
       `curl -i -X POST "$STORE/admin/products" -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d @body.json`,
       `curl --data-binary @products.ndjson -H 'Content-Type: application/x-ndjson' -H "Authorization: Bearer $KEY" "$STORE/admin/products/import"`,
-    ].map((line) => [`docs/catalogue.md: ${line}`, 'test/catalogue-document.test.ts']),
+    ].map((line) => [`docs/shop/catalogue.md: ${line}`, 'test/catalogue-document.test.ts']),
   ),
   ...Object.fromEntries(
     [
@@ -143,8 +137,8 @@ test('documents name only commands that exist, with options that they have', () 
   assert.ok(found > 60, `${found}`)
 })
 
-test('the code in docs/webhooks.md tells authentic webhooks from others', async () => {
-  const [, code = ''] = /```js\n([\s\S]*?)```/.exec(textOf('docs/webhooks.md')) ?? []
+test('the code in docs/shop/webhooks.md tells authentic webhooks from others', async () => {
+  const [, code = ''] = /```js\n([\s\S]*?)```/.exec(textOf('docs/shop/webhooks.md')) ?? []
   const { isAuthentic } = await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)
   const [secret, next] = [generateWebhookSecret(), generateWebhookSecret()]
   const body = Buffer.from('{"id": "é"}')

@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts'
 import { startSmtpServer } from './smtp-server.ts'
 import { startStore, type TestStore } from './store.ts'
 
-const DOCUMENT = readFileSync(new URL('../docs/front-end.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../docs/shop/front-end.md', import.meta.url), 'utf8')
 const PASSWORD = 'a long enough passphrase'
 
 interface Order {

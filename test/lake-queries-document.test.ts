@@ -13,9 +13,9 @@ import { writeCatalogue } from './catalogue-lake.ts'
 import { makeLakeDirectory, NEVER, queryFolder, startSink } from './lake-harness.ts'
 import { makeOrderEvent, makeOrderItem, type OrderEventOverrides } from './order-event-factory.ts'
 
-const DOCUMENT = readFileSync(new URL('../docs/lake-queries.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../docs/data/lake-queries.md', import.meta.url), 'utf8')
 const queries = new Map(
-  [...DOCUMENT.matchAll(/^## (.*)\n\n(?:[A-Z].*\n\n)?```sql\n([\s\S]*?)```/gm)].map(([, title = '', sql = '']) => [title, sql]),
+  [...DOCUMENT.matchAll(/^## (.*)\n\n(?:[A-Z](?:.+\n)+\n)?```sql\n([\s\S]*?)```/gm)].map(([, title = '', sql = '']) => [title, sql]),
 )
 const [ADA, BOB] = ['01900000-0000-7000-8000-00000000ada0', '01900000-0000-7000-8000-00000000b0b0']
 const EVE = '01900000-0000-7000-8000-00000000e0e0'
@@ -167,7 +167,7 @@ const EXPECTED_ANSWERS: Record<string, unknown[][]> = {
   ],
 }
 
-test('each query of docs/lake-queries.md, and each ready question of the console, answers what it says', async (t) => {
+test('each query of docs/data/lake-queries.md, and each ready question of the console, answers what it says', async (t) => {
   assert.deepEqual([...queries.keys()], Object.keys(EXPECTED))
   const directory = await makeLakeDirectory(t)
   for (const [title, sql] of queries)

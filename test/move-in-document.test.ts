@@ -16,7 +16,7 @@ import { magentoCsv, medusaProduct, shopifyJsonl, wooProduct } from './sample-ex
 import { startStore } from './store.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const DOCUMENT = readFileSync(join(ROOT, 'docs/move-in.md'), 'utf8')
+const DOCUMENT = readFileSync(join(ROOT, 'docs/operate/move-in.md'), 'utf8')
 const BCRYPT = '$2y$10$abcdefghijklmnopqrstuuMjqeRRMw4ZKN8D5l6vArgO1H7dflcbO'
 
 /** A folder with the exports of each shop, under the names of the document. */

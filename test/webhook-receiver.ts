@@ -64,7 +64,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** Checks a request as docs/webhooks.md tells receivers to; shares no code with the store. */
+/** Checks a request as docs/shop/webhooks.md tells receivers to; shares no code with the store. */
 export function isAuthentic(secret: string, { headers, body }: ReceivedWebhook, now = Date.now()): boolean {
   const timestamp = Number(headers['webhook-timestamp'])
   if (!(Math.abs(now / 1_000 - timestamp) <= 300)) return false

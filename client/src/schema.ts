@@ -793,7 +793,7 @@ export interface paths {
         };
         /**
          * Operators and their roles, in pages
-         * @description The oldest accounts first. What each role may do is in docs/security.md. Needs the scope `access:write`.
+         * @description The oldest accounts first. What each role may do is in docs/inside/security.md. Needs the scope `access:write`.
          */
         get: operations["listOperators"];
         put?: never;
@@ -2177,7 +2177,7 @@ export interface paths {
         };
         /**
          * The tables and columns that a query of the lake can read
-         * @description What each column means is in docs/events.md. Needs the scope `lake:query`.
+         * @description What each column means is in docs/data/events.md. Needs the scope `lake:query`.
          */
         get: operations["listLakeTables"];
         put?: never;
@@ -2445,7 +2445,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "adjustment_reference_taken";
@@ -2723,7 +2723,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "change_reference_taken";
@@ -2746,7 +2746,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "client_reference_taken";
@@ -2773,7 +2773,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "currency_not_available";
@@ -2997,7 +2997,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "forbidden";
@@ -3070,7 +3070,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "illegal_transition";
@@ -3097,7 +3097,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "insufficient_stock";
@@ -3128,7 +3128,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "invalid_second_factor";
@@ -4058,7 +4058,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "malformed_request" | "malformed_json" | "invalid_header" | "invalid_query" | "invalid_cursor" | "unauthenticated" | "invalid_token" | "invalid_credentials" | "invalid_sign_in" | "invalid_refresh_token" | "invalid_signature" | "second_factor_setup_required" | "step_up_required" | "account_blocked" | "not_found" | "method_not_allowed" | "email_taken" | "last_admin" | "address_unproven" | "passkey_taken" | "too_many_passkeys" | "totp_active" | "sign_in_taken" | "provider_linked" | "last_sign_in" | "stock_not_tracked" | "slug_taken" | "sku_taken" | "category_misplaced" | "category_name_taken" | "category_not_empty" | "too_many_categories" | "too_many_changes" | "order_erased" | "mail_not_failed" | "mail_not_sent" | "mail_not_repeatable" | "webhook_disabled" | "api_key_ended" | "too_many_webhooks" | "too_many_api_keys" | "misdirected_request" | "payload_too_large" | "unsupported_media_type" | "invalid_body" | "password_too_common" | "invalid_one_time_token" | "invalid_order_link" | "wrong_postal_code" | "invalid_challenge" | "mixed_currencies" | "total_too_large" | "idempotency_key_reused" | "query_refused" | "query_timeout" | "idempotency_key_required" | "if_match_required" | "rate_limited" | "unavailable" | "overloaded" | "internal";
@@ -4079,7 +4079,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "precondition_failed";
@@ -4106,7 +4106,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "price_changed";
@@ -4139,7 +4139,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "probably_placed_already";
@@ -4348,7 +4348,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "purchase_limit";
@@ -4385,7 +4385,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "quantity_exceeded";
@@ -4470,7 +4470,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "request_in_progress";
@@ -4517,7 +4517,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "second_factor_required";
@@ -4744,7 +4744,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "too_late_to_amend";
@@ -4767,7 +4767,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "too_many_addresses";
@@ -4789,7 +4789,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "too_many_pending_orders";
@@ -4812,7 +4812,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "total_negative";
@@ -4872,7 +4872,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "unknown_product";
@@ -4977,7 +4977,7 @@ export interface components {
             status: number;
             detail: string;
             /**
-             * @description Stable; listed in docs/errors.md.
+             * @description Stable; listed in docs/shop/errors.md.
              * @enum {string}
              */
             code: "webhook_exists";

@@ -100,7 +100,7 @@ sub vcl_backend_error {
   if (bereq.retries == 0 && (bereq.method == "GET" || bereq.method == "HEAD")) {
     return (retry);
   }
-  # As the store itself refuses when it cannot answer (docs/errors.md). Any page may read it: nothing in it is anybody's.
+  # As the store itself refuses when it cannot answer (docs/shop/errors.md). Any page may read it: nothing in it is anybody's.
   set beresp.status = 503;
   set beresp.http.content-type = "application/problem+json";
   set beresp.http.cache-control = "no-store";

@@ -3,7 +3,7 @@ import { clientAddress } from '../http/client-address.ts'
 import { traceIdOfRequest } from '../http/trace-context.ts'
 import { type Language, preferredLanguage } from '../language.ts'
 
-/** Names in the security log. They are stable, because alerts depend on them; docs/security.md lists them. */
+/** Names in the security log. They are stable, because alerts depend on them; docs/inside/security.md lists them. */
 export type SecurityEvent =
   | 'registered'
   | 'registration_pending'

@@ -12,7 +12,7 @@ const ORDERS_AT_ONCE = 100
 
 /**
  * Everything that the store has about an account and its guests, as pieces of one JSON text. One page is in memory at a time, and no
- * connection waits for the client. Throws `invalid_token` when the account is gone. See docs/security.md for the tables.
+ * connection waits for the client. Throws `invalid_token` when the account is gone. See docs/inside/security.md for the tables.
  */
 export async function* exportAccount(pool: Pool, userId: string, now: Date, cancellable: readonly OrderStatus[]): AsyncGenerator<string> {
   // A deleted account is refused before the first byte.

@@ -8,8 +8,8 @@ const PROBLEM = {
   ...{ type: 'https://shop.example/problems/x', title: 'x', status: 409, detail: 'x', request_id: 'x', trace_id: 'x' },
 }
 
-test('docs/errors.md lists the members of each code', () => {
-  const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+test('docs/shop/errors.md lists the members of each code', () => {
+  const page = readFileSync(new URL('../../docs/shop/errors.md', import.meta.url), 'utf8')
   const [, table = ''] = /^## Members beyond the standard ones$([\s\S]*)/m.exec(page) ?? []
   const rows = [...table.matchAll(/^\| (.+?) \| (.+?) \|/gm)]
   const wordsOf = (cell = '') => [...cell.matchAll(/`(\w+)`/g)].map(([, word = '']) => word)

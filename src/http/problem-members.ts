@@ -18,7 +18,7 @@ const Shortages = Type.Array(
 const OrderVersion = Type.Integer({ description: "The order's version." })
 
 /**
- * The members that a problem has besides those of every one, by its code. docs/errors.md has the same table. A
+ * The members that a problem has besides those of every one, by its code. docs/shop/errors.md has the same table. A
  * problem with another member is a bug: `assertProblem` of the tests checks each one against the schema of its code.
  */
 export const PROBLEM_MEMBERS = {

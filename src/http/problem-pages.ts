@@ -6,13 +6,13 @@ import { defineRoute } from './define-route.ts'
 import type { HttpServer } from './http-server.ts'
 import { PROBLEMS } from './problem.ts'
 
-const DOCUMENT = new URL('../../docs/errors.md', import.meta.url)
+const DOCUMENT = new URL('../../docs/shop/errors.md', import.meta.url)
 const ROW = /^\| `(\w+)` \| \d{3} \| ([^|]+) \| ([^|]+) \|$/gm
 const STYLE = `:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem}
 dt{font-weight:600;margin-top:1rem}dd{margin:0}`
 const POLICY = `default-src 'none'; style-src 'sha256-${hash('sha256', STYLE, 'base64')}'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 
-/** `GET /problems/{code}`: the page that the `type` of a problem points to, for people, with the text of docs/errors.md. */
+/** `GET /problems/{code}`: the page that the `type` of a problem points to, for people, with the text of docs/shop/errors.md. */
 export function problemPages(server: HttpServer): void {
   let pages: ReadonlyMap<string, string> | undefined
   defineRoute(

@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { PROBLEM_SCHEMAS, PROBLEMS } from './problem.ts'
 
-const DOCUMENT = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../../docs/shop/errors.md', import.meta.url), 'utf8')
 
-test('lists the same codes, with the same statuses, in the table and in docs/errors.md', () => {
+test('lists the same codes, with the same statuses, in the table and in docs/shop/errors.md', () => {
   const documented = [...DOCUMENT.matchAll(/^\| `(\w+)` \| (\d{3}) \| [^|]+ \| [^|]+ \|$/gm)].map(([, code, status]) => [
     code,
     Number(status),

@@ -11,7 +11,7 @@ import type { RefusalLog } from './refusal-log.ts'
 import type { LoadClass } from './request-cost.ts'
 import { traceIdOfRequest } from './trace-context.ts'
 
-/** Status and title of every error code. A test verifies that `docs/errors.md` lists the same. */
+/** Status and title of every error code. A test verifies that `docs/shop/errors.md` lists the same. */
 export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   malformed_request: { status: 400, title: 'The request is not valid HTTP' },
   malformed_json: { status: 400, title: 'The body is not valid JSON' },
@@ -110,7 +110,7 @@ function problemSchema($id: string, codes: string[], members: TProperties) {
       title: Type.String({ description: 'In English, for people; may be reworded.' }),
       status: Type.Integer(),
       detail: Type.String(),
-      code: Type.Enum(codes, { description: 'Stable; listed in docs/errors.md.' }),
+      code: Type.Enum(codes, { description: 'Stable; listed in docs/shop/errors.md.' }),
       request_id: Type.String(),
       trace_id: Type.String({ description: 'The W3C trace of the request: of its `traceparent`, if it had a valid one.' }),
       errors: Type.Optional(

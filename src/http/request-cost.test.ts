@@ -7,8 +7,8 @@ import { REQUEST_COSTS, type RequestCost } from './request-cost.ts'
 const store = await startStore({ after }, { databasePoolSize: 10 })
 const CONNECTIONS = 6
 
-test('docs/security.md has every class of requests with what it costs, its places and its routes', () => {
-  const text = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8')
+test('docs/inside/security.md has every class of requests with what it costs, its places and its routes', () => {
+  const text = readFileSync(new URL('../../docs/inside/security.md', import.meta.url), 'utf8')
   const [, section = ''] = /^## What a request may cost$([\s\S]*?)^## /m.exec(text) ?? []
   const documented = [...section.matchAll(/^\| `(\w+)` \| (.*) \|$/gm)].map(([, name, cells = '']) => [name, ...cells.split(' | ')])
   const routesOf = (name: string) =>

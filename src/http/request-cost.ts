@@ -24,7 +24,7 @@ const one = () => 1
 /** Hashes run in threads, of which a process has one or more: a place more than that keeps them busy. */
 const hashes = () => 2 * availableParallelism()
 
-/** Every class of requests. `docs/security.md` has the same table. */
+/** Every class of requests. `docs/inside/security.md` has the same table. */
 export const REQUEST_COSTS = {
   health: { sheds: 'essential', processorMs: 5, rows: 10, connections: 0, places: null, waitMs: 0 },
   memory: { sheds: 'lists', processorMs: 5, rows: 0, connections: 0, places: null, waitMs: 0 },

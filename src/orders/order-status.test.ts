@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import { allowedTransitions, ORDER_STATUSES, pathTo } from './order-status.ts'
 import { assertTransition } from './plan-change.ts'
 
-// checks/statuses.test.ts compares the allowed moves with docs/stock.md.
+// checks/statuses.test.ts compares the allowed moves with docs/shop/stock.md.
 const PAIRS = ORDER_STATUSES.flatMap((from) => ORDER_STATUSES.map((to) => [from, to] as const))
 const isAllowed = ([from, to]: (typeof PAIRS)[number]) => allowedTransitions(from).includes(to)
 

@@ -61,8 +61,8 @@ test('posts the body as it was signed, and a receiver can prove it', async (t) =
   assert.ok(!isAuthentic(SECRET, request, Date.now() + 600_000))
 })
 
-test('the receiver’s code in docs/webhooks.md tells what is authentic', async (t) => {
-  const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
+test('the receiver’s code in docs/shop/webhooks.md tells what is authentic', async (t) => {
+  const page = readFileSync(new URL('../../docs/shop/webhooks.md', import.meta.url), 'utf8')
   const code = /```js\n([\s\S]*?)```/.exec(page)?.[1] ?? ''
   const documented = (await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)).isAuthentic
   const receiver = await startWebhookReceiver(t)

@@ -17,8 +17,8 @@ test('a key has the documented form, and reading it gives what it was made of', 
   }
 })
 
-test('the documented expression and checksum recognise a key, as a secret scanner does that knows only docs/security.md', () => {
-  const document = readFileSync(new URL('../../../docs/security.md', import.meta.url), 'utf8')
+test('the documented expression and checksum recognise a key, as a secret scanner does that knows only docs/inside/security.md', () => {
+  const document = readFileSync(new URL('../../../docs/inside/security.md', import.meta.url), 'utf8')
   const [, documented = ''] = /`(storefront_key_\[.*?)`/.exec(document) ?? []
   assert.equal(`^${documented}$`, KEY_PATTERN)
   const key = formatKey({ id: randomUUID(), secret: newSecret() })

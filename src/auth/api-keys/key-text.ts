@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
-/** Documented for secret scanners: see docs/security.md. */
+/** Documented for secret scanners: see docs/inside/security.md. */
 const KEY_PREFIX = 'storefront_key_'
 export const KEY_PATTERN = '^storefront_key_[0-9a-f]{32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$'
 

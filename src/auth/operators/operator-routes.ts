@@ -46,7 +46,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       access: 'access:write',
       operationId: 'listOperators',
       summary: 'Operators and their roles, in pages',
-      description: 'The oldest accounts first. What each role may do is in docs/security.md.',
+      description: 'The oldest accounts first. What each role may do is in docs/inside/security.md.',
       page: PageOf(OperatorSchema),
       answer: 'A page of the operators.',
       position: IdPosition,

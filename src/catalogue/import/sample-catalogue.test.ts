@@ -59,14 +59,14 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
   assert.ok((await list('q=skillet&lang=de'))[0].name.startsWith('Gusseiserne'))
   assert.ok((await list('currency=USD')).length > 5)
 
-  const document = readFileSync(new URL('../../../docs/front-end.md', import.meta.url), 'utf8')
+  const document = readFileSync(new URL('../../../docs/shop/front-end.md', import.meta.url), 'utf8')
   const [, section = ''] = /### What to try in the sample catalogue\n([\s\S]*?)\n### /.exec(document) ?? []
   const calls = [...section.matchAll(/`(\/[^`]+)`/g)].map(([, call = '']) => call)
   assert.ok(calls.length > 8)
   for (const call of calls) {
     const { status, json, text } = await store.call('GET', call)
     assert.equal(status, 200, `${call}: ${text}`)
-    assert.notEqual((json.data ?? [json]).length, 0, `${call} in docs/front-end.md finds nothing`)
+    assert.notEqual((json.data ?? [json]).length, 0, `${call} in docs/shop/front-end.md finds nothing`)
   }
 })
 

@@ -67,7 +67,7 @@ export function showImport(root: HTMLElement, { signal, tell }: ScreenContext): 
   }
 
   cancel.addEventListener('click', () => running.abort())
-  const hint = 'NDJSON, or CSV with a header (sku, name, category, price, …; docs/stock.md). Each line is a whole product.'
+  const hint = 'NDJSON, or CSV with a header (sku, name, category, price, …; docs/shop/stock.md). Each line is a whole product.'
   const form = sendForm({ submit: 'Import', signal, onSubmit: send }, field('File', input, hint), progress, state, cancel)
   root.append(
     link('#products', '← All products'),

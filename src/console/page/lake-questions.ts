@@ -1,6 +1,6 @@
 import { statusesWhere } from '#order-status'
 
-/** Questions that are ready to run. A test runs each one, and compares the answers with those of docs/lake-queries.md. */
+/** Questions that are ready to run. A test runs each one, and compares the answers with those of docs/data/lake-queries.md. */
 export interface Question {
   title: string
   sql: string

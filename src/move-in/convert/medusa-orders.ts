@@ -64,7 +64,7 @@ const ORDERS: ExpectedFile = {
 const HASHES: ExpectedFile = {
   key: 'identities',
   members: ['email', 'password'],
-  expected: 'the answer of the psql command in docs/move-in.md',
+  expected: 'the answer of the psql command in docs/operate/move-in.md',
 }
 
 export async function* convertMedusaCustomers(file: string, conversion: Conversion, hashFile: string | undefined): AsyncGenerator<string> {

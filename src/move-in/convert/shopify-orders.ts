@@ -61,7 +61,7 @@ interface Order {
 /** The JSONL of a bulk operation (https://shopify.dev/docs/api/usage/bulk-operations/queries). */
 export const bulkOperation = (key: string, members: readonly string[]): ExpectedFile => ({
   ...{ key, members },
-  expected: `the JSONL of a bulk operation on ${key} with the query in docs/move-in.md`,
+  expected: `the JSONL of a bulk operation on ${key} with the query in docs/operate/move-in.md`,
 })
 const CUSTOMERS = bulkOperation('customers', ['id', 'firstName'])
 const ORDERS = bulkOperation('orders', ['id', 'name', 'currencyCode', 'totalPriceSet'])
