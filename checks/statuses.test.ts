@@ -9,7 +9,11 @@ type Files = ReadonlyMap<string, string>
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RULES: Rules = Object.fromEntries(ORDER_STATUSES.map((status) => [status, ruleOf(status)]))
-const FILES = ['src/**/*.{ts,sql,html}', 'docs/*.{md,sql}', 'docs/{data,inside,operate,shop}/*.md', '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}']
+const FILES = [
+  'src/**/*.{ts,sql,html}',
+  'docs/{,data/,inside/,operate/,shop/}*.{md,sql}',
+  '{examples,faults,fuzz,deploy}/**/*.{ts,js,mjs,sql,yml,md}',
+]
 /** They name statuses of their own choice: the rules, orders of a demo, examples of SQL, and tables of statuses of other shops. */
 const FREE = ['src/orders/order-status.ts', 'src/demo/plan-order.ts', 'src/lake/assert-lake-select.ts', 'docs/operate/move-in.md']
 
