@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The store as one image for every role: `docker build -t storefront .`. See docs/deployment.md.
+# The store as one image for every role: `docker build -t storefront .`. See docs/operate/deploy.md.
 FROM node:26-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./

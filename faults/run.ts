@@ -15,7 +15,7 @@ const RARE = FAULTS.flatMap(({ name, rounds }) =>
 const USAGE = `usage: npm run faults -- [--only NAME]… [--rounds N] [--seed N] [--lanes N] [--postgres KIND] [--write]
        npm run faults -- --list
 
-  runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/delivery.md
+  runs every fault ${ROUNDS} times, but ${RARE}, and writes the table of docs/inside/delivery.md
 
   --list    prints the names of the faults
   --only    this fault, by its name, instead of all

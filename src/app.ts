@@ -206,5 +206,8 @@ async function warnOfSuperuser(pool: Pool, logger: Logger): Promise<void> {
   const { rows } = await pool.query<{ role: string }>('select rolname as role from pg_roles where rolname = current_user and rolsuper')
   const [superuser] = rows
   if (superuser !== undefined)
-    logger.warn(superuser, "the API's role in the database is a superuser: an intruder could do anything there; see docs/operations.md")
+    logger.warn(
+      superuser,
+      "the API's role in the database is a superuser: an intruder could do anything there; see docs/operate/database.md",
+    )
 }

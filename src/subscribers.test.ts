@@ -6,12 +6,12 @@ import { SUBSCRIBERS } from './subscribers.ts'
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 const rolesOf = (partition: string) => SUBSCRIBERS.filter((one) => one.partition === partition).map(({ role }) => role)
 
-test('docs/operations.md has a row for each subscriber', () => {
+test('docs/operate/monitor.md has a row for each subscriber', () => {
   const rows = SUBSCRIBERS.map(({ name, role, partition, makes, position, hasQueue }) => {
     return `| \`${name}\` | \`${role}\` | ${partition} | ${makes} | ${position} | ${hasQueue ? `\`${name}\`` : '–'} |\n`
   })
-  const [, table = ''] = /^\| Subscriber \| Role \|.*\n\|---.*\n((?:\|.*\n)+)/m.exec(read('docs/operations.md')) ?? []
-  assert.equal(table, rows.join(''), `the table of subscribers in docs/operations.md must be\n${rows.join('')}`)
+  const [, table = ''] = /^\| Subscriber \| Role \|.*\n\|---.*\n((?:\|.*\n)+)/m.exec(read('docs/operate/monitor.md')) ?? []
+  assert.equal(table, rows.join(''), `the table of subscribers in docs/operate/monitor.md must be\n${rows.join('')}`)
 })
 
 test('the alerts expect a subscriber of the catalogue from each role that has one, and one of the orders from each role', () => {

@@ -278,8 +278,8 @@ test('a process of any role knows the queues, the slot and the roles that the wh
   assert.doesNotMatch(text, /storefront_(expected_)?roles\{role="(stream|webhook)"\}|storefront_source_up\{\S+ 0\n/)
 })
 
-test('docs/operations.md says of each alert what to do, and names none that is not there', () => {
-  const [, section = ''] = /^## Alerts$([\s\S]*?)^## /m.exec(read('docs/operations.md')) ?? []
+test('docs/operate/monitor.md says of each alert what to do, and names none that is not there', () => {
+  const [, section = ''] = /^## Alerts$([\s\S]*?)^## /m.exec(read('docs/operate/monitor.md')) ?? []
   const documented = [...section.matchAll(/^\| `(\w+)` \| .+ \| .+ \|$/gm)].map(([, name]) => name)
   assert.deepEqual(
     documented,

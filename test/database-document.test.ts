@@ -8,7 +8,7 @@ import { eventually } from './eventually.ts'
 import { startHangingServer } from './hanging-server.ts'
 import { type Account, startStore, TEST_SECRET } from './store.ts'
 
-const DOCUMENT = readFileSync(new URL('../docs/database.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../docs/operate/rights.md', import.meta.url), 'utf8')
 const rowsOf = (heading: string) => {
   const [, section = ''] = new RegExp(`^## ${heading}$([\\s\\S]*?)(?=^## |$(?![\\s\\S]))`, 'm').exec(DOCUMENT) ?? []
   return [...section.matchAll(/^\| (`.*?|any) \|(.*)\|$/gm)].map(([, first = '', rest = '']) => [
@@ -17,12 +17,12 @@ const rowsOf = (heading: string) => {
   ])
 }
 
-test('docs/database.md lists exactly the rights that the program grants', () => {
+test('docs/operate/rights.md lists exactly the rights that the program grants', () => {
   const documented = rowsOf('Rights').map(([name = '', rights = '']) => [name.replaceAll('`', ''), rights.split(', ')])
-  assert.deepEqual(Object.fromEntries(documented), API_RIGHTS, 'docs/database.md has other rights than src/db/rights.ts')
+  assert.deepEqual(Object.fromEntries(documented), API_RIGHTS, 'docs/operate/rights.md has other rights than src/db/rights.ts')
 })
 
-test('docs/database.md lists every kind of connection of a process, and the maximum of each', async (t) => {
+test('docs/operate/rights.md lists every kind of connection of a process, and the maximum of each', async (t) => {
   const rows = rowsOf('Connections')
   const documented = rows.map(([, name = '']) => name.replaceAll('`', ''))
   const most = new Map(rows.map(([, name = '', count = '']) => [name.replaceAll('`', ''), Number.parseInt(count, 10)]))

@@ -43,7 +43,7 @@ import { fillDisk, mountTmpfs, NO_TMPFS } from './tmpfs.ts'
 import { startWebhookReceiver } from './webhook-receiver.ts'
 
 test('the table of what stops without a dependency is the one that is tested', () => {
-  assert.ok(OPERATIONS.includes(renderTable()), `docs/operations.md lacks\n${renderTable()}`)
+  assert.ok(OPERATIONS.includes(renderTable()), `docs/operate/monitor.md lacks\n${renderTable()}`)
 })
 
 interface Process {

@@ -72,7 +72,7 @@ export function expected(role: Role | 'all', dependency: Dependency, moment: Mom
   return { stops: cells.flatMap(({ stops }) => stops), readyz: [...new Set(cells.flatMap(({ readyz }) => readyz))], reason, ends }
 }
 
-/** The table of docs/operations.md. */
+/** The table of docs/operate/monitor.md. */
 export function renderTable(): string {
   const line = (cells: readonly string[]) => `  | ${cells.join(' | ')} |`
   const rows = ([...ROLES, 'all'] as const).map((role) =>

@@ -55,10 +55,10 @@ test('the settings of each process in compose.yaml are settings of the store', (
   assert.equal(config.lakeBucket?.bucket, 'lake')
 })
 
-/** What the ConfigMap sets, with the Secrets that docs/deployment.md creates. */
+/** What the ConfigMap sets, with the Secrets that docs/operate/deploy.md creates. */
 function kubernetesSettings(): Record<string, string> {
   const map = readManifests().find(({ kind }) => kind === 'ConfigMap') as unknown as { data: Record<string, string> }
-  const secrets = [...textOf('docs/deployment.md').matchAll(/--from-literal=(\w+)='([^']*)'/g)]
+  const secrets = [...textOf('docs/operate/deploy.md').matchAll(/--from-literal=(\w+)='([^']*)'/g)]
   assert.ok(secrets.length > 5)
   return { ...map.data, ...Object.fromEntries(secrets.map(([, name = '', value = '']) => [name, value])) }
 }

@@ -237,7 +237,7 @@ test('a bucket whose rights lack listing, reading or writing', async (t) => {
     server.fault = (request) => (isRefused(request) ? { status: 403 } : undefined)
     return examine(env)
   }
-  const remedy = /the credentials may list, read and write: The lake in S3, in docs\/operations\.md$/
+  const remedy = /the credentials may list, read and write: docs\/operate\/lake\.md$/
   for (const isRefused of [
     ({ key }: { key: string }) => key === '',
     ({ method, key }: { method: string; key: string }) => method === 'GET' && key !== '',

@@ -35,9 +35,9 @@ const NOT_RUN_HERE: Record<string, string> = {
   'README.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'CONTRIBUTING.md: npm ci && npm test': 'it is the whole run of which this test is a part',
   'docs/data/events.md: psql "$DATABASE_URL" --no-align --tuples-only --command "': 'test/erase-in-nats.long.test.ts',
-  'docs/operations.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)"':
+  'docs/operate/backup.md: cd /srv/shop && ./storefront backup "/backup/shop-$(date +\\%F)"':
     'the store of this test has no embedded PostgreSQL; src/db/embedded/backup.long.test.ts backs one up',
-  'docs/operations.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
+  'docs/operate/database.md: export STOREFRONT_SECRET="$(cat "${DATA_DIR:-data}/secret")"': 'src/cli/move-database.long.test.ts',
   ...Object.fromEntries(
     [
       `curl -i -X POST "$STORE/admin/products" -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d @body.json`,
@@ -53,7 +53,7 @@ const NOT_RUN_HERE: Record<string, string> = {
       'mkdir -p "$BACKUP/wal"',
       '# To the moment of TARGET.',
       './storefront migrate',
-    ].map((line) => [`docs/operations.md: ${line}`, 'src/audit/restore/restore-commands.long.test.ts']),
+    ].map((line) => [`docs/operate/backup.md: ${line}`, 'src/audit/restore/restore-commands.long.test.ts']),
   ),
 }
 

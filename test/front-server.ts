@@ -76,7 +76,7 @@ ${backendPorts.map((backend) => `    server 127.0.0.1:${backend};`).join('\n')}
   })
 }
 
-/** HAProxy with Debian's defaults. It asks /readyz, as docs/deployment.md says. */
+/** HAProxy with Debian's defaults. It asks /readyz, as docs/operate/deploy.md says. */
 export function startHaproxy(t: Cleanup, backendPorts: readonly number[]): Promise<FrontServer> {
   return startFrontServer(t, {
     program: 'haproxy',

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-export const OPERATIONS = readFileSync(join(import.meta.dirname, '../docs/operations.md'), 'utf8')
+const FOLDER = join(import.meta.dirname, '../docs/operate')
+
+/** Every page about running a store, one after the other. */
+export const OPERATIONS = readdirSync(FOLDER)
+  .filter((name) => name !== 'move-in.md')
+  .map((name) => readFileSync(join(FOLDER, name), 'utf8'))
+  .join('\n')
 
 /** The statements for an administrator, as the document has them. */
 export function readRoleStatements(): string[] {

@@ -189,7 +189,7 @@ const TRIED: Record<string, (text: string) => Promise<unknown>> = {
   },
 }
 
-test('each command and statement in the text of docs/operations.md is tried, or has a reason why not', async (t) => {
+test('each command and statement in the text of docs/operate/ is tried, or has a reason why not', async (t) => {
   const text = OPERATIONS.replaceAll(/^```[\s\S]*?^```$/gm, '')
   const inline = [
     ...text.matchAll(

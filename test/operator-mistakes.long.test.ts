@@ -102,7 +102,7 @@ function ordinaryUser(): { uid?: number } | string {
 
 const PRIVILEGED_PORTS = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 
-/** Each mistake as docs/operations.md has it; a text is the reason why it cannot be made on this machine. */
+/** Each mistake as docs/operate/monitor.md has it; a text is the reason why it cannot be made on this machine. */
 const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | Mistake | string> = {
   '`npm ci` was not run'() {
     const bin = folderOf('not-installed/bin/storefront.mjs')
@@ -331,7 +331,7 @@ function codeOf(work: () => unknown): string | undefined {
 
 /** What the document says of each mistake: `…` stands for what differs. */
 function readDocument(): Map<string, string> {
-  const document = readFileSync(join(ROOT, 'docs/operations.md'), 'utf8')
+  const document = readFileSync(join(ROOT, 'docs/operate/monitor.md'), 'utf8')
   const [, section = ''] = /^## Mistakes and what they print$([\s\S]*?)^## /m.exec(document) ?? []
   const rows = [...section.matchAll(/^\| (.+) \| `(storefront: .+)` \|$/gm)]
   return new Map(rows.map(([, mistake = '', line = '']) => [mistake, line]))

@@ -22,7 +22,7 @@ const operations = { host: '127.0.0.1', port: 0, isRequired: true }
 
 /** The commands of the document's section, for a shell that has a `storefront`. */
 function readCommands(): string {
-  const document = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
+  const document = readFileSync(new URL('../docs/operate/run.md', import.meta.url), 'utf8')
   const [, block = ''] = /^## Changing the secret$[\s\S]*?^```sh\n([\s\S]*?)^```$/m.exec(document) ?? []
   assert.match(block, /\.\/storefront secret change/)
   return block.replaceAll('./storefront', `"${process.execPath}" "${BIN}"`)

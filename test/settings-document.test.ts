@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { readEnvironment } from '../src/config.ts'
 
-/** Rows of the table of settings in docs/operations.md, by name, without the marks of code. */
+/** Rows of the table of settings in docs/operate/settings.md, by name, without the marks of code. */
 function documentedSettings() {
-  const text = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
+  const text = readFileSync(new URL('../docs/operate/settings.md', import.meta.url), 'utf8')
   const [, table = ''] = /^\| Name \| Must be \| Default \| Meaning \|\n\|---\|---\|---\|---\|\n((?:\|.*\n)+)/m.exec(text) ?? []
   return table
     .trim()

@@ -18,7 +18,7 @@ import { startWebhookReceiver } from './webhook-receiver.ts'
 
 const SENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
-const OPERATIONS = readFileSync(new URL('../docs/operations.md', import.meta.url), 'utf8')
+const OPERATIONS = readFileSync(new URL('../docs/operate/traces.md', import.meta.url), 'utf8')
 const ATTEMPTS = QUEUE_SUBSCRIBERS.map(({ name }) => `process ${name}`)
 const NOTE = 'ring twice at Mrs Secret'
 
@@ -73,7 +73,7 @@ for (const protocol of ['http/protobuf', 'http/json']) {
     await store.place(SENT)
     const spans = await untilTraced(store.collector, TRACE)
     const [, documented = ''] = /^```text\n(POST \/orders +server[^`]*)```$/m.exec(OPERATIONS) ?? []
-    assert.deepEqual(namesIn(formatTrace(spans, TRACE)), namesIn(documented.trim().split('\n')), 'the trace in docs/operations.md')
+    assert.deepEqual(namesIn(formatTrace(spans, TRACE)), namesIn(documented.trim().split('\n')), 'the trace in docs/operate/traces.md')
     const parentOf = (name: string) => {
       const span = spans.find((each) => each.name === name) ?? assert.fail(`there is no span ${name}`)
       return spans.find(({ spanId }) => spanId === span.parentSpanId)?.name ?? span.parentSpanId

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs once, in an empty cluster: the store's three roles and its database (docs/operations.md, "Roles in the database"), and the standby's.
+# Runs once, in an empty cluster: the store's three roles and its database (docs/operate/database.md), and the standby's.
 set -euo pipefail
 psql --set=ON_ERROR_STOP=1 --username=postgres \
   --set=owner="$OWNER_PASSWORD" --set=api="$API_PASSWORD" --set=stream="$STREAM_PASSWORD" --set=standby="$STANDBY_PASSWORD" <<'SQL'

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Copies the primary once, and follows it with a copy of the store's slot. See docs/operations.md, "PostgreSQL with a standby".
+# Copies the primary once, and follows it with a copy of the store's slot. See docs/operate/failover.md.
 set -euo pipefail
 export PGPASSWORD="$STANDBY_PASSWORD"
 if [ ! -s "$PGDATA/PG_VERSION" ]; then

@@ -3,7 +3,7 @@ import { CONNECTIONS_FOR_PLACING } from '../orders/placing/order-batcher.ts'
 
 /** Connections of the other roles beside the API: their work is in batches, of which few run at once. */
 const CONNECTIONS_BESIDE_THE_API = 4
-// The sum in docs/database.md for a process with every role.
+// The sum in docs/operate/database.md for a process with every role.
 const CONNECTIONS_BESIDES_POOLS = 5
 
 /** The connections of each pool of a process: `DATABASE_POOL_SIZE` for requests and orders, or for the pipeline where there is no API. */

@@ -212,8 +212,8 @@ test('the usage shows alternatives and options that may be repeated', () => {
   assert.ok(usages.includes(`storefront serve [--role ${ROLES.join('|')}]…`))
 })
 
-test('the table of docs/commands.md equals the table of commands', () => {
-  const page = readFileSync(new URL('../../docs/commands.md', import.meta.url), 'utf8')
+test('the table of docs/operate/commands.md equals the table of commands', () => {
+  const page = readFileSync(new URL('../../docs/operate/commands.md', import.meta.url), 'utf8')
   const [, table = ''] = /^## The table\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(page) ?? []
   assert.equal(table, COMMANDS.map((command) => `${documentRow(command)}\n`).join(''))
 })

@@ -101,5 +101,5 @@ export async function moveStore(settings: Contexts['settings'], from: string | u
 
 function assertEmbedded({ databaseAddresses }: Config): void {
   if (databaseAddresses !== null)
-    throw new OperatorError('DATABASE_URL is set: back that server up by its own means, see docs/operations.md, Backup and restore')
+    throw new OperatorError('DATABASE_URL is set: back that server up by its own means, see docs/operate/backup.md')
 }

@@ -18,7 +18,7 @@ export function overview(commands: readonly Command[]): string {
 ${commandList(commands)}
 
 storefront help COMMAND, or COMMAND --help, shows one command with its options; storefront --version shows the version.
-Settings come from the environment; docs/operations.md lists them, and storefront config shows what is in effect.`
+Settings come from the environment; docs/operate/settings.md lists them, and storefront config shows what is in effect.`
 }
 
 /** One or two lines for each command. */
@@ -36,12 +36,12 @@ export function commandHelp(command: Command): string {
   return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
 }
 
-/** The command's row in the table of docs/commands.md. */
+/** The command's row in the table of docs/operate/commands.md. */
 export function documentRow(command: Command): string {
   return `| \`./${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
 }
 
-/** Drops the backticks, which are for docs/commands.md. */
+/** Drops the backticks, which are for docs/operate/commands.md. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }

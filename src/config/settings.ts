@@ -13,7 +13,7 @@ type Secrecy = 'none' | 'url' | 'secret'
 
 /** The values that a setting takes. */
 export interface Kind<T> {
-  /** Completes `NAME must be …`; also the column of docs/operations.md. */
+  /** Completes `NAME must be …`; also the column of docs/operate/settings.md. */
   mustBe: string
   /** Undefined for a text that is refused. */
   parse: (text: string) => T | undefined
@@ -23,7 +23,7 @@ export interface Kind<T> {
 /** The value of an unset setting. */
 export interface Unset<T> {
   value: T
-  /** The column of docs/operations.md; also shown where `value` is null. */
+  /** The column of docs/operate/settings.md; also shown where `value` is null. */
   documented: string
   /** The settings that `value` was derived from, if it was. */
   from?: string | null

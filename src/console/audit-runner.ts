@@ -71,7 +71,7 @@ export class AuditRunner {
   }
 }
 
-/** What a command printed, and its exit status: see docs/operations.md. */
+/** What a command printed, and its exit status: see docs/operate/verify.md. */
 export interface CommandOutcome {
   status: number | null
   stdout: string

@@ -38,7 +38,7 @@ export type SessionSettings = Readonly<Record<string, string>>
 
 /**
  * The settings of every session of the store, whatever the role, the database or the server says: all that changes what we read, write or
- * decide. docs/database.md explains them, and test/hostile-settings.ts sets each of them against us.
+ * decide. docs/operate/database.md explains them, and test/hostile-settings.ts sets each of them against us.
  */
 export const SESSION_SETTINGS: SessionSettings = {
   // The text of values, in both directions.

@@ -16,7 +16,7 @@ interface CountedPool {
   readonly waitingCount: number
 }
 
-/** The metrics of this process, under the names of docs/operations.md. Other rooms do not import it: app.ts passes them its methods. */
+/** The metrics of this process, under the names of docs/operate/monitor.md. Other rooms do not import it: app.ts passes them its methods. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()

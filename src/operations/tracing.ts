@@ -33,7 +33,7 @@ const ATTEMPTS = Object.fromEntries(
 const PART_OF_BATCH = ['messaging.message.id', 'messaging.batch.message_count', 'error.type']
 
 /**
- * Every span of the store, after the semantic conventions 1.45 of OpenTelemetry. docs/operations.md#traces has the same table; a test compares
+ * Every span of the store, after the semantic conventions 1.45 of OpenTelemetry. docs/operate/traces.md has the same table; a test compares
  * the two with each other and with the spans of an order. No attribute may contain personal data: see decision 0260.
  */
 export const SPANS = {

@@ -57,7 +57,7 @@ export function examineDatabase(config: Config, addresses: DatabaseAddresses, ti
       const run = async (name: string, remedy: string, work: () => Promise<Finding[]>) =>
         void findings.push(...(await check(name, { remedy, timeoutMs }, work)))
       const reached = `PostgreSQL ${version}, database ${database}, role ${role}`
-      const advice = 'use a role with few rights: Roles in the database, in docs/operations.md'
+      const advice = 'use a role with few rights: Roles, in docs/operate/database.md'
       findings.push(isSuper ? warning('database', `${reached}, a superuser`, advice) : ok('database', reached))
       await run('database server', DATABASE_REMEDY, () => examineServer(client, config))
       await run('session settings', DATABASE_REMEDY, () => examineOverridden(client))

@@ -17,8 +17,7 @@ const FOLDER_REMEDY = 'make room on its disk, mount it for writing, or run this 
 export function examineLake(config: Config, timeoutMs: number): Promise<Finding[]> {
   const { lakeBucket, dataDir } = config
   if (lakeBucket === null) return check('lake', { remedy: FOLDER_REMEDY, timeoutMs }, () => examineFolder(dataFolder(dataDir).lake))
-  const remedy =
-    'check LAKE_URL, S3_ENDPOINT, the region, and that the credentials may list, read and write: The lake in S3, in docs/operations.md'
+  const remedy = 'check LAKE_URL, S3_ENDPOINT, the region, and that the credentials may list, read and write: docs/operate/lake.md'
   return check('lake', { remedy, timeoutMs }, async (signal) => {
     const { S3LakeStore: Store } = await import('../../lake/s3-store.ts')
     const store = new Store({ ...lakeBucket, cacheDirectory: `${dataDir}/lake-cache`, attempts: 2, timeoutMs })

@@ -122,7 +122,7 @@ function examineProcess(host: string, port: number, database: Promise<FoundDatab
     const metrics = await (await fetch(`http://${place}/metrics`, { signal })).text()
     const others = [...findUntrustedProxy(place, metrics), ...findWrongClock(place, metrics)]
     if (failing.length === 0) return [ok('process', `the process at ${place} is ready`), ...others]
-    const remedied = 'see Is it healthy?, in docs/operations.md'
+    const remedied = 'see Clocks, in docs/operate/monitor.md'
     return [...failing.map(({ name, reason }) => problem('process', `${name} at ${place}: ${reason}`, remedied)), ...others]
   })
 }

@@ -10,7 +10,7 @@ const MIN_NODE = 26
  */
 export function examineSettings(config: Config, misspelt: readonly string[], versions: { store: string; node: string }): Finding[] {
   const unsuitable = findUnsuitableSettings(config).map((message) =>
-    splitRemedy(message, 'see the table of settings in docs/operations.md'),
+    splitRemedy(message, 'see the table of settings in docs/operate/settings.md'),
   )
   const warnings = [
     ...misspelt.map((line) => warning('settings', line, 'correct the name, or ignore this where another program reads it')),

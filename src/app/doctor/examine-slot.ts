@@ -12,7 +12,7 @@ const MUCH_RETAINED_BYTES = 5 * GIGABYTE
 /** Below this part of max_slot_wal_keep_size there is little time left. */
 const LITTLE_LEFT = 0.25
 const LOST =
-  'start a process with the role stream, which recreates it and publishes what it missed: When the slot is lost, in docs/operations.md'
+  'start a process with the role stream, which recreates it and publishes what it missed: When the slot is lost, in docs/operate/failover.md'
 const FOREIGN = 'drop that slot when nothing reads it: the role stream then creates its own and publishes what it missed'
 
 interface SlotDetails {
@@ -76,8 +76,7 @@ async function remedyOf(client: pg.Client, name: string): Promise<string> {
 
 async function examineCopy(standby: pg.Client, name: string): Promise<Finding> {
   const reason = await findStandbyReason(standby, name)
-  const remedy =
-    'set DATABASE_URL to the primary; promote this standby only when its copy is ready: PostgreSQL with a standby, in docs/operations.md'
+  const remedy = 'set DATABASE_URL to the primary; promote this standby only when its copy is ready: docs/operate/failover.md'
   const copy = reason ?? `its copy of the replication slot ${name} is ready, so it could take over`
   return problem('slot', `DATABASE_URL leads to a standby, where nothing can be written; ${copy}`, remedy)
 }
@@ -122,7 +121,7 @@ function examineStandbys(name: string, { version, standbys, inactive, unknown, f
     return [warning('standby', `nobody reads the slot ${inactive.join(', ')}`, remedy)]
   }
   if (version >= 170_000 && failover === false) {
-    const remedy = `stop the role stream, run psql "DATABASE_STREAM_URL?replication=database" -c 'ALTER_REPLICATION_SLOT ${name} (FAILOVER)', and start it again: PostgreSQL with a standby, in docs/operations.md`
+    const remedy = `stop the role stream, run psql "DATABASE_STREAM_URL?replication=database" -c 'ALTER_REPLICATION_SLOT ${name} (FAILOVER)', and start it again: docs/operate/failover.md`
     return [warning('standby', `the slot ${name} is not copied to standbys`, remedy)]
   }
   if (version < 170_000)

@@ -20,7 +20,7 @@ const STEPS = {
   afterwards: readCommands('and before you start the processes:'),
 }
 
-/** One way to back up and restore, by the commands of docs/operations.md. */
+/** One way to back up and restore, by the commands of docs/operate/backup.md. */
 interface Way {
   name: string
   backUp: string

@@ -18,7 +18,7 @@ export function tagHeadersOf(urls: readonly string[]): TagHeader[] {
   return headers.length === 0 ? ['surrogate-key'] : [...new Set(headers)]
 }
 
-/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operations.md. Throws for any other form. */
+/** The caches of `CDN_PURGE_URL`, whose forms are in docs/operate/traffic.md. Throws for any other form. */
 export function createPurgers(urls: readonly string[]): Purger[] {
   return urls.map((url) => {
     const { protocol, host, hostname, password, searchParams } = new URL(url)

@@ -103,7 +103,7 @@ describe('TLS', { skip: NO_NATS || NO_CERTIFICATES }, () => {
 })
 
 describe('a credentials file', { skip: NO_NATS }, () => {
-  // The permissions that docs/operations.md names.
+  // The permissions that docs/operate/run.md names.
   const permissions = { publish: ['$JS.API.>', 'orders.>'], subscribe: ['_INBOX.>'] }
 
   test('works with the permissions that the documentation names, and not without one of them', async (t) => {
