@@ -4,7 +4,7 @@ import { measureStalls, type RouteStalls } from '../test/stalls/measure-stalls.t
 const UNLIMITED_BYTES = Number.MAX_SAFE_INTEGER
 
 /**
- * How long the worst request that the limits allow blocks the event loop, per route, as the table of docs/inside/security.md. An argument
+ * How long the worst request that the limits allow blocks the event loop, per route, as a table. An argument
  * is a pattern of the routes to measure, such as 'POST /orders'.
  */
 export async function run([only = '.']: string[]): Promise<void> {

@@ -4,8 +4,8 @@ import { test } from 'node:test'
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
 
-test('docs/inside/security.md names only tests that exist', () => {
-  const named = [...read('docs/inside/security.md').matchAll(/`([\w/.-]+\.test\.ts)`: "([^"]+)"/g)]
+test('docs/inside/asvs.md names only tests that exist', () => {
+  const named = [...read('docs/inside/asvs.md').matchAll(/`([\w/.-]+\.test\.ts)`: "([^"]+)"/g)]
   assert.ok(named.length > 30)
   for (const [, path = '', wrapped = ''] of named) {
     const title = wrapped.replaceAll(/\s+/g, ' ')

@@ -10,7 +10,9 @@ import { exportAccount } from './export-account.ts'
 const DOCUMENT = readFileSync(new URL('../../docs/inside/security.md', import.meta.url), 'utf8')
 /** By table: the member of the export that has it, or null with the reason why none has. */
 const documented = new Map(
-  [...DOCUMENT.matchAll(/^\| `(\w+)` \| (?:`(\w+)`|not exported): ([^|]+) \|$/gm)].map(([, table = '', member]) => [table, member ?? null]),
+  [...DOCUMENT.matchAll(/^\| (`\w+`(?:, `\w+`)*) \| (?:`(\w+)`|not exported): ([^|]+) \|$/gm)].flatMap(([, tables = '', member]) =>
+    [...tables.matchAll(/\w+/g)].map(([table]): [string, string | null] => [table, member ?? null]),
+  ),
 )
 const MARK = 'Zaphodine'
 
