@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -137,15 +137,34 @@ test('documents name only commands that exist, with options that they have', () 
   assert.ok(found > 60, `${found}`)
 })
 
-test('the code in docs/shop/webhooks.md tells authentic webhooks from others', async () => {
+/** A secret, headers and a body of a webhook, and whether a receiver must take it. */
+function webhookCases() {
+  const [secret, next] = [generateWebhookSecret(), generateWebhookSecret()]
+  const body = '{"id": "é"}'
+  const headers = { ...signWebhook([next, secret], 'an-order.1', new Date(), body) }
+  const late = { ...signWebhook([secret], 'an-order.1', new Date(Date.now() - 301_000), body) }
+  return [
+    { secret, headers, body, expected: true },
+    { secret: next, headers, body, expected: true },
+    { secret: generateWebhookSecret(), headers, body, expected: false },
+    { secret, headers, body: '{"id": "e"}', expected: false },
+    { secret, headers: late, body, expected: false },
+  ]
+}
+
+test('the JavaScript in docs/shop/webhooks.md tells authentic webhooks from others', async () => {
   const [, code = ''] = /```js\n([\s\S]*?)```/.exec(textOf('docs/shop/webhooks.md')) ?? []
   const { isAuthentic } = await import(`data:text/javascript,${encodeURIComponent(`${code}\nexport { isAuthentic }`)}`)
-  const [secret, next] = [generateWebhookSecret(), generateWebhookSecret()]
-  const body = Buffer.from('{"id": "é"}')
-  const headers = signWebhook([next, secret], 'an-order.1', new Date(), body.toString())
-  assert.equal(isAuthentic(secret, headers, body), true)
-  assert.equal(isAuthentic(next, headers, body), true)
-  assert.equal(isAuthentic(generateWebhookSecret(), headers, body), false)
-  assert.equal(isAuthentic(secret, headers, Buffer.from('{"id": "e"}')), false)
-  assert.equal(isAuthentic(secret, signWebhook([secret], 'an-order.1', new Date(Date.now() - 301_000), body.toString()), body), false)
+  for (const { secret, headers, body, expected } of webhookCases()) assert.equal(isAuthentic(secret, headers, Buffer.from(body)), expected)
+})
+
+const NO_PYTHON = spawnSync('python3', ['--version']).error !== undefined && 'needs python3'
+
+test('the Python in docs/shop/webhooks.md tells authentic webhooks from others', { skip: NO_PYTHON }, () => {
+  const [, code = ''] = /```python\n([\s\S]*?)```/.exec(textOf('docs/shop/webhooks.md')) ?? []
+  const script = `${code}\nimport json, sys\nfor case in json.load(sys.stdin):
+    print(is_authentic(case["secret"], case["headers"], case["body"].encode()))`
+  const cases = webhookCases()
+  const { stdout, stderr } = spawnSync('python3', ['-c', script], { input: JSON.stringify(cases), encoding: 'utf8' })
+  assert.equal(stdout, cases.map(({ expected }) => (expected ? 'True\n' : 'False\n')).join(''), stderr)
 })
