@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, normalize } from 'node:path'
 
 const FOLDERS = ['src', 'client', 'examples', 'test', 'checks', 'migrations', 'docs', 'deploy', 'bench', 'faults', 'fuzz', 'bin']
+const DECISIONS = 'docs/decisions'
 
 /** The Markdown files of the repository at `root`, relative to it. The changelog may name what no longer exists. */
 export function findDocuments(root: string): string[] {
@@ -49,11 +50,13 @@ function isThere(root: string, files: readonly string[], document: string, name:
   return existsSync(join(root, name)) || files.some((file) => file.endsWith(`/${name}`))
 }
 
-/** The decisions that do not begin with one line `We …` after their title, as their file names. */
+/** The decisions that do not begin with a sentence `We ….` of its own after their title, as their file names. */
 export function findDecisionsWithoutSentence(root: string): string[] {
-  return listFiles(root, 'docs/decisions')
-    .filter((path) => /\/\d{4}-[^/]*\.md$/.test(path))
-    .filter((path) => !/^# \d+\. .+\n\nWe [^\n]+\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')))
+  return listDecisions(root).filter((path) => !/^# .+\n\nWe [^\n]+(?:\n[^\n]+)?\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')))
+}
+
+function listDecisions(root: string): string[] {
+  return listFiles(root, DECISIONS).filter((path) => path.endsWith('.md') && !path.endsWith('/README.md'))
 }
 
 /** The links to a heading that no document has, as `document:line target#anchor`. */
@@ -105,15 +108,13 @@ function anchorsOf(text: string): Set<string> {
 
 /** What docs/decisions/README.md lacks or has beside its list of the decisions, as lines `+ …` to add and `- …` to remove. */
 export function findIndexErrors(root: string): string[] {
-  const folder = 'docs/decisions'
-  const expected = listFiles(root, folder)
-    .filter((path) => /\/\d{4}-[^/]*\.md$/.test(path))
+  const expected = listDecisions(root)
     .toSorted()
     .map((path) => {
       const [, title = ''] = /^# (.+)/.exec(readFileSync(join(root, path), 'utf8')) ?? []
-      return `- [${title}](${path.slice(folder.length + 1)})`
+      return `- [${title}](${path.slice(DECISIONS.length + 1)})`
     })
-  const listed = readFileSync(join(root, folder, 'README.md'), 'utf8')
+  const listed = readFileSync(join(root, DECISIONS, 'README.md'), 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('- ['))
   return [

@@ -35,7 +35,7 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
   {
     name: 'prom-client',
     rooms: ['operations'],
-    reason: 'What is measured is reported through callbacks that app.ts passes: see docs/decisions/0080.',
+    reason: 'What is measured is reported through callbacks that app.ts passes: see docs/decisions/operations-metrics.md.',
   },
   {
     ...{ name: '@opentelemetry/api', rooms: ['operations'] },

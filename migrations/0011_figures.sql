@@ -1,5 +1,5 @@
 -- Figures over time, for `GET /admin/figures`. All of it can be computed again or lost: nothing else reads it. Each process of the API adds to
--- it once a minute, and placing an order touches none of it. See docs/decisions/0192-figures-over-time.md.
+-- it once a minute, and placing an order touches none of it. See docs/decisions/figures.md.
 
 -- Orders by the minute of their `created_at`: always computed from `orders`, never counted up, so that no run can count an order twice.
 create table order_figures (

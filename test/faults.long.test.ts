@@ -12,7 +12,7 @@ import { DAILY_FAULTS, FAULT_TIMEOUT_MS, testRound } from './fault-round.ts'
 const SHARES = 3
 const DAY_MS = 86_400_000
 const SHARE_OF_TODAY = Math.floor(Date.now() / DAY_MS) % SHARES
-/** Every third fault, and another third each day; all with EVERY_SHARE=1. See decision 0292. */
+/** Every third fault, and another third each day; all with EVERY_SHARE=1. See docs/decisions/tests.md. */
 const isTaken = (index: number) => process.env.EVERY_SHARE === '1' || index % SHARES === SHARE_OF_TODAY
 /** This fault runs every day: nothing else promotes a standby that lags beneath an API that sells. */
 const EVERY_DAY = 'failover-lagging'

@@ -11,7 +11,7 @@ import { eventually } from './eventually.ts'
 const CALM_MS = 10_000
 /** What is done once a minute is counted once. */
 const COUNTED_SECONDS = 60
-/** Most statements a second of each source, by its name in `pg_stat_activity`: docs/decisions/0256-what-an-idle-store-does.md. */
+/** Most statements a second of each source, by its name in `pg_stat_activity`: docs/decisions/db-copies.md. */
 const MOST: Record<string, number> = {
   'storefront-copies': 1.2,
   // The position of a slot after a checkpoint or a cleaned table, renamed categories, and what is done once a minute.

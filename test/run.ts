@@ -19,7 +19,7 @@ const CONCURRENCY = 4
 const LONG_CONCURRENCY = 3
 /** An emergency brake for one file. */
 const TIMEOUT_MS = 900_000
-/** More files than these do not fail because the machine is busy. See decision 0248. */
+/** More files than these do not fail because the machine is busy. See docs/decisions/tests.md. */
 const MAX_FILES_AGAIN = 3
 
 const given = process.argv.slice(2)

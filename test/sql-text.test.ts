@@ -38,7 +38,11 @@ const SOURCES = globSync('src/**/*.ts', { cwd: ROOT }).filter((file) => !/(\.tes
 test('no value becomes SQL text: statements are constants or made by the tag sql', () => {
   assert.ok(SOURCES.length > 100)
   const found = SOURCES.flatMap((file) => findSqlFromValues(file, readFileSync(`${ROOT}/${file}`, 'utf8'), EXCEPTIONS))
-  assert.deepEqual(found, [], 'a value in SQL text is how a query parameter once read the whole database: see docs/decisions/0116')
+  assert.deepEqual(
+    found,
+    [],
+    'a value in SQL text is how a query parameter once read the whole database: see docs/decisions/db-statements.md',
+  )
 })
 
 test('each exception is still there', () => {

@@ -72,7 +72,7 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
   {
     statement: /^select (best\.product_id|method, route|currency, \(extract)/,
     atMost: WHOLE,
-    reason: 'decision 0192: the rollups of a week',
+    reason: 'docs/decisions/figures.md: the rollups of a week',
   },
   {
     statement: /^select removed, product_id|^with reached as/,

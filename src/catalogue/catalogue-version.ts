@@ -106,7 +106,8 @@ function isFromAnotherHistory(later: Version, earlier: Version): boolean {
 export async function inSnapshot<T>(pool: Pool, read: (tx: Transaction) => Promise<T>): Promise<{ found: T; version: Version }> {
   const tx = await pool.connect()
   try {
-    // Sent together: see docs/decisions/0257-what-a-read-costs.md. All are waited for, because `read` must not outlive the transaction.
+    // Sent together: see docs/decisions/operations-costs.md. All are waited for, because `read` must not outlive the
+    // transaction.
     const sent = [tx.query(BEGIN), tx.query<Version>(SNAPSHOT), read(tx)] as const
     await Promise.allSettled(sent)
     const [, { rows }, found] = await Promise.all(sent)

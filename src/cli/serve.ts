@@ -17,7 +17,7 @@ import { onStopSignal } from './stop-signal.ts'
 const EXIT_FAILURE = 1
 const STOP_PATIENCE_MS = 9_500
 const PIPE_BUF_BYTES = 4_096
-// The heap grows by this share of its live part until V8 collects again: docs/decisions/0265-garbage-of-the-store.md.
+// The heap grows by this share of its live part until V8 collects again: docs/decisions/operations-processes.md.
 const HEAP_GROWTH_PERCENT = 40
 
 /**

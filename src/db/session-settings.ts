@@ -59,9 +59,9 @@ export const SESSION_SETTINGS: SessionSettings = {
   'pg_trgm.similarity_threshold': '0.3',
   // The similarity of names that an operator's search finds: one wrong letter of five.
   'pg_trgm.word_similarity_threshold': '0.5',
-  // Compiling a plan costs more than running any statement of the store: decision 0147.
+  // Compiling a plan costs more than running any statement of the store: docs/decisions/db-sessions.md#plans.
   jit: 'off',
-  // Random reads cost about as much as sequential ones on flash and in memory: decision 0259.
+  // Random reads cost about as much as sequential ones on flash and in memory: docs/decisions/db-sessions.md#plans.
   random_page_cost: '1.1',
   // No statement joins as many tables as the genetic optimizer is for.
   geqo: 'off',

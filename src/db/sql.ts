@@ -3,7 +3,7 @@ import sql, { empty, join, raw, type Sql } from 'sql-template-tag'
 
 /**
  * SQL in which a value is always a parameter: `sql\`… where id = ${id}\`` sends `$1` and the id. Only other pieces of `sql` become text.
- * The only way to write SQL with `${…}`: test/sql-text.test.ts refuses any other. See decision 0116.
+ * The only way to write SQL with `${…}`: test/sql-text.test.ts refuses any other. See docs/decisions/db-statements.md.
  */
 export { empty as noSql, type Sql, sql }
 

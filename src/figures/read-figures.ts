@@ -88,7 +88,8 @@ async function readBestSellers(pool: Pool, window: Window): Promise<Figures['bes
   return rows
 }
 
-// The whole table is read only where fewer are sold out than are listed: no index has the stock, which every order changes. See decision 0192.
+// The whole table is read only where fewer are sold out than are listed: no index has the stock, which every order
+// changes. See docs/decisions/figures.md.
 async function readLowStock(pool: Pool): Promise<Figures['low_stock']> {
   const columns = sql`products.id as product_id, products.sku, products.name, inventory.available`
   const { rows } = await pool.query<Figures['low_stock'][number]>(

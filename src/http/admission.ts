@@ -22,7 +22,7 @@ const BODY_WAIT_MS = 10_000
 /** Classes of which parts of a request take a place, and not the whole of it. */
 const IN_PARTS: ReadonlySet<CostClass> = new Set(['page', 'search', 'feed', 'export'])
 
-/** Gives each class of requests its places. See docs/decisions/0258-overload.md. */
+/** Gives each class of requests its places. See docs/decisions/http-overload.md. */
 export class Admission {
   readonly isByNetwork: boolean
   readonly #limiters: ReadonlyMap<CostClass, RequestLimiter>

@@ -20,7 +20,8 @@ interface Connection {
 /**
  * Closes one connection for each above the limit: the one that has waited longest for its client, be it idle or in the middle of a request,
  * or the new one when all others wait for the store. Ends those with too many unanswered requests, or unread answers: Node.js parses
- * everything it received before any other request. Call it when all listeners of requests are there. See decision 0266.
+ * everything it received before any other request. Call it when all listeners of requests are there. See
+ * docs/decisions/http-bounds.md.
  */
 export function limitConnections(
   { server }: HttpServer,

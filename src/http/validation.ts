@@ -191,7 +191,7 @@ function asParameter({ pointer = '#', detail }: FieldError): FieldError {
   }
 }
 
-/** Compiles each schema of a route for its first request: see docs/decisions/0252-what-a-start-waits-for.md. */
+/** Compiles each schema of a route for its first request: see docs/decisions/operations-processes.md. */
 export const compilersWhenUsed: NonNullable<FastifyServerOptions['schemaController']>['compilersFactory'] = {
   buildValidator: () => compileValidatorWhenUsed as never,
   buildSerializer(sharedSchemas, options) {

@@ -15,7 +15,8 @@ interface Series {
 
 /**
  * The histogram of requests. prom-client's own hashes the labels of each value, which costs 8 % of a page that is in memory; here a value
- * costs two look-ups (decision 0169). Clients cannot add labels: they are the methods above, route patterns and status classes.
+ * costs two look-ups (docs/decisions/operations-metrics.md). Clients cannot add labels: they are the methods above,
+ * route patterns and status classes.
  */
 export class RequestTimes {
   readonly name = 'storefront_http_request_duration_seconds'

@@ -34,7 +34,8 @@ const PART_OF_BATCH = ['messaging.message.id', 'messaging.batch.message_count', 
 
 /**
  * Every span of the store, after the semantic conventions 1.45 of OpenTelemetry. docs/operate/traces.md has the same table; a test compares
- * the two with each other and with the spans of an order. No attribute may contain personal data: see decision 0260.
+ * the two with each other and with the spans of an order. No attribute may contain personal data: see
+ * docs/decisions/operations-traces.md.
  */
 export const SPANS = {
   request: {
