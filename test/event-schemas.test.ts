@@ -110,9 +110,9 @@ function partsOf(value: unknown): object[] {
   return [...parts, ...parts.flatMap(partsOf)]
 }
 
-/** Names and types of a table of the lake's columns in docs/data/events.md, by its place. */
+/** Names and types of a table of the lake's columns in docs/data/lake.md, by its place. */
 function documentedColumns(place: number): [string, string][] {
-  const [table = ''] = read('data/events.md').split('| Column | Type |')[place]?.split('\n\n') ?? []
+  const [table = ''] = read('data/lake.md').split('| Column | Type |')[place]?.split('\n\n') ?? []
   const rows = table.split('\n').filter((line) => line.startsWith('| `'))
   return rows.flatMap((row) => {
     const [, names = '', type = ''] = row.split('|')
@@ -120,7 +120,7 @@ function documentedColumns(place: number): [string, string][] {
   })
 }
 
-test('docs/data/events.md has every column of the lake with its type', () => {
+test('docs/data/lake.md has every column of the lake with its type', () => {
   const columns = Object.entries({ ...LAKE_COLUMNS, ingest_date: { text: 'DATE' } }).map(([name, { text: type }]) => [
     name,
     type.startsWith('STRUCT') ? 'LIST of STRUCT' : type,
@@ -128,7 +128,7 @@ test('docs/data/events.md has every column of the lake with its type', () => {
   assert.deepEqual(documentedColumns(1).sort(), columns.sort())
 })
 
-test('docs/data/events.md has every column of the catalogue in the lake', () => {
+test('docs/data/lake.md has every column of the catalogue in the lake', () => {
   const names = documentedColumns(2).map(([name]) => name)
   assert.deepEqual(names.sort(), [...Object.keys(CATALOGUE_COLUMNS), 'ingest_date'].sort())
 })

@@ -9,7 +9,7 @@ import { LocalLakeStore } from '../src/lake/local-store.ts'
 import { onCleanup } from './cleanup.ts'
 import { writeFiles } from './lake-harness.ts'
 
-const DOCUMENT = new URL('../docs/data/events.md', import.meta.url)
+const DOCUMENT = new URL('../docs/data/lake.md', import.meta.url)
 
 test("the documented query of another tool's reader counts each row once, beside files that were merged", async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'storefront-lake-'))

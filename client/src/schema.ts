@@ -2177,7 +2177,7 @@ export interface paths {
         };
         /**
          * The tables and columns that a query of the lake can read
-         * @description What each column means is in docs/data/events.md. Needs the scope `lake:query`.
+         * @description What each column means is in docs/data/lake.md. Needs the scope `lake:query`.
          */
         get: operations["listLakeTables"];
         put?: never;

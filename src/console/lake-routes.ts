@@ -77,7 +77,7 @@ export function lakeRoutes(server: HttpServer, { pool, queries }: { pool: Pool; 
       access: 'lake:query',
       operationId: 'listLakeTables',
       summary: 'The tables and columns that a query of the lake can read',
-      description: 'What each column means is in docs/data/events.md.',
+      description: 'What each column means is in docs/data/lake.md.',
       answers: { 200: [Tables, 'The tables with their columns.'] },
     },
     async () => ({ data: LAKE_TABLES as never }),
