@@ -1,11 +1,11 @@
 -- Accounts. A guest is an account without a password: anybody who types an address orders with the session that POST /auth/guest opens, and only
--- with that. See docs/decisions/0214-guests.md.
+-- with that. See docs/decisions/auth-guests.md.
 create table users (
   id uuid primary key,
   -- Stored in one form only: see auth/email-address.ts.
   email text not null,
   -- When the holder of the mailbox proved the address with a mailed token. Null: anybody may have typed it, and mails then contain
-  -- nothing of what the account says. See docs/decisions/0099-mails-to-unproven-addresses.md.
+  -- nothing of what the account says. See docs/decisions/auth-accounts.md#unproven-addresses.
   email_verified_at timestamptz(3),
   name text,
   role text not null default 'customer',
@@ -113,13 +113,13 @@ create table session_revocations (
   transaction_id xid8 not null default pg_current_xact_id(),
   revoked_at timestamptz(3) not null default now(),
   -- At least the time in the session's newest token. A clock that was ahead issued tokens that expire later than revoked_at suggests.
-  -- See docs/decisions/0150-clocks-and-tokens.md.
+  -- See docs/decisions/auth-tokens.md#clocks-that-step.
   last_issued_at timestamptz(3) not null
 );
 create index session_revocations_transaction_id_idx on session_revocations (transaction_id);
 create index session_revocations_revoked_at_idx on session_revocations (revoked_at);
 
--- Keys are published before they sign: see docs/decisions/0100-keys-are-published-before-they-sign.md.
+-- Keys are published before they sign: see docs/decisions/auth-tokens.md#keys.
 create table signing_keys (
   -- RFC 7638 thumbprint of the public key; the `kid` of tokens.
   id text primary key,
@@ -134,7 +134,7 @@ create table signing_keys (
 );
 
 -- The issuer and audience of the store's access tokens. All processes of the API must agree, or they refuse each other's tokens. Empty
--- until the first of them has started. See docs/decisions/0153-one-issuer.md.
+-- until the first of them has started. See docs/decisions/auth-tokens.md#issuer.
 create table token_issuers (
   -- One row at most.
   is_current boolean primary key default true,
@@ -184,7 +184,7 @@ create index pending_registrations_email_idx on pending_registrations (email);
 create index pending_registrations_expires_at_idx on pending_registrations (expires_at);
 
 -- Deleted accounts whose orders may contain an address, a phone number or a note that the law requires to keep for a time. They are erased
--- after that time, and then the row is deleted too. See docs/decisions/0103-what-a-deleted-account-leaves.md.
+-- after that time, and then the row is deleted too. See docs/decisions/customers.md#erasure.
 create table deleted_accounts (
   user_id uuid primary key,
   deleted_at timestamptz(3) not null default now(),
@@ -204,7 +204,7 @@ create unlogged table rate_limits (
 );
 create index rate_limits_expire_idx on rate_limits (expire);
 
--- Keys with which machines call the API: see docs/decisions/0205-api-keys.md.
+-- Keys with which machines call the API: see docs/decisions/auth-access.md#api-keys.
 create table api_keys (
   -- In the key's text too, so that a key is found without its secret.
   id uuid primary key,
@@ -306,7 +306,8 @@ create index auth_challenges_user_id_idx on auth_challenges (user_id);
 create index auth_challenges_session_id_idx on auth_challenges (session_id);
 create index auth_challenges_expires_at_idx on auth_challenges (expires_at);
 
--- Accounts of OpenID providers with which a customer signs in. An address never identifies one: see docs/decisions/0219-sign-in-with-openid-connect.md.
+-- Accounts of OpenID providers with which a customer signs in. An address never identifies one: see
+-- docs/decisions/auth-providers.md.
 create table oidc_identities (
   -- `iss` and `sub` of the ID token: together they are the person at the provider, whatever address they have there today.
   issuer text not null,
@@ -346,7 +347,7 @@ create table oidc_codes (
 create index oidc_codes_user_id_idx on oidc_codes (user_id);
 create index oidc_codes_expires_at_idx on oidc_codes (expires_at);
 
--- Changes of the e-mail addresses of accounts: see docs/decisions/0230-changes-of-addresses.md.
+-- Changes of the e-mail addresses of accounts: see docs/decisions/auth-addresses.md#the-change.
 create table email_changes (
   id bigint generated always as identity primary key,
   user_id uuid not null,

@@ -49,7 +49,7 @@ create index orders_expiring_created_at_id_idx on orders (created_at, id)
 -- For operators, who ask for the orders of a status in a period: no other index has both.
 create index orders_status_created_at_id_idx on orders (status, created_at desc, id desc);
 -- FULL, so that the record of an update has the old row: its status, and large columns that did not change, which PostgreSQL otherwise
--- leaves out of the record. See docs/decisions/0003-replica-identity-full.md.
+-- leaves out of the record. See docs/decisions/change-stream-slots.md#replica-identity.
 alter table orders replica identity full;
 create publication storefront_orders for table orders;
 create trigger orders_lines_add_up before insert or update of items, total_amount, currency on orders

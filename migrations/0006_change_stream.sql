@@ -3,7 +3,8 @@ create table dead_letters (
   -- The id that the event would have: `<order id>.<version>`.
   event_id text primary key,
   reason text not null,
-  -- The position in the change stream, see docs/decisions/0043. Position and time are for the operator who looks for the cause.
+  -- The position in the change stream, see docs/decisions/change-stream-reading.md. Position and time are for the
+  -- operator who looks for the cause.
   position text not null,
   recorded_at timestamptz(3) not null default now()
 );
@@ -29,7 +30,7 @@ create table catalogue_dead_letters (
 );
 
 -- How far this store has confirmed each replication slot that it created. A slot without a row, or past its row, was created, recreated or moved
--- by something else, and may hide changes. See docs/decisions/0008-slot-is-made-once.md.
+-- by something else, and may hide changes. See docs/decisions/change-stream-slots.md#creation-and-confirmed-positions.
 create table slot_positions (
   slot_name text primary key,
   -- The log of the position, `<system id>.<timeline>`.

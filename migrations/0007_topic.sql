@@ -27,7 +27,7 @@ create table topic_subscribers (
 );
 
 -- Streams of the broker that this store has published to, oldest first. A stream that was lost and recreated counts from 1 again: the
--- epoch keeps its sequences above those of the lost one. See docs/decisions/0041-epochs-of-the-topic.md.
+-- epoch keeps its sequences above those of the lost one. See docs/decisions/topic.md#epochs.
 create table topic_epochs (
   epoch integer primary key,
   -- Name and creation time, as the broker reports them.
@@ -39,7 +39,7 @@ create table topic_epochs (
 );
 
 -- When each order event was published, for a topic whose messages are outside the database. Written afterwards: a missing row means that
--- the event was not published or not recorded. See docs/decisions/0034-timeline.md.
+-- the event was not published or not recorded. See docs/decisions/topic.md#the-timeline.
 create table order_event_deliveries (
   order_id uuid not null,
   version integer not null,

@@ -1,5 +1,5 @@
 -- The incarnations of this database, oldest first. Restoring an earlier state begins another one: the lake, a broker and customers remember
--- what was published in the lost time, and nothing new may look like it. See docs/decisions/0140-incarnations-of-the-database.md.
+-- what was published in the lost time, and nothing new may look like it. See docs/decisions/audit-incarnations.md.
 create table database_incarnations (
   -- 0 for the first, else the seconds from 2026 to its opening: two restores of one backup must not choose the same number.
   number integer primary key,

@@ -2,7 +2,7 @@
 -- A delivery's row is its job: taken under a lease, due again at the end of it.
 alter table email_deliveries
   drop column job_number,
-  -- The shortened domain of the recipient, while the mail is queued (decision 0340); '-' for none.
+  -- The shortened domain of the recipient, while the mail is queued (docs/decisions/deliveries.md); '-' for none.
   add column receiver text default '-',
   add column due_at timestamptz(3) not null default now(),
   -- When due_at was written: a clock that went back shows such a time in the future.

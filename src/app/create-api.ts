@@ -87,7 +87,7 @@ const MAX_WAITING_HASHES = 200
 // Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/0286.
 const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // The hash threads leave one core for everything else, which a low priority alone does not ensure; see
-// docs/decisions/0012.
+// docs/decisions/auth-passwords.md#threads-of-low-priority.
 const hashingThreads = (processes: number) => Math.max(1, Math.floor((availableParallelism() - 1) / processes))
 
 interface ApiRoleOptions {

@@ -150,7 +150,10 @@ export async function runDueTasks(
   if (Object.values(counts).some((count) => count > 0)) logger.info(counts, 'housekeeping')
 }
 
-/** Erases the personal columns of these orders from the topic's table and the webhooks' copies. See docs/decisions/0136-erasing-events.md. */
+/**
+ * Erases the personal columns of these orders from the topic's table and the webhooks' copies. See
+ * docs/decisions/customers.md.
+ */
 export async function eraseCopies(tx: Transaction, orderIds: readonly string[]): Promise<void> {
   await tx.query(sql`select erase_addresses_in_topic(${orderIds})`)
   // At least thirty days old, the minimum of RETAIN_ORDER_ADDRESS_DAYS: too old to be posted again.

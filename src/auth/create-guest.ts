@@ -16,7 +16,7 @@ const DAY_MS = 86_400_000
 /**
  * Opens a session for an unproven address. The account is always new, and no other one is looked up: so neither the
  * answer nor its time shows whether the address has one. Throws `invalid_body`, `rate_limited`. See
- * docs/decisions/0214-guests.md.
+ * docs/decisions/auth-guests.md.
  */
 export async function createGuest(
   context: AuthContext,

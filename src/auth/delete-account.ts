@@ -6,7 +6,7 @@ import type { Client } from './client.ts'
 import type { AuthContext } from './context.ts'
 import { deleteUser, getUser } from './users.ts'
 
-/** Erases the caller's account and its sessions; its orders stay. See docs/decisions/0103-what-a-deleted-account-leaves.md. */
+/** Erases the caller's account and its sessions; its orders stay. See docs/decisions/customers.md#erasure. */
 export async function deleteAccount(context: AuthContext, caller: AccountCaller, client: Client): Promise<void> {
   const ended = await inTransaction(context.pool, async (tx) => eraseAccount(tx, context, await getUser(tx, caller.userId)))
   context.revocations.add(caller.sessionId, ...ended)

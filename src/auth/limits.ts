@@ -38,7 +38,8 @@ export const WORRYING_CODES: Limit = { name: 'second-factor-notice', points: 5, 
 export const SECOND_FACTOR_CHALLENGES: Limit = { name: 'second-factor-challenge', points: 20, seconds: 300 }
 // Wrong passwords from one address for any accounts: a whole office mistypes less.
 export const WRONG_PASSWORDS_OF_ADDRESS = byAddress('login', 100, 300)
-// Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See docs/decisions/0102.
+// Each costs a hash, of which a core makes 20 to 50 a second: an address takes 2 to 5 percent of one core. See
+// docs/decisions/auth-throttling.md.
 export const REGISTRATIONS = byAddress('register', 60, 60)
 // The cost of a registration with a taken address or a mail: a list of addresses cannot be tested or flooded quickly.
 export const COSTLY_REGISTRATION = 3

@@ -55,7 +55,10 @@ export interface StockWrite {
   reference: string | null
 }
 
-/** Added to each version: a database that was restored, or lagged, must not give one again. See decision 0140. */
+/**
+ * Added to each version: a database that was restored, or lagged, must not give one again. See
+ * docs/decisions/audit-incarnations.md.
+ */
 const INCARNATION = sql`coalesce((select max(number) from database_incarnations), 0)`
 const STOCK_VERSION = sql`inventory.version + ${INCARNATION}`
 

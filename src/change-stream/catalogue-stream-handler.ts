@@ -25,7 +25,7 @@ const PUBLISH_AT_MOST = 1_000
 
 /**
  * Reads the events of the catalogue from a slot of its own and publishes them to a partition of its own. A lost slot is refilled from
- * `product_events`, and so is a topic without events: see docs/decisions/0104-refills-of-a-lost-slot.md.
+ * `product_events`, and so is a topic without events: see docs/decisions/change-stream-slots.md#refilling-a-lost-slot.
  */
 export function createCatalogueStreamHandler(options: StreamHandlerOptions<CatalogueEvent>): ChangeStream<ProductEventRecord, never> {
   const { url, pool, topic, logger, beforePublishing } = options

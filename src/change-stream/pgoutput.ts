@@ -75,7 +75,7 @@ export class PgoutputReader<Row extends object, Previous extends keyof Row = nev
     const id = message.readInt32BE(1)
     const [, schemaEnd] = readName(message, 5)
     const [table, tableEnd] = readName(message, schemaEnd)
-    // An operator may have added another table to the publication: decision 0046.
+    // An operator may have added another table to the publication: docs/decisions/change-stream-reading.md#the-parser.
     if (table !== this.#shape.table) {
       this.#relations.set(id, null)
       return

@@ -24,7 +24,8 @@ export interface SlotRefillOptions {
 /**
  * Returns when the slot exists and the topic has what no slot delivers. A slot that is missing or lost is recreated,
  * and what it missed is published from the database. The refill is recorded from before the slot exists until its end, so another process
- * continues it. Throws when `signal` aborts, and when the slot belongs to another database. See docs/decisions/0104-refills-of-a-lost-slot.md.
+ * continues it. Throws when `signal` aborts, and when the slot belongs to another database. See
+ * docs/decisions/change-stream-slots.md.
  */
 export async function refillLostSlot(options: SlotRefillOptions, signal: AbortSignal): Promise<void> {
   const { url, pool, slotName, logger, beforePublishing, findGap } = options

@@ -2,7 +2,7 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import type { Lsn } from './pgoutput.ts'
 
-// See docs/decisions/0008-slot-is-made-once.md.
+// See docs/decisions/change-stream-slots.md#creation-and-confirmed-positions.
 
 const SYSTEM_ID = sql`(select system_identifier::text from pg_control_system())`
 const TIMELINE = sql`('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int`

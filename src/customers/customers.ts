@@ -8,7 +8,7 @@ import { EXAMPLE_CUSTOMER } from './examples.ts'
 
 /**
  * Orders of one customer that a page counts. A counter would cost every order a write; so the newest are read, and the answer says when
- * there are more. See docs/decisions/0215-sums-of-customers.md.
+ * there are more. See docs/decisions/customers.md#sums-of-customers.
  */
 export const COUNTED_ORDERS = 1_000
 const SOLD = statusesWhere(({ phase }) => phase !== 'ended')

@@ -34,7 +34,7 @@ export interface OpenedLink {
 
 /**
  * Makes and opens the tokens of links to orders. A token is its order's id, its expiry in Unix seconds, a keyed hash of
- * the recipient, and a tag over these; nothing of it is stored. See docs/decisions/0350-links-to-orders.md.
+ * the recipient, and a tag over these; nothing of it is stored. See docs/decisions/customers-order-links.md.
  */
 export interface OrderLinks {
   make(link: LinkRecipient & { orderId: string; mailedAt: Date }): string

@@ -10,7 +10,8 @@ export const IDENTITY: Sql = sql`(select system_identifier from pg_catalog.pg_co
 /**
  * Compares the server of a new connection with the newest incarnation, and begins the next one when it is another server, or has given fewer order
  * numbers than this process has. Returns the reason, null when the newest incarnation continues. Throws SQLSTATE 25006 on a standby: its
- * promotion would not end the connection. A database without the store's schema has nothing to compare. See decision 0140.
+ * promotion would not end the connection. A database without the store's schema has nothing to compare. See
+ * docs/decisions/audit-incarnations.md.
  */
 export async function confirmIncarnation(client: Pick<pg.ClientBase, 'query'>, givenOrderNumber = 0): Promise<string | null> {
   try {

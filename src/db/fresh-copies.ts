@@ -57,7 +57,7 @@ interface CopiesOptions {
 /**
  * Copies of database state in memory, so that no request queries it. One statement on one connection reads all, twice
  * in the age to which they are relied on, and earlier after a notification. While polls fail no copy stays fresh: its
- * owner then queries the database. See docs/decisions/0010-sessions-that-end-everywhere.md.
+ * owner then queries the database. See docs/decisions/db-copies.md.
  */
 export class FreshCopies {
   readonly #options: CopiesOptions

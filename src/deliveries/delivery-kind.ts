@@ -9,7 +9,7 @@ import { type Sql, sql } from '../db/sql.ts'
  *      │ └── retry, or the end of the lease ──┘              │
  *      └────────────────── requeue, by an operator ──────────┘
  *
- * A row in flight stays `queued` and has a `lease`. See docs/decisions/0175.
+ * A row in flight stays `queued` and has a `lease`. See docs/decisions/deliveries.md#a-deliverys-row-is-its-job.
  */
 export interface DeliveryKind {
   /** Names the queue in metrics and in the log. */

@@ -22,7 +22,8 @@ export interface DeliveryQueueOptions extends DeliveryPools {
 
 /**
  * The workers of this process. One statement every two seconds finds what is due for all of them: what other processes queued, what is retried, and what
- * a dead process held. The same statement reads the clock of the database: a step of it delays no delivery, see decision 0203.
+ * a dead process held. The same statement reads the clock of the database: a step of it delays no delivery, see
+ * docs/decisions/deliveries.md.
  */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions

@@ -29,7 +29,8 @@ function takenColumns({ key, columns }: DeliveryKind): Sql {
 
 /**
  * Takes due deliveries of these receivers, at most this number of each: half of them the oldest, half the newest, so that what happens now does not wait for
- * all that has come together. Counts an attempt of each. The update changes no index, so it writes little: decision 0249.
+ * all that has come together. Counts an attempt of each. The update changes no index, so it writes little:
+ * docs/decisions/mail.md.
  */
 export async function takeDeliveries<Row>(
   db: Queryable,

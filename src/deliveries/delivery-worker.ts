@@ -53,7 +53,7 @@ const MAX_ATTEMPTS = 1_000
 
 /**
  * The worker of this process on one kind of delivery. It takes what can begin soon: deliveries to a receiver that is slow, failing or busy stay in the
- * table, where they hold up no other. See decision 0340.
+ * table, where they hold up no other. See docs/decisions/deliveries.md#a-share-for-each-receiver.
  */
 export class DeliveryWorker<Row extends object> {
   readonly kind: DeliveryKind

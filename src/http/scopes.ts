@@ -1,6 +1,6 @@
 /**
  * The scopes that a route may ask for, with what they permit. API keys have scopes; operator roles are made of them.
- * See docs/decisions/0204.
+ * See docs/decisions/auth-access.md#scopes-and-roles.
  */
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',

@@ -37,7 +37,7 @@ const MAX_ATTEMPTS = 10
 
 /**
  * Merges the small files of each day, those of orders and those of the catalogue: each merged file replaces its sources
- * in one snapshot. See decision 0052.
+ * in one snapshot. See docs/decisions/lake-snapshots.md#merging.
  */
 export async function compactLake({ isWanted, ...options }: CompactOptions): Promise<CompactReport> {
   const report: CompactReport = { merged: 0, failures: [] }

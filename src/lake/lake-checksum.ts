@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import { identifier, type Sql, sql } from '../db/sql.ts'
 
 // The file's own SHA-256 is in its Parquet metadata, so every copy of the file has it. It is computed with zeros in
-// place of the digest. See decision 0155.
+// place of the digest. See docs/decisions/lake-files.md#checksums.
 const KEY = 'storefront_checksum'
 const PREFIX = 'sha256-with-zeros-here:'
 const ZEROS = '0'.repeat(64)

@@ -6,7 +6,10 @@ import { toCatalogueRow } from './catalogue-row.ts'
 import type { DatasetName } from './lake-names.ts'
 import { toLakeRow } from './lake-row.ts'
 
-/** The events of one partition of the topic in the lake: files in a folder of their own, each event in exactly one. See docs/decisions/0290. */
+/**
+ * The events of one partition of the topic in the lake: files in a folder of their own, each event in exactly one. See
+ * docs/decisions/lake-tables.md.
+ */
 export interface LakeDataset<E extends TopicEvent> {
   /** Its folder, from the lake's root. */
   name: DatasetName

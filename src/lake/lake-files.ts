@@ -15,7 +15,10 @@ import { readPresentFiles } from './list-files.ts'
 import { writeParquet } from './parquet-writer.ts'
 import { selectRows } from './query-duckdb.ts'
 
-/** Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See decision 0172. */
+/**
+ * Another database writes to this lake, or this one was restored and has not begun a new incarnation yet. See
+ * docs/decisions/lake-snapshots.md.
+ */
 export class LakeAhead extends OperatorError {
   override readonly name = 'LakeAhead'
 
@@ -47,7 +50,7 @@ export interface PendingRow {
 /**
  * Adds files to a dataset of the lake in order of sequence. Of several writers one commits the next snapshot; the
  * others read it, and its end says which of their rows it has. So a writer that lost its subscription can only do what
- * its successor does as well. See decision 0051.
+ * its successor does as well. See docs/decisions/lake-snapshots.md#who-decides-what-follows.
  */
 export class LakeFiles {
   readonly #store: LakeStore

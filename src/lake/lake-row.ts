@@ -118,7 +118,7 @@ export type LakeRow = Record<keyof typeof ORDER_EVENT_COLUMNS, unknown>
 const toItem = rowMaker<ItemSource, keyof typeof ITEM_COLUMNS>(ITEM_COLUMNS)
 const toRow = rowMaker<Source, keyof typeof ORDER_EVENT_COLUMNS>(ORDER_EVENT_COLUMNS)
 
-/** The row of an event, without name, address or note of a customer (decision 0135). Pure. */
+/** The row of an event, without name, address or note of a customer (docs/decisions/lake-files.md). Pure. */
 export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string): LakeRow {
   const { order, previous_status: previousStatus } = event.data
   const change = order.status_history.at(-1)

@@ -2,7 +2,7 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBValue } from '@duckdb/node
 import type { Sql } from '../db/sql.ts'
 import { createDuckDB, makeSpillPath, toDuckDB, withConnection, withDuckDB } from './lake-database.ts'
 
-// All queries of the process share it: creating one takes longer than most queries. See docs/decisions/0291.
+// All queries of the process share it: creating one takes longer than most queries. See docs/decisions/lake-queries.md.
 let shared: Promise<DuckDBInstance> | null = null
 // Errors after which every query of the same instance fails, with this word again.
 const IS_BROKEN = /^(FATAL|INTERNAL) Error/

@@ -8,7 +8,7 @@ import { AppError } from '../errors.ts'
 import { EXIT_REFUSED, type QueryRequest } from './bounded-query.ts'
 import type { LakePlace } from './open-lake-store.ts'
 
-/** The most that a query may ask for, and what one may use. See decision 0196. */
+/** The most that a query may ask for, and what one may use. See docs/decisions/lake-queries.md. */
 export const MAX_QUERY_ROWS = 10_000
 export const MAX_QUERY_CHARACTERS = 20_000
 const DEFAULT_TIMEOUT_MS = 10_000

@@ -19,8 +19,8 @@ function shareOf(perReceiver: number, connections: number): ReceiverShare {
 }
 
 /**
- * More places than connections, so that none of these waits while other mails are recorded: decision 0249. One domain gets ten of sixteen
- * connections.
+ * More places than connections, so that none of these waits while other mails are recorded: docs/decisions/mail.md. One
+ * domain gets ten of sixteen connections.
  */
 export function orderMailWork(connections: number): WorkOptions {
   return { places: 64, share: shareOf((connections * 5) / 8, connections) }

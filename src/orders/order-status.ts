@@ -74,7 +74,10 @@ export function cancellableUpTo(last: OrderStatus | 'never'): OrderStatus[] {
   return last === 'never' ? [] : pathTo(last)
 }
 
-/** The version of an order after the change at `index` of its history, which names it where that is not its place: see decision 0140. */
+/**
+ * The version of an order after the change at `index` of its history, which names it where that is not its place: see
+ * docs/decisions/audit-incarnations.md.
+ */
 export function versionOf({ version }: { version?: number | undefined }, index: number): number {
   return version ?? index + 1
 }

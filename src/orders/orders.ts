@@ -26,7 +26,9 @@ export function toOrder(row: OrderRow): Order {
   }
 }
 
-/** The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/0214-guests.md. */
+/**
+ * The ids under which a customer has ordered: the account's and those of its guests. See docs/decisions/auth-guests.md.
+ */
 export function orderOwnersOf(userId: string): Sql {
   return sql`select ${userId}::uuid as user_id union all select id from users where owner_id = ${userId}`
 }

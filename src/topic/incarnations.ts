@@ -2,7 +2,10 @@ import type { Queryable } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import type { TopicMessage } from './topic.ts'
 
-/** The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See decision 0140. */
+/**
+ * The time from one restore of the database to the next: a database restored to an earlier state begins a new one. See
+ * docs/decisions/audit-incarnations.md.
+ */
 export interface Incarnation {
   /** 0 for the first, increasing. */
   number: number

@@ -63,7 +63,10 @@ export interface CorruptMessage {
 /** Sequences per epoch: more than a topic will ever have messages, and few enough for 9,000 epochs below 2^53. */
 export const EPOCH_SEQUENCES = 1_000_000_000_000
 
-/** The epoch of the topic that a sequence belongs to: 0 is the topic in PostgreSQL, 1, 2 … are streams of the broker. See decision 0041. */
+/**
+ * The epoch of the topic that a sequence belongs to: 0 is the topic in PostgreSQL, 1, 2 … are streams of the broker.
+ * See docs/decisions/topic.md.
+ */
 export function epochOf(sequence: number): number {
   return Math.floor(sequence / EPOCH_SEQUENCES)
 }
@@ -110,7 +113,10 @@ export interface SubscribeOptions {
    * subscription becomes active. Unless given, the topic stores the position and advances it when the handler returns.
    */
   lastSequence?: () => Promise<number>
-  /** Called once with each message that is no event of the partition. The handler never gets one: see decision 0045. */
+  /**
+   * Called once with each message that is no event of the partition. The handler never gets one: see
+   * docs/decisions/topic.md.
+   */
   onCorrupt?: (messages: readonly CorruptMessage[]) => void
 }
 

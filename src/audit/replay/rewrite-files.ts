@@ -37,7 +37,7 @@ interface FaultyFile extends LiveFile {
 
 /**
  * Rewrites files of the lake: what is left of their valid rows, and the events that no file has, get new files, and one
- * snapshot replaces the old ones by them (decision 0157).
+ * snapshot replaces the old ones by them (docs/decisions/lake-snapshots.md#repairs).
  */
 export class RewrittenFiles<E extends TopicEvent> {
   readonly #options: RewriteOptions<E>

@@ -59,7 +59,8 @@ export async function readPartition<Row extends object, E extends TopicEvent>(
 
 /**
  * Compares a partition of the topic with the rows that its events are made of, with the mails, and with its files and table in the lake.
- * Reads each subscriber's position, then its data, then the topic, then the rows: an event in flight is no fault. See decision 0070.
+ * Reads each subscriber's position, then its data, then the topic, then the rows: an event in flight is no fault. See
+ * docs/decisions/audit-verify.md.
  */
 export async function comparePartition<Row extends object, E extends TopicEvent>(
   partition: ComparedPartition<Row, E>,

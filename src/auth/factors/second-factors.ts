@@ -21,7 +21,10 @@ export interface SecondFactors {
   hasTotp: boolean
   passkeys: number
   recoveryCodesLeft: number
-  /** Whether a password alone is not enough: with an authenticator app, and for operators with a passkey. See docs/decisions/0211. */
+  /**
+   * Whether a password alone is not enough: with an authenticator app, and for operators with a passkey. See
+   * docs/decisions/auth-factors.md.
+   */
   isRequired: boolean
 }
 

@@ -13,7 +13,7 @@ export const ACCESS_TOKEN_SECONDS = 900
 export const CLOCK_TOLERANCE_SECONDS = 5
 /**
  * The time that a token may have been issued ahead of the clock, so that it stays valid when a clock moves back by
- * minutes. See decision 0150.
+ * minutes. See docs/decisions/auth-tokens.md#clocks-that-step.
  */
 export const ISSUED_AHEAD_SECONDS = 300
 /** The longest time for which a token that is accepted now stays accepted. */

@@ -60,7 +60,7 @@ export interface References {
 
 /**
  * The metadata of one table in the lake's store: `iceberg/<table>/metadata/v<version>.metadata.json`. A commit puts the next version, which
- * only one process can. See docs/decisions/0270.
+ * only one process can. See docs/decisions/lake-snapshots.md#the-newest-snapshot-is-the-lake.
  */
 export class TableStore {
   readonly #store: LakeStore

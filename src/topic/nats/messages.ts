@@ -116,7 +116,10 @@ export class NatsSource implements MessageSource {
     }))
   }
 
-  /** The messages before the first gap: a message that the consumer skipped although the stream has it. See decision 0047. */
+  /**
+   * The messages before the first gap: a message that the consumer skipped although the stream has it. See
+   * docs/decisions/topic-nats.md.
+   */
   async #untilGap(taken: readonly PulledMessage[]): Promise<readonly PulledMessage[]> {
     if (this.#failure !== null) throw this.#failure
     let before = this.#received
@@ -134,7 +137,8 @@ export class NatsSource implements MessageSource {
 
   /**
    * Throws when the leader has no such message, or another one with its sequence: the consumer's server has stored messages that were never
-   * acknowledged. All later sequences differ then, so the last message of a batch stands for all of them. See decision 0202.
+   * acknowledged. All later sequences differ then, so the last message of a batch stands for all of them. See
+   * docs/decisions/topic-nats.md.
    */
   async #assertAtLeader(last: PulledMessage | undefined): Promise<void> {
     if (last === undefined || (await isAtLeader(this.#jetstream, this.#stream, last.streamSequence, last.message.subject))) return
@@ -142,7 +146,7 @@ export class NatsSource implements MessageSource {
     throw this.#failure
   }
 
-  /** Throws when the stream has newer messages that the consumer does not send. See decision 0047. */
+  /** Throws when the stream has newer messages that the consumer does not send. See docs/decisions/topic-nats.md. */
   #assertProgress(taken: readonly PulledMessage[]): void {
     const last = taken.at(-1)
     if (last !== undefined) {

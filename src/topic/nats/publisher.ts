@@ -42,7 +42,7 @@ export interface NatsPublisherOptions<E extends TopicEvent> {
 /**
  * Publishes to one stream. A message waits only for earlier messages of the same subject, so one may be lost and later ones stored: each
  * message contains the position up to which everything was stored when it was sent. Each event has its own subject, by which the stream
- * refuses a duplicate however late it arrives. See decision 0048.
+ * refuses a duplicate however late it arrives. See docs/decisions/topic-nats.md#publishing.
  */
 export class NatsPublisher<E extends TopicEvent> {
   readonly #options: NatsPublisherOptions<E>
@@ -171,7 +171,7 @@ export class NatsPublisher<E extends TopicEvent> {
    */
   async #withEarlierVersions(messages: readonly OutgoingMessage<E>[]): Promise<readonly OutgoingMessage<E>[]> {
     const ids = new Set(messages.map(({ event }) => event.id))
-    // A version need not be one more than the one before it: see decision 0140.
+    // A version need not be one more than the one before it: see docs/decisions/audit-incarnations.md.
     const successors = messages.flatMap((message) => {
       const previousId = this.#options.partition.previousEventId(message.event)
       return previousId === null || ids.has(previousId) ? [] : [{ message, previousId }]
@@ -188,7 +188,7 @@ export class NatsPublisher<E extends TopicEvent> {
 
   /**
    * The place of each event; null for one that the stream lacks. Asks the leader: another server may lag, or have
-   * messages that a leader has lost with its leadership. See decision 0202.
+   * messages that a leader has lost with its leadership. See docs/decisions/topic-nats.md#only-the-leader-counts.
    */
   async #find(eventIds: readonly string[]): Promise<(Outcome | null)[]> {
     const { streams } = this.#options.jetstream.manager
