@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import {
   findDeadAnchors,
+  findDeadDecisions,
   findDecisionsWithoutSentence,
   findDocuments,
   findIndexErrors,
@@ -28,6 +29,14 @@ test('commands in documents survive a paste into a shell that knows no comments'
   assert.deepEqual(findPastedComments(ROOT), [])
   const block = "```sh\nls # a list\n# It's a list.\n# A list\n```\n"
   assert.deepEqual(findPastedComments(makeRepository(t, { 'a.md': block })), ['a.md: ls # a list', "a.md: # It's a list."])
+})
+
+test('every reference to a decision leads to a page, and to a section where it names one', () => {
+  // A test below has references that lead nowhere.
+  assert.deepEqual(
+    findDeadDecisions(ROOT).filter((found) => !found.startsWith('checks/documents.test.ts:')),
+    [],
+  )
 })
 
 test('the index of the decisions lists each of them with its title', () => {
@@ -53,6 +62,25 @@ test('reports dead links and anchors, also in the documents of client and exampl
   const root = makeRepository(t, { 'README.md': '# The *shop*\n', 'client/README.md': '[x](y.md)\n', 'examples/shop/README.md': link })
   assert.deepEqual(findMissingFiles(root), ['client/README.md:1 ./y.md', 'examples/shop/README.md:1 ./b.md'])
   assert.deepEqual(findDeadAnchors(root), ['examples/shop/README.md:1 ../../README.md#no-such-heading', 'examples/shop/README.md:1 #here'])
+})
+
+test('reports references to decisions that lead nowhere, in sources and documents', (t) => {
+  const source = [
+    '// See docs/decisions/room-subject.md#what-we-do and docs/decisions/ for all.',
+    '// See docs/decisions/room-subject.md#nothing.',
+    '// See docs/decisions/0080, and decision 0081.',
+  ]
+  const root = makeRepository(t, {
+    'docs/decisions/room-subject.md': '# Subject\n\n## What we do\n',
+    'src/room.ts': source.join('\n'),
+    'CHANGELOG.md': '([why](docs/decisions/room-gone.md))\n',
+  })
+  assert.deepEqual(findDeadDecisions(root), [
+    'CHANGELOG.md:1 docs/decisions/room-gone.md',
+    'src/room.ts:2 docs/decisions/room-subject.md#nothing',
+    'src/room.ts:3 docs/decisions/0080',
+    'src/room.ts:3 decision 0081',
+  ])
 })
 
 test('reports decisions that the index lacks, and lines of the index without a decision', (t) => {

@@ -59,6 +59,27 @@ function listDecisions(root: string): string[] {
   return listFiles(root, DECISIONS).filter((path) => path.endsWith('.md') && !path.endsWith('/README.md'))
 }
 
+/**
+ * The references to decisions that lead to no page or section, as `file:line reference`, in sources, documents and the
+ * changelog. A number, which decisions had once, leads nowhere.
+ */
+export function findDeadDecisions(root: string): string[] {
+  const files = [...readdirSync(root), ...listFolders(root)].filter((path) => /\.(ts|mjs|js|sql|md|ya?ml|sh|vcl)$/.test(path))
+  return files.flatMap((file) =>
+    readFileSync(join(root, file), 'utf8')
+      .split('\n')
+      .flatMap((line, index) =>
+        [...line.matchAll(/docs\/decisions\/([\w-]+(?:\.md)?)(?:#([\w-]+))?|\bdecisions? \d{2,4}\b/gi)]
+          .filter(([, page, anchor]) => page === undefined || !isDecision(join(root, DECISIONS, page), anchor))
+          .map(([reference]) => `${file}:${index + 1} ${reference}`),
+      ),
+  )
+}
+
+function isDecision(path: string, anchor: string | undefined): boolean {
+  return path.endsWith('.md') && existsSync(path) && (anchor === undefined || hasAnchor(path, anchor))
+}
+
 /** The links to a heading that no document has, as `document:line target#anchor`. */
 export function findDeadAnchors(root: string): string[] {
   return findDocuments(root).flatMap((document) =>

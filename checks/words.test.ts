@@ -18,8 +18,8 @@ test('finds the stray slash at the end of a comment line, but not the end of a c
 })
 
 test('finds retired words in names of files', () => {
-  assert.deepEqual(findInName('docs/decisions/0001-messages-under-way.md').length, 1)
-  assert.deepEqual(findInName('docs/decisions/0001-messages-in-flight.md'), [])
+  assert.deepEqual(findInName('docs/decisions-of-messages-under-way.md').length, 1)
+  assert.deepEqual(findInName('docs/decisions-of-messages-in-flight.md'), [])
 })
 
 test('reports the file, the line, the word and what to write instead', () => {

@@ -20,7 +20,7 @@ create table products (
   updated_at timestamptz(3) not null default now(),
   -- An archived product is in no list and cannot be ordered; orders keep their own copy of it.
   archived_at timestamptz(3),
-  -- Written by a trigger. See docs/decisions/0282.
+  -- Written by a trigger. See docs/decisions/catalogue-search.md#brands.
   search tsvector not null,
   -- A few facts that the shop's own programs keep with a product; bounded by the API (src/attributes.ts). No part of the search.
   attributes jsonb not null default '{}',
@@ -28,15 +28,16 @@ create table products (
   -- The price before a reduction, in the currency of the price. It is shown only above the price.
   compare_at_amount bigint,
   -- The texts of a product in other languages, by BCP 47 tag: {"de": {"name", "description", "seo_title", "seo_description",
-  -- "availability_text"}}. A text that is missing is the product's own. See docs/decisions/0283.
+  -- "availability_text"}}. A text that is missing is the product's own. See docs/decisions/catalogue-translations.md.
   translations jsonb not null default '{}',
   -- The words of `search` and those of the translations; null without translations.
   translated_search tsvector,
   -- The prices of a product in other currencies than that of its own price: {"USD": {"amount": 1999, "compare_at": 2499}}, minor units.
-  -- See docs/decisions/0284-prices-per-currency.md.
+  -- See docs/decisions/catalogue-prices.md#prices-per-currency.
   prices jsonb not null default '{}',
   -- The lowest price of the 30 days before each reduction that a product has now began (Directive 98/6/EC, Article 6a): {"EUR": 1490}, minor
-  -- units by currency. A currency is missing if its price is not reduced, or no earlier one is known; null: all are. See docs/decisions/0287.
+  -- units by currency. A currency is missing if its price is not reduced, or no earlier one is known; null: all are.
+  -- See docs/decisions/catalogue-prices.md.
   lowest_prior_amounts jsonb,
   constraint products_sku_unique unique (sku),
   constraint products_price_in_range check (price_amount between 0 and 9007199254740991),
@@ -148,7 +149,7 @@ create table search_words (
 create index search_words_spelling_trgm_idx on search_words using gin (search_spelling(word) gin_trgm_ops);
 
 -- How often the catalogue has changed: the sum over all rows. A transaction counts in the row of its connection, so that concurrent
--- changes of the catalogue seldom wait for each other. See docs/decisions/0020-catalogue-version.md.
+-- changes of the catalogue seldom wait for each other. See docs/decisions/catalogue-version.md#the-version.
 create table catalogue_versions (
   shard smallint primary key,
   changes bigint not null default 0,
@@ -231,7 +232,8 @@ create table product_pages (
   constraint product_pages_images_array check (jsonb_typeof(images) = 'array')
 );
 
--- The addresses of products' pages, also those of the past: no address silently becomes another product's. See docs/decisions/0274.
+-- The addresses of products' pages, also those of the past: no address silently becomes another product's. See
+-- docs/decisions/catalogue-slugs.md.
 create table product_slugs (
   slug text collate "C" constraint product_slugs_slug_unique primary key,
   product_id uuid not null,
@@ -244,7 +246,7 @@ create unique index product_slugs_product_id_idx on product_slugs (product_id) i
 create index product_slugs_product_id_retired_at_idx on product_slugs (product_id, retired_at) where retired_at is not null;
 
 -- What happened to products, prices and stock: a row is one event. Rows are only added, by the functions of src/catalogue/sql/events.sql, in the
--- transaction of the change; old ones are removed by remove_old_product_events. See docs/decisions/0277-events-of-the-catalogue.md.
+-- transaction of the change; old ones are removed by remove_old_product_events. See docs/decisions/catalogue-events.md.
 create table product_events (
   product_id uuid not null,
   -- Each has versions of its own: those of stock are the versions of its row in inventory, but for restores.
@@ -266,7 +268,8 @@ create index product_events_product_id_occurred_at_idx on product_events (produc
   where type in ('product.created', 'price.changed');
 -- For the removal of old events. Rows are added in the order of time, so it has a few entries for a million of them.
 create index product_events_occurred_at_idx on product_events using brin (occurred_at) with (pages_per_range = 32);
--- Read by a slot of its own, so that an import never holds up the events of orders. See docs/decisions/0278-the-stream-of-the-catalogue.md.
+-- Read by a slot of its own, so that an import never holds up the events of orders. See
+-- docs/decisions/catalogue-events.md.
 create publication storefront_catalogue for table product_events with (publish = 'insert');
 
 -- Where the recording of products that were there before their events has arrived; no row when it has ended. A migration after which
@@ -284,7 +287,8 @@ create table stock_event_settings (
 );
 insert into stock_event_settings (percent) values (0);
 
--- Categories in a tree. The text in products.category stays: it is the name of a product's first category. See docs/decisions/0281.
+-- Categories in a tree. The text in products.category stays: it is the name of a product's first category. See
+-- docs/decisions/catalogue-categories.md.
 create table categories (
   id uuid primary key,
   parent_id uuid references categories (id),

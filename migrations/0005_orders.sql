@@ -34,7 +34,7 @@ create table orders (
 alter sequence order_numbers owned by orders.number;
 -- Named as a constraint, because the API's error is found by this name. An index can leave out the many orders without a reference.
 create unique index orders_client_reference_unique on orders (user_id, client_reference) where client_reference is not null;
--- Lists are in the order of numbers, which increase whatever a clock does: see docs/decisions/0151-orders-are-listed-by-number.md.
+-- Lists are in the order of numbers, which increase whatever a clock does: see docs/decisions/orders-lists.md.
 create index orders_user_id_number_idx on orders (user_id, number desc);
 create index orders_user_id_status_number_idx on orders (user_id, status, number desc);
 create index orders_status_number_idx on orders (status, number desc);

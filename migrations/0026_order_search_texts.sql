@@ -1,4 +1,4 @@
--- What operators find orders by: see docs/decisions/0351-search-of-operators.md. Triggers of `orders` maintain it.
+-- What operators find orders by: see docs/decisions/orders-search.md. Triggers of `orders` maintain it.
 create table order_search_texts (
   -- No foreign key, as in order_notes.
   number bigint primary key,

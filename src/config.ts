@@ -41,9 +41,9 @@ const LOG_FORMATS = ['auto', 'pretty', 'json'] as const
 export type Config = Readonly<ReturnType<typeof readAll>>
 
 const SECRET_MIN_LENGTH = 32
-// The time is longer than a bank transfer or a long weekend takes. See decision 0112.
+// The time is longer than a bank transfer or a long weekend takes. See docs/decisions/orders-limits.md#expiry.
 const PENDING_ORDER_TTL_SECONDS = 7 * 86_400
-// Somebody who tries the store places far fewer. See decision 0113.
+// Somebody who tries the store places far fewer. See docs/decisions/orders-limits.md#pending-orders.
 const MAX_PENDING_ORDERS = 10_000
 
 /** An environment as this process reads it. `config` is to be used only where there are no problems. */

@@ -55,20 +55,20 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
   {
     statement: /^with recursive walk as/,
     atMost: 150_000,
-    reason: 'decision 0351: the orders of an era for a common word that new orders seldom have, and the newest 131,072 for a typing error',
+    reason: 'docs/decisions/orders-search.md: the orders of an era for a common word that new orders seldom have, and the newest 131,072 for a typing error',
     isSeldom: true,
   },
   {
     statement: /^select number from order_search_texts order by number desc offset/,
     atMost: 140_000,
-    reason: 'decision 0351: the index of the newest 131,072 orders, of which those with typing errors are found',
+    reason: 'docs/decisions/orders-search.md: the index of the newest 131,072 orders, of which those with typing errors are found',
   },
   {
     statement: /^select id from \(select id, email, name from users/,
     atMost: 6_000,
-    reason: 'decision 0351: the newest 5,000 accounts, of which those with typing errors are found',
+    reason: 'docs/decisions/orders-search.md: the newest 5,000 accounts, of which those with typing errors are found',
   },
-  { statement: /as buyer \(buyer_id\)/, atMost: WHOLE, reason: 'decision 0151: no index has the orders of a customer by time or product' },
+  { statement: /as buyer \(buyer_id\)/, atMost: WHOLE, reason: 'docs/decisions/orders-lists.md: no index has the orders of a customer by time or product' },
   {
     statement: /^select (best\.product_id|method, route|currency, \(extract)/,
     atMost: WHOLE,

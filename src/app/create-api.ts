@@ -84,7 +84,7 @@ import type { StoreParts } from './store-parts.ts'
 
 const BROWSER_CACHE_SECONDS = 15
 const MAX_WAITING_HASHES = 200
-// Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/0286.
+// Each has up to two batches in memory, mostly some 200 kB. See docs/decisions/catalogue-feeds.md.
 const FEEDS = { maxOpen: 64, maxOfNetwork: 4, patienceMs: 60_000 }
 // The hash threads leave one core for everything else, which a low priority alone does not ensure; see
 // docs/decisions/auth-passwords.md#threads-of-low-priority.

@@ -166,7 +166,10 @@ test('pages in both directions, counts and facets equal those of a model of the 
   )
 })
 
-/** A search by relevance ranks the newest 1,000 of what is between its first candidates: decision 0022. */
+/**
+ * A search by relevance ranks the newest 1,000 of what is between its first candidates:
+ * docs/decisions/catalogue-search.md.
+ */
 const MANY_ADDED = 6
 const change = fc.record({
   at: fc.nat(1_000),

@@ -70,7 +70,7 @@ async function lockProducts(tx: Transaction, ids: readonly string[]): Promise<Lo
 
 /**
  * Records what has changed of these products since their newest events. Their rows must be locked. `traceparent` is that of the request, if
- * any. Returns the number of events. See docs/decisions/0277-events-of-the-catalogue.md.
+ * any. Returns the number of events. See docs/decisions/catalogue-events.md#the-record.
  */
 export async function recordProductEvents(tx: Transaction, productIds: readonly string[], traceparent: string | null): Promise<number> {
   if (productIds.length === 0) return 0

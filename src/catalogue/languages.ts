@@ -6,7 +6,7 @@ import type { Version } from './catalogue-version.ts'
 const MAX_HEADER_LENGTH = 200
 const MAX_HEADERS = 1_000
 
-/** Chooses the language of answers among those of the catalogue. See docs/decisions/0283-translations.md. */
+/** Chooses the language of answers among those of the catalogue. See docs/decisions/catalogue-translations.md. */
 export class CatalogueLanguages {
   readonly #own: string
   #available = languageSet<string>([])

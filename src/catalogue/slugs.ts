@@ -2,7 +2,7 @@ import type { Queryable, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 
-/** The current slug of the row of the alias `product`. See docs/decisions/0274-slugs.md. */
+/** The current slug of the row of the alias `product`. See docs/decisions/catalogue-slugs.md. */
 export const CURRENT_SLUG = sql`(
   select slug from product_slugs where product_slugs.product_id = product.id and product_slugs.retired_at is null
 )`

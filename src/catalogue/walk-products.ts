@@ -67,7 +67,7 @@ export function walkProducts(db: Queryable, walk: Walk): Promise<ProductRow[]> {
 /** Places that are read at once to find the first ones of groups. */
 const WINDOW = { first: 50, largest: 500 }
 
-/** A group is listed at the place of its first matching variant. See docs/decisions/0275-lists-and-pages-of-products.md. */
+/** A group is listed at the place of its first matching variant. See docs/decisions/catalogue-lists.md. */
 async function walkGroups(db: Queryable, walk: Walk): Promise<ProductRow[]> {
   const { filters, view } = walk
   const isOne = filters.group !== null

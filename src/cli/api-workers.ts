@@ -14,7 +14,7 @@ const MAX_PAUSE_MS = 10_000
 const STABLE_RUN_MS = 60_000
 /** Longer than an API takes to cut its last requests, shorter than the patience of `serve`. */
 const STOP_MS = 7_000
-/** A process is killed that leaves four in a row without an answer, which is far more than the longest stall of a request (0253). */
+/** A process is killed that leaves four in a row without an answer, which is far more than the longest stall of a request. */
 const PING_EVERY_MS = 2_500
 const MAX_UNANSWERED = 4
 /** The limit until the first answer, which follows the start: the import of the code takes long on a busy machine. */

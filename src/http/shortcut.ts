@@ -29,7 +29,10 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] !== undefined && headers['content-length'] !== '0')
 }
 
-/** Calls `shortcut` before Fastify routes a request, whose hooks do not run when it answers. See docs/decisions/0021-ready-pages.md. */
+/**
+ * Calls `shortcut` before Fastify routes a request, whose hooks do not run when it answers. See
+ * docs/decisions/catalogue-version.md.
+ */
 export function addShortcut(
   server: HttpServer,
   shortcut: Shortcut,

@@ -6,7 +6,7 @@ import type { Order, OrderRow } from './order.ts'
 import { selectList } from './order-column-sql.ts'
 import { toOrder } from './orders.ts'
 
-/** A page ends with the order that brings it to this size as JSON. See docs/decisions/0183-pages-of-orders-are-bounded-by-bytes.md. */
+/** A page ends with the order that brings it to this size as JSON. See docs/decisions/orders-lists.md. */
 export const PAGE_BYTES = 1_048_576
 /** Stored, compressed size. Larger lines and histories are read apart, so that a page reads no more than it shows. */
 const LARGE_BYTES = 8_192
@@ -26,7 +26,7 @@ const TimePosition = Type.Tuple([
 export const NumberPosition = Type.Tuple([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })])
 export const OrderPosition = Type.Union([NumberPosition, TimePosition])
 
-/** Orders get ascending numbers, whatever the clock does: see decision 0151. */
+/** Orders get ascending numbers, whatever the clock does: see docs/decisions/orders-lists.md#by-number. */
 export type OrderSort = 'number' | 'time'
 
 const DIRECTIONS = { number: sql`number desc`, time: sql`created_at desc, id desc` } as const

@@ -13,7 +13,7 @@ begin
 end
 $$;
 
--- A key may do no more than the account that made it: see docs/decisions/0206-keys-of-former-operators.md.
+-- A key may do no more than the account that made it: see docs/decisions/auth-access.md#keys-of-former-operators.
 create or replace function revoke_api_keys_of_account() returns trigger language plpgsql as $$
 begin
   with revoked as (

@@ -93,7 +93,7 @@ const TREE = sql`hashtextextended('storefront categories', 0)`
 
 /**
  * Keeps other transactions from changing the tree. Take this lock before any of categories, stock or products: see
- * decision 0281.
+ * docs/decisions/catalogue-categories.md.
  */
 export async function lockTree(tx: Transaction): Promise<void> {
   await tx.query(sql`select pg_advisory_xact_lock(${TREE})`)

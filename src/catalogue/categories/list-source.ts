@@ -50,7 +50,7 @@ const WITH_PRODUCTS = sql`join products as product on product.id = member.produc
 
 /**
  * The products that match, in the order of an index: all products, the members of one category, or for each of several categories its first
- * members, merged. `others` are conditions about `product`. See docs/decisions/0281-categories.md.
+ * members, merged. `others` are conditions about `product`. See docs/decisions/catalogue-categories.md.
  */
 export function listSource(filters: LocatedFilters, textQuery: TextQuery, others: readonly Sql[], order: ListOrder): ListSource {
   const { categoryIds, soldIds } = filters

@@ -28,7 +28,7 @@ export interface Feed {
 /**
  * Sends all products by id. Each batch is read in its own snapshot, after the client has taken the previous one, so
  * that a slow client holds no connection and no transaction. The entity tag is true: while the catalogue keeps the
- * version of the first batch, every batch has it. See docs/decisions/0286.
+ * version of the first batch, every batch has it. See docs/decisions/catalogue-feeds.md.
  */
 export async function serveFeed(context: CatalogueContext, request: FastifyRequest, reply: FastifyReply, feed: Feed): Promise<unknown> {
   const { version, lifetimes, tagHeaders, openFeeds } = context

@@ -102,7 +102,10 @@ export async function* importBesideOrders(
   }
 }
 
-/** An import takes most of a processor of the database, for which orders and their events would wait. See docs/decisions/0280. */
+/**
+ * An import takes most of a processor of the database, for which orders and their events would wait. See
+ * docs/decisions/catalogue-writing.md.
+ */
 async function hasRecentOrders(pool: Pool): Promise<boolean> {
   const { rows } = await pool.query(sql`select from orders where created_at > now() - make_interval(secs => ${BUSY_SECONDS}) limit 1`)
   return rows.length > 0

@@ -8,7 +8,7 @@ import { filterConditions, matchesText, textQueryExpression } from './filter-sql
 
 /**
  * The number of newest matches that are ranked; the others follow by age. Ranking all would read half of the catalogue for a word that
- * half of its products have. See docs/decisions/0022-search.md.
+ * half of its products have. See docs/decisions/catalogue-search.md#ranking-and-bounds.
  */
 export const CANDIDATES = 100
 /** Candidates of later pages: products that match since the first page may be between its candidates. */

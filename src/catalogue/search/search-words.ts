@@ -93,7 +93,7 @@ export function normalizeSearch({ required, linked, excluded }: SearchWords): st
 
 /**
  * Words at the end that match as prefixes: PostgreSQL collects all matches of a prefix before it compares them. See
- * decision 0160.
+ * docs/decisions/catalogue-search.md#a-share-of-the-database.
  */
 const MAX_PREFIXES = 5
 /** Shorter words match only as a whole. */

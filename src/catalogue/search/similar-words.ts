@@ -5,7 +5,10 @@ import { type SearchWords, toTextQuery } from './search-words.ts'
 
 /** Similar words of one mistyped word. */
 const MAX_SIMILAR = 5
-/** Shorter words share trigrams with thousands of words: each would cost tens of milliseconds. See decision 0160. */
+/**
+ * Shorter words share trigrams with thousands of words: each would cost tens of milliseconds. See
+ * docs/decisions/catalogue-search.md.
+ */
 const MIN_LENGTH = 4
 /** Words of one search that are replaced by similar ones. */
 const MAX_WORDS = 5

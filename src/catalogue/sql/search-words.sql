@@ -124,7 +124,8 @@ end
 $$;
 
 -- Words as shops and shoppers write them: `gr49` and `Gr. 49`, `wifi` and `Wi-Fi`, `5,5` and `5.5`, `C++`, words within texts without blanks; and
--- the whole name as one word, so that a product whose name is the search comes first. See docs/decisions/0022.
+-- the whole name as one word, so that a product whose name is the search comes first. See
+-- docs/decisions/catalogue-search.md.
 
 -- Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Kana and Han. As in search-words.ts.
 create or replace function search_unspaced() returns text
@@ -240,7 +241,8 @@ create or replace function search_name(name text) returns tsvector
     from (select translate(search_text(search_signs(coalesce(name, ''))), E' \uE000\uE001\uE002', '') as word) as whole
   );
 
--- The words of a product in its own language. A trigger and no generated column: another expression would rewrite the table. See docs/decisions/0282.
+-- The words of a product in its own language. A trigger and no generated column: another expression would rewrite the
+-- table. See docs/decisions/catalogue-search.md.
 create or replace function product_words(name text, category text, options jsonb, brand text, sku text, description text) returns tsvector
   language sql immutable parallel safe
   return setweight(catalogue_words(name), 'A')

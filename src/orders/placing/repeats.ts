@@ -5,7 +5,7 @@ import { renderResponse } from '../order.ts'
 import type { GivenMembers } from '../order-columns.ts'
 import { type IdempotencyKey, KEY_RETENTION_HOURS, type StoredResponse } from './idempotency.ts'
 
-/** A name under which a person places no second order for some time: docs/decisions/0031-repeated-orders.md. */
+/** A name under which a person places no second order for some time: docs/decisions/orders-repeats.md. */
 export interface Repeat {
   /**
    * `key` and `reference`: guests of one address share theirs. `content`: the same lines to the same address, by an

@@ -1,5 +1,5 @@
 -- The database verifies what an order is. Triggers and not check constraints: a check would run at every update of a row, also when only
--- the status or the address changes. See docs/decisions/0093-orders-hold.md.
+-- the status or the address changes. See docs/decisions/orders-rules.md.
 
 -- At least one line; each has its product, a whole quantity from 1 and a whole price from 0; both amounts are in the order's currency, and
 -- quantity times price is the line's total; these add up to the order's. The path is strict: it selects only lines of exactly this shape.
@@ -53,7 +53,7 @@ create or replace function order_history_is_whole(status_history jsonb, version 
 $$;
 
 -- Entries of `orders.status_history` may have a `change`: what was changed besides the status, such as the pieces of a parcel. Lines and total stay
--- as they were placed, and everything else follows from the entries. See docs/decisions/0221-parts-of-orders.md.
+-- as they were placed, and everything else follows from the entries. See docs/decisions/orders-changes.md#parts.
 
 -- Of each product no more pieces are shipped and cancelled than were ordered, and no more returned than shipped; with what the changes add to it
 -- the total stays in its range. A move without `change` is one of all pieces that can make it. Not parallel safe: see order_lines_are_sound.
@@ -113,7 +113,7 @@ $$;
 
 -- Whether the payment of an order, as `paymentOf` of src/orders/order-charges.ts derives it, is authorized, paid or partially refunded: the newest
 -- payment is authorized, or the last state of any is one in which the shop has money. Such an order does not expire. The index below stores the
--- outcome, so it calls no other function of the store, and takes every history. See docs/decisions/0239-paid-orders-do-not-expire.md.
+-- outcome, so it calls no other function of the store, and takes every history. See docs/decisions/orders-limits.md.
 create or replace function order_holds_money(status_history jsonb) returns boolean
   language sql immutable strict parallel safe as $$
   with payment as (

@@ -7,7 +7,7 @@ begin
 end
 $$;
 
--- The pieces of a product that a customer has bought and kept. See docs/decisions/0035-limits-of-purchases.md.
+-- The pieces of a product that a customer has bought and kept. See docs/decisions/orders-limits.md.
 create or replace function purchased_quantity(buyer uuid, product uuid) returns bigint language sql stable
   set enable_seqscan = off
 as $$
@@ -27,7 +27,7 @@ $$;
 
 -- Places a batch of accepted orders, all or none, in one round trip. Returns their numbers, ascending in the order of the batch. Returns
 -- null and changes nothing when the state is not the one that the batch was decided on. `batch_items` has the lines of each order: inside
--- `batch` they would be parsed twice. See docs/decisions/0162-one-function-places-a-batch.md.
+-- `batch` they would be parsed twice. See docs/decisions/orders-placing.md#one-function.
 --
 -- Locks are taken in the order that all transactions use, so that no two deadlock: advisory locks (never waited for), counts of pending
 -- orders by user, stock by product. Stock is locked last, because other batches wait for it.

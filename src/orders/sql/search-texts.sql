@@ -1,5 +1,5 @@
 -- What operators find an order by: the recipient's name, the phone's digits, and as one word each the postal code,
--- references, and numbers of parcels. A blank precedes each word. See docs/decisions/0351-search-of-operators.md.
+-- references, and numbers of parcels. A blank precedes each word. See docs/decisions/orders-search.md.
 create or replace function order_search_words(address jsonb, client_reference text, history jsonb) returns text
   language plpgsql immutable parallel safe as $$
 declare

@@ -17,7 +17,10 @@ export interface NatsSettings {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
-/** The default of a server. The largest event of a usual shop needs two thirds of it: see decision 0246. */
+/**
+ * The default of a server. The largest event of a usual shop needs two thirds of it: see
+ * docs/decisions/orders-changes.md.
+ */
 export const NEEDED_PAYLOAD_BYTES = 1024 * 1024
 const RECONNECT_MS = 250
 // A server that is cut off is detected after two intervals.
