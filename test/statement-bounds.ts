@@ -55,7 +55,8 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
   {
     statement: /^with recursive walk as/,
     atMost: 150_000,
-    reason: 'docs/decisions/orders-search.md: the orders of an era for a common word that new orders seldom have, and the newest 131,072 for a typing error',
+    reason:
+      'docs/decisions/orders-search.md: the orders of an era for a common word that new orders seldom have, and the newest 131,072 for a typing error',
     isSeldom: true,
   },
   {
@@ -68,7 +69,11 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
     atMost: 6_000,
     reason: 'docs/decisions/orders-search.md: the newest 5,000 accounts, of which those with typing errors are found',
   },
-  { statement: /as buyer \(buyer_id\)/, atMost: WHOLE, reason: 'docs/decisions/orders-lists.md: no index has the orders of a customer by time or product' },
+  {
+    statement: /as buyer \(buyer_id\)/,
+    atMost: WHOLE,
+    reason: 'docs/decisions/orders-lists.md: no index has the orders of a customer by time or product',
+  },
   {
     statement: /^select (best\.product_id|method, route|currency, \(extract)/,
     atMost: WHOLE,
