@@ -50,9 +50,11 @@ function isThere(root: string, files: readonly string[], document: string, name:
   return existsSync(join(root, name)) || files.some((file) => file.endsWith(`/${name}`))
 }
 
-/** The decisions that do not begin with a sentence `We ….` of its own after their title, as their file names. */
+/** The decisions whose name begins with a number, or that lack a sentence `We ….` of its own after their title. */
 export function findDecisionsWithoutSentence(root: string): string[] {
-  return listDecisions(root).filter((path) => !/^# .+\n\nWe [^\n]+(?:\n[^\n]+)?\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')))
+  return listDecisions(root).filter(
+    (path) => /\/\d/.test(path) || !/^# .+\n\nWe [^\n]+(?:\n[^\n]+)?\.\n(?:\n|$)/.test(readFileSync(join(root, path), 'utf8')),
+  )
 }
 
 function listDecisions(root: string): string[] {
