@@ -19,6 +19,8 @@ export const LARGE_SHOP = {
 } as const
 
 const SEEDS = 1_000
+/** The products of a group of variants, in a shop of any size. */
+const VARIANTS = 200
 const RARE = 10
 /** The orders of a shop of any size are spread over this time. */
 const MINUTES = 1_000_000
@@ -55,7 +57,7 @@ export async function fillLargeShop(pool: Pool, size: ShopSize = LARGE_SHOP): Pr
     for (const statement of statements) await client.query(statement)
   }
   try {
-    await run(SEED)
+    await run(seed(size))
     const { rows: indexes } = await client.query<{ drop: string; create: string }>(
       `select format('drop index %I', indexrelid::regclass::text) as drop, pg_get_indexdef(indexrelid) as create
       from pg_index join pg_class on pg_class.oid = indrelid
@@ -81,7 +83,7 @@ const PRODUCT_COLUMNS = `name, description, category, image_url, price_amount, p
 const DAYS_OF_COPIES = 200
 const COPY = `md5(seed.product_id::text || copy)::uuid`
 
-const SEED = [
+const seed = ({ products }: ShopSize) => [
   `insert into categories (id, slug, name) values (gen_random_uuid(), 'common', 'Common'), (gen_random_uuid(), 'rare', 'Rare')`,
   `insert into products (id, sku, name, description, category, price_amount, price_currency, in_stock, variant_group, attributes, brand,
       compare_at_amount, translations, prices, created_at)
@@ -89,7 +91,7 @@ const SEED = [
       case when is_rare then 'Scarce lamp ' else 'Common lamp ' || case when n % 2 = 0 then 'even ' else 'odd ' end end || n,
       'A product of the shop number' || n % 100 || ' with words' || n % 7,
       case when is_rare then 'Rare' else 'Common' end, 100 + n * 37 % 9973, case when is_rare then 'USD' else 'EUR' end, not is_rare,
-      case when is_rare then 'every-rare-one' when n % 3 = 0 then 'group-' || n end,
+      case when is_rare then 'every-rare-one' when n % 3 = 0 then 'group-' || n / 3 / ${Math.ceil((VARIANTS * SEEDS) / products)} end,
       jsonb_build_object('material', case when is_rare then 'gold' else 'wood' end, 'vegan', true, 'width_cm', n % 300),
       case when is_rare then 'Nowhere' else 'Everywhere' end, case when n % 4 = 0 then 20000 end,
       case when n % 4 = 0 then jsonb_build_object('de', jsonb_build_object('name', 'Lampe ' || n)) else '{}' end,
