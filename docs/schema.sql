@@ -875,22 +875,31 @@ begin
       from jsonb_array_elements(status_history) with ordinality as history (entry, place)
     ), ordered as (
       select line ->> 'product_id' as product_id, sum((line ->> 'quantity')::numeric) as quantity
-      from jsonb_array_elements(ordered_lines) as line
+      from (
+        select jsonb_array_elements(ordered_lines) as line
+        union all
+        select jsonb_path_query(change, '$.added[*]') from entry
+      ) as lines
       group by 1
     ), piece as (
       select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity
       from entry
-      cross join jsonb_path_query(change, '$.lines[*]') as line
+      cross join jsonb_array_elements(coalesce(change -> 'lines', change -> 'removed')) as line
     ), moved as (
       select product_id,
         coalesce(sum(quantity) filter (where type = 'shipped'), 0) as shipped,
-        coalesce(sum(quantity) filter (where type = 'lines_cancelled'), 0) as cancelled,
+        coalesce(sum(quantity) filter (where type in ('lines_cancelled', 'amended')), 0) as cancelled,
         coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
       from piece
       group by 1
     )
     select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
       and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
+      and coalesce(bool_and(coalesce(order_lines_add_up(
+        (change -> 'added')::json,
+        (select sum((line -> 'total' ->> 'amount')::bigint)::bigint from jsonb_array_elements(change -> 'added') as line),
+        ordered_lines -> 0 -> 'unit_price' ->> 'currency'
+      ), false)) filter (where change -> 'added' <> '[]'), true)
       and (
         select coalesce(bool_and(coalesce(
           shipped + cancelled <= ordered.quantity
@@ -1712,20 +1721,23 @@ $$;
 CREATE FUNCTION public.purchased_quantity(buyer uuid, product uuid) RETURNS bigint
     LANGUAGE sql STABLE
     SET enable_seqscan TO 'off'
-    AS $$
+    AS $_$
   select coalesce(sum(pieces.quantity), 0)::bigint
   from orders
   cross join lateral (
     select item ->> 'product_id' as product_id, (item ->> 'quantity')::bigint as quantity from json_array_elements(orders.items) as item
     union all
+    select line ->> 'product_id', (line ->> 'quantity')::bigint
+    from jsonb_path_query(orders.status_history, '$[*].change.added[*]') as line
+    union all
     select line ->> 'product_id', -(line ->> 'quantity')::bigint
     from jsonb_array_elements(orders.status_history) as entry
-    cross join jsonb_array_elements(entry -> 'change' -> 'lines') as line
-    where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned')
+    cross join jsonb_array_elements(coalesce(entry -> 'change' -> 'lines', entry -> 'change' -> 'removed')) as line
+    where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned', 'amended')
   ) as pieces
   where orders.user_id = buyer and orders.status not in ('cancelled', 'returned') and orders.product_ids @> array[product]
     and pieces.product_id::uuid = product
-$$;
+$_$;
 
 
 --

@@ -30,9 +30,9 @@ test('an operator reads and adds notes about an order, and nothing in them runs'
   assert.deepEqual(complaints, [])
 })
 
-test('an operator amends address, e-mail address and tracking, and a refusal names the place', { skip: NO_CHROMIUM }, async (t) => {
+test('an operator amends address, e-mail address, tracking and lines, and a refusal names the place', { skip: NO_CHROMIUM }, async (t) => {
   const { store, operator, page, address } = await openConsole(t)
-  const [ada, lamp] = [await register(store.call), await store.addProduct()]
+  const [ada, lamp, mug] = [await register(store.call), await store.addProduct(), await store.addProduct({ amount: 500, name: 'Mug' })]
   const shipping_address = { name: 'Ada', line1: '1 Old Street', city: 'London', postal_code: 'SW1', country: 'GB' }
   const items = [{ product_id: lamp.id, quantity: 2 }]
   const { json: order } = await store.call('POST', '/orders', { token: ada.token, body: { items, shipping_address } })
@@ -48,15 +48,18 @@ test('an operator amends address, e-mail address and tracking, and a refusal nam
   await dialog.locator('select[name=amended_parcel]').selectOption('3')
   await dialog.getByLabel('Carrier').fill('UPS')
   await dialog.getByLabel('Parcel number').fill('1Z')
+  await dialog.locator(`input[name="${lamp.id}"]`).fill('3')
+  await dialog.getByLabel('Add product').fill(mug.id)
+  await dialog.getByLabel('Units of it').fill('2')
   await assertUsable(page, 'the dialog of an amendment')
   await dialog.getByRole('button', { name: 'Amend order' }).press('Enter')
   await dialog.getByText('The e-mail address is not acceptable.').waitFor()
   await dialog.getByLabel('E-mail address').fill('ada@new.example')
   await dialog.getByRole('button', { name: 'Amend order' }).press('Enter')
-  await page.getByText('is amended, and a mail reports it.').waitFor()
-  await page.getByText('Amended: shipping address, email, tracking').waitFor()
+  await page.getByText(/is amended, and a mail reports it\. .* is owed\./).waitFor()
+  await page.getByText(/Amended: shipping address, email, tracking, lines; .*2 × Mug.* added; total/).waitFor()
   await page.getByText('2 New Street').waitFor()
   await page.getByRole('definition').filter({ hasText: 'ada@new.example' }).waitFor()
   const { json } = await store.call('GET', `/admin/orders/${order.id}`, { token: operator.token })
-  assert.deepEqual([json.version, json.parcels[0].tracking], [4, { carrier: 'UPS', number: '1Z' }])
+  assert.deepEqual([json.version, json.parcels[0].tracking, json.items.length], [4, { carrier: 'UPS', number: '1Z' }, 3])
 })

@@ -1662,8 +1662,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Corrects the delivery address or the e-mail address of an order, or the tracking of a parcel
-         * @description The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * Corrects the delivery address, the e-mail address or the lines of an order, or the tracking of a parcel
+         * @description Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -2553,6 +2553,27 @@ export interface components {
             order: components["schemas"]["AdminOrder"];
             /** @description Whether the order was left as it was. */
             is_preview: boolean;
+            /** @description What it adds to the total, below 0 what it takes off. */
+            amount: {
+                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
+            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was then. Null: a payment is refunded in part, and the store does not know how much of it. */
+            due: {
+                /** @description Minor units of the currency; below 0 for what lowers the total. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
+            /** @description Empty when no units were added or removed. Products whose stock is not tracked are named, too. */
+            stock: {
+                /** Format: uuid */
+                product_id: string;
+                /** @description The units that go back to the stock; below 0 those that are taken from it. */
+                quantity: number;
+            }[];
             /** @description The mails about it. Empty when nothing was changed, and without an address. */
             mails: {
                 /**
@@ -3176,6 +3197,17 @@ export interface components {
         LakeTables: {
             data: components["schemas"]["LakeTable"][];
         };
+        LineAmendment: {
+            /** Format: uuid */
+            product_id: string;
+            /** @description The units that the order is to have, with those that are shipped. 0 removes the product. */
+            quantity: number;
+            /**
+             * @description The price of added units: the product's present one (`now`, the default), or that of the order's first line of the product (`then`).
+             * @enum {string}
+             */
+            price?: "now" | "then";
+        };
         LineQuantity: {
             /** Format: uuid */
             product_id: string;
@@ -3453,6 +3485,8 @@ export interface components {
             /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
             email?: string | null;
             parcel?: components["schemas"]["ParcelAmendment"];
+            /** @description Each product once. Products that are not named stay as they are. */
+            lines?: components["schemas"]["LineAmendment"][];
             reason?: string | null;
             /** @description An amendment with the same reference is made once, however often it is sent. */
             reference?: string | null;
@@ -3759,7 +3793,7 @@ export interface components {
             type: string;
             /** @description The units that were shipped, cancelled or returned. */
             lines?: components["schemas"]["LineQuantity"][];
-            /** @description What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0. */
+            /** @description What the change adds to the order's total, in minor units; negative for units that it takes away. Absent: 0. */
             amount?: number;
             /** @description Of `returned`: whether the goods can be sold again. */
             restock?: boolean;
@@ -3775,10 +3809,14 @@ export interface components {
             reference?: string;
             /** @description Of `payment`. */
             state?: string;
-            /** @description Of `amended`: what was corrected, of `shipping_address`, `email` and `tracking`. Later releases may have more. */
+            /** @description Of `amended`: what was corrected, of `shipping_address`, `email`, `tracking` and `lines`. Later releases may have more. */
             amended?: string[];
             /** @description Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry. */
             parcel?: number;
+            /** @description Of `amended`: the units that were taken out. They count as cancelled. */
+            removed?: components["schemas"]["LineQuantity"][];
+            /** @description Of `amended`: the lines that were added. They follow the order's other `items`. */
+            added?: components["schemas"]["OrderLine"][];
         };
         OrderDetail: {
             /** Format: uuid */
@@ -3830,6 +3868,17 @@ export interface components {
             cancelled?: number;
             /** @description Units that were returned. Absent: none. */
             returned?: number;
+        };
+        OrderLine: {
+            /** Format: uuid */
+            product_id: string;
+            sku: string;
+            name: string;
+            /** @description Absent in orders of releases that did not keep it. */
+            category?: string;
+            unit_price: components["schemas"]["Money"];
+            quantity: number;
+            total: components["schemas"]["Money"];
         };
         OrderLink: {
             /** @description The fragment of a mail's link, without `#`. */
@@ -14217,6 +14266,15 @@ export interface operations {
                      *         "email": "ada@example.com"
                      *       },
                      *       "is_preview": false,
+                     *       "amount": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "due": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "stock": [],
                      *       "mails": [
                      *         {
                      *           "kind": "amended",
@@ -14252,7 +14310,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description `too_many_changes`: The order has too many changes. `too_late_to_amend`: It is too late to amend this. `order_erased`: The personal data of the order are erased. `change_reference_taken`: The reference belongs to another change of the order. */
+            /** @description `insufficient_stock`: There is not enough stock. `total_negative`: The total would be negative. `too_many_changes`: The order has too many changes. `too_late_to_amend`: It is too late to amend this. `order_erased`: The personal data of the order are erased. `illegal_transition`: The order cannot make this move. `change_reference_taken`: The reference belongs to another change of the order. `purchase_limit`: The purchase limit is exceeded. */
             409: {
                 headers: {
                     [name: string]: unknown;
@@ -14264,7 +14322,15 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["InvalidBody"];
+            /** @description `invalid_body`: The body is not acceptable. `unknown_product`: A product does not exist. `currency_not_available`: Not sold in this currency. `total_too_large`: The total is too large. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {

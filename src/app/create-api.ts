@@ -307,7 +307,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
         findPeople: (text, how) => findPeople(pool, text, how),
         findProducts: (q, most) => findProductIds(pool, q, most),
       }
-      adminOrderRoutes(scope, { ...orders, finders, parseEmail, findReaderEmail: (userId) => findReaderEmail(pool, userId) })
+      const amendments = { parseEmail, findReaderEmail: (userId: string) => findReaderEmail(pool, userId), maxQuantityPerProductAndUser }
+      adminOrderRoutes(scope, { ...orders, finders, amendments })
       searchRoutes(scope, { pool, finders })
       healthRoutes(scope, check)
       openApiRoute(scope)

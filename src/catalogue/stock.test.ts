@@ -5,7 +5,7 @@ import { createTestDatabase } from '../../test/database.ts'
 import { addProduct } from '../../test/store.ts'
 import type { Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
-import { lockStock, returnStock, type Shortage, type StockLine, saveStock } from './stock.ts'
+import { lockStock, moveStock, type Shortage, type StockLine, saveStock } from './stock.ts'
 
 const { pool } = await createTestDatabase({ after })
 
@@ -23,7 +23,7 @@ async function takeLocked(tx: Transaction, lines: StockLine[]): Promise<Shortage
 }
 
 const take = (...lines: StockLine[]): Promise<Shortage[]> => inTransaction(pool, (tx) => takeLocked(tx, lines))
-const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => returnStock(tx, lines))
+const giveBack = (...lines: StockLine[]): Promise<void> => inTransaction(pool, (tx) => moveStock(tx, { restocked: lines }))
 const line = (product: { id: string }, quantity: number): StockLine => ({ product_id: product.id, quantity })
 
 /** Stock, what the catalogue says of it, and the row version of the product, which changes whenever the row is written. */
@@ -111,7 +111,7 @@ test('lines in another order cause no deadlock', async () => {
         attempts++
         await move(tx, mine)
       })
-  const giveBackLines = counting(returnStock)
+  const giveBackLines = counting((tx, restocked) => moveStock(tx, { restocked }))
   const moves = [counting(takeLocked), giveBackLines]
   const orders = Array.from({ length: 80 }, (_, i) => [i % 8 < 4 ? lines : lines.toReversed(), moves[i % 2] ?? giveBackLines] as const)
   await Promise.all(orders.map(([mine, move]) => move(mine)))

@@ -148,9 +148,13 @@ export async function saveStock(tx: Transaction, stock: StockLevels): Promise<vo
   await tx.query(sql`with flipped as (${flip}) ${save}`)
 }
 
-/** Returns the stock of orders' lines. Several lines may name the same product. */
-export async function returnStock(tx: Transaction, lines: readonly StockLine[]): Promise<void> {
-  const stock = await lockStock(tx, [...new Set(lines.map((line) => line.product_id))])
-  stock.putBack(lines)
+/** Returns the stock of orders' lines and takes that of others, which must be there. Several lines may name the same product. */
+export async function moveStock(
+  tx: Transaction,
+  { restocked, taken = [] }: { restocked: readonly StockLine[]; taken?: readonly StockLine[] },
+): Promise<void> {
+  const stock = await lockStock(tx, [...new Set([...restocked, ...taken].map((line) => line.product_id))])
+  stock.putBack(restocked)
+  stock.take(taken)
   await saveStock(tx, stock)
 }

@@ -7,7 +7,7 @@ import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { PageOf } from '../http/pagination.ts'
 import { traceparentOf } from '../http/trace-context.ts'
-import { type AmendmentContext, amendmentRoutes } from './amendment-routes.ts'
+import { type AmendmentOptions, amendmentRoutes } from './amendment-routes.ts'
 import { answerMove } from './answer-move.ts'
 import { chargeRoutes } from './charge-routes.ts'
 import { EXAMPLE_ADMIN_ORDER_DETAIL } from './examples.ts'
@@ -28,8 +28,7 @@ export interface AdminOrderRoutesOptions {
   now: () => Date
   findDeliveries: FindDeliveries
   finders: OrderFinders
-  parseEmail: AmendmentContext['parseEmail']
-  findReaderEmail: AmendmentContext['findReaderEmail']
+  amendments: AmendmentOptions
 }
 
 const LINES_LIMIT_BYTES = 8 * 1_048_576
@@ -41,7 +40,7 @@ const AdminOrderDetailSchema = Type.Object(
 
 /** The orders of all customers, for operators. */
 export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOptions): void {
-  const { pool, lockedRows, now, findDeliveries, finders, parseEmail, findReaderEmail } = options
+  const { pool, lockedRows, now, findDeliveries, finders, amendments } = options
   const context = { pool, lockedRows, now }
   defineList(
     server,
@@ -108,7 +107,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
 
   partRoutes(server, context)
   chargeRoutes(server, context)
-  amendmentRoutes(server, { ...context, parseEmail, findReaderEmail })
+  amendmentRoutes(server, { ...context, ...amendments })
   orderNoteRoutes(server, pool)
 
   // A separate scope: only this route accepts NDJSON.

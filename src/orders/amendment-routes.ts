@@ -1,11 +1,18 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
+import type { ErrorCode } from '../errors.ts'
 import { assertMayUse } from '../http/access.ts'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { invalidBody } from '../http/problem.ts'
+import { SignedMoneySchema } from '../money.ts'
 import { type AdminTransitionContext, makeMove } from './answer-move.ts'
+import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_AMENDMENT, EXAMPLE_NEW_AMENDMENT } from './examples.ts'
+import type { Order } from './order.ts'
+import { dueOf } from './order-charges.ts'
+import { assertNamedOnce } from './part-routes.ts'
 import { amendmentMails } from './plan-amendment.ts'
+import type { RequestedLine } from './plan-lines.ts'
 import { assertDeliverable, ShippingAddressSchema } from './postal-address.ts'
 import { IfMatch, OrderParams } from './routes.ts'
 import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
@@ -32,6 +39,28 @@ const NewAmendment = Type.Object(
         { title: 'ParcelAmendment', ...strict },
       ),
     ),
+    lines: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            product_id: Type.String({ format: 'uuid' }),
+            quantity: Type.Integer({
+              minimum: 0,
+              maximum: MAX_QUANTITY,
+              description: 'The units that the order is to have, with those that are shipped. 0 removes the product.',
+            }),
+            price: Type.Optional(
+              Type.Enum(['now', 'then'], {
+                description:
+                  "The price of added units: the product's present one (`now`, the default), or that of the order's first line of the product (`then`).",
+              }),
+            ),
+          },
+          { title: 'LineAmendment', ...strict },
+        ),
+        { minItems: 1, maxItems: MAX_LINES, description: 'Each product once. Products that are not named stay as they are.' },
+      ),
+    ),
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
@@ -46,6 +75,19 @@ const AmendmentSchema = Type.Object(
   {
     order: AdminOrderSchema,
     is_preview: Type.Boolean({ description: 'Whether the order was left as it was.' }),
+    amount: Type.Object(SignedMoneySchema.properties, { description: 'What it adds to the total, below 0 what it takes off.' }),
+    due: Type.Union([Type.Object(SignedMoneySchema.properties), Type.Null()], {
+      description:
+        'What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was then. ' +
+        'Null: a payment is refunded in part, and the store does not know how much of it.',
+    }),
+    stock: Type.Array(
+      Type.Object({
+        product_id: Type.String({ format: 'uuid' }),
+        quantity: Type.Integer({ description: 'The units that go back to the stock; below 0 those that are taken from it.' }),
+      }),
+      { description: 'Empty when no units were added or removed. Products whose stock is not tracked are named, too.' },
+    ),
     mails: Type.Array(
       Type.Object({
         kind: Type.Enum(['amended', 'readdressed'], { description: '`readdressed` does not name the new address.' }),
@@ -57,24 +99,30 @@ const AmendmentSchema = Type.Object(
   { title: 'Amendment', examples: [EXAMPLE_AMENDMENT] },
 )
 
-export interface AmendmentContext extends AdminTransitionContext {
+export interface AmendmentOptions {
   /** The canonical form of an e-mail address. Throws `invalid_body`. */
   parseEmail: (address: string) => string
   /** The e-mail address of the account or guest; null for none. */
   findReaderEmail: (userId: string) => Promise<string | null>
+  /** The units of a product that one customer can buy; null for any. */
+  maxQuantityPerProductAndUser: number | null
 }
 
 /** Corrections of orders. */
-export function amendmentRoutes(server: HttpServer, { parseEmail, findReaderEmail, ...context }: AmendmentContext): void {
+export function amendmentRoutes(
+  server: HttpServer,
+  { parseEmail, findReaderEmail, ...context }: AdminTransitionContext & AmendmentOptions,
+): void {
   defineRoute(
     server,
     'POST /admin/orders/:id/amendments',
     {
       access: 'orders:amend',
       operationId: 'amendOrder',
-      summary: 'Corrects the delivery address or the e-mail address of an order, or the tracking of a parcel',
+      summary: 'Corrects the delivery address, the e-mail address or the lines of an order, or the tracking of a parcel',
       description:
-        'The address can be corrected until everything is shipped, the rest until the order is cancelled or returned. The customer gets a mail; with a new ' +
+        'Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are ' +
+        'taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new ' +
         'e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What ' +
         'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
         'whatever `If-Match` says, with `Idempotency-Replayed: true`.',
@@ -83,12 +131,17 @@ export function amendmentRoutes(server: HttpServer, { parseEmail, findReaderEmai
       headers: IfMatch,
       body: NewAmendment,
       answers: { 200: [AmendmentSchema, 'The order after the amendment, and what follows from it.'] },
-      refuses: ['too_late_to_amend', 'too_many_changes', 'change_reference_taken', 'order_erased'],
+      refuses: [
+        ...['too_late_to_amend', 'too_many_changes', 'change_reference_taken', 'order_erased'],
+        ...['illegal_transition', 'insufficient_stock', 'purchase_limit', 'unknown_product', 'currency_not_available'],
+        ...['total_negative', 'total_too_large'],
+      ] as ErrorCode[],
     },
     async (request, reply) => {
-      const { shipping_address, email, parcel, reason = null, reference = null } = request.body
-      if (shipping_address === undefined && email === undefined && parcel === undefined)
-        throw invalidBody('#', 'names nothing to amend: give shipping_address, email or parcel')
+      const { shipping_address, email, parcel, lines, reason = null, reference = null } = request.body
+      if ([shipping_address, email, parcel, lines].every((member) => member === undefined))
+        throw invalidBody('#', 'names nothing to amend: give shipping_address, email, parcel or lines')
+      assertNamedOnce(lines ?? [])
       assertDeliverable(shipping_address, '#/shipping_address')
       assertTracking('shipped', parcel?.tracking ?? null, '#/parcel/tracking')
       const { preview: isPreview = false } = request.query
@@ -99,13 +152,38 @@ export function amendmentRoutes(server: HttpServer, { parseEmail, findReaderEmai
         ...(shipping_address === undefined ? {} : { shipping_address }),
         ...(email === undefined ? {} : { email: email === null ? null : parseEmail(email) }),
         ...(parcel === undefined ? {} : { parcel }),
+        ...(lines === undefined ? {} : { lines: lines.map(toRequestedLine) }),
       }
       const { order, isRepeat } = await makeMove(context, request, reply, { change, reason, reference, isPreview })
       return {
         order: presentForAdmin(order),
         is_preview: isPreview,
+        ...followUpOf(order, isRepeat),
         mails: isRepeat ? [] : amendmentMails(order, await findReaderEmail(order.userId)),
       }
     },
   )
+}
+
+function toRequestedLine({
+  product_id,
+  quantity,
+  price = 'now',
+}: NonNullable<Static<typeof NewAmendment>['lines']>[number]): RequestedLine {
+  return { product_id: product_id.toLowerCase(), quantity, price }
+}
+
+/** What follows from the newest change of an order for its total, its payment and the stock. */
+function followUpOf({ statusHistory, total: { amount: placed, currency } }: Order, isRepeat: boolean) {
+  const change = isRepeat ? undefined : statusHistory.at(-1)?.change
+  const { removed = [], added = [], amount = 0 } = change?.type === 'amended' ? change : {}
+  const due = dueOf(statusHistory, placed)
+  return {
+    amount: { amount, currency },
+    due: due === null ? null : { amount: due, currency },
+    stock: [
+      ...removed.map(({ product_id, quantity }) => ({ product_id, quantity })),
+      ...added.map(({ product_id, quantity }) => ({ product_id, quantity: -quantity })),
+    ],
+  }
 }

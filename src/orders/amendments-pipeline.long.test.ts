@@ -166,3 +166,91 @@ test('an amendment is an event, a mail to the new and to the former address and 
   assert.equal((await store.replay()).published, 1)
   assert.deepEqual(await inLake(), rows, 'the lake has the countries')
 })
+
+test('lines of an amendment are in event, mail and lake, and every version is made again with the lines of its time', async (t) => {
+  const store = await startAuditedStore(t)
+  const stop = await store.startPipeline()
+  const [ada, { token }] = [await store.register(), await registerOperator(store)]
+  const [lamp, mug] = [await store.addProduct({ stock: 9, amount: 1_000 }), await store.addProduct({ stock: 9, amount: 500, name: 'Mug' })]
+  const { json: placed } = await store.call('POST', '/orders', {
+    token: ada.token,
+    body: { items: [{ product_id: lamp.id, quantity: 2 }], shipping_address: OLD },
+  })
+  const id = placed.id as string
+  const states = new Map([['1', placed]])
+  const post = async (path: string, body: object) => {
+    const { status, text, json } = await store.call('POST', `/admin/orders/${id}/${path}`, { token, body })
+    assert.equal(status, 200, text)
+    const order = json.order ?? json
+    states.set(String(order.version), order)
+  }
+  await post('amendments', {
+    lines: [
+      { product_id: lamp.id, quantity: 1 },
+      { product_id: mug.id, quantity: 3 },
+    ],
+  })
+  await post('adjustments', { kind: 'discount', label: 'Sorry', amount: { amount: -100, currency: 'EUR' } })
+  await post('transitions', { to: 'confirmed' })
+  await post('amendments', { lines: [{ product_id: lamp.id, quantity: 2, price: 'then' }], shipping_address: NEW })
+  await post('shipments', { lines: [{ product_id: mug.id, quantity: 2 }] })
+  await post('cancellations', {})
+  await store.untilDelivered(1)
+
+  const listEvents = async () => {
+    const { rows } = await store.pool.query<{ event: OrderEvent }>(`select event from topic_messages order by event ->> 'sequence'`)
+    return rows.map(({ event: { traceparent: _, ...event } }) => event)
+  }
+  const events = await listEvents()
+  assert.equal(events.length, 7)
+  const schema = JSON.parse(readFileSync(fileURLToPath(new URL('../../docs/schemas/order-amended.schema.json', import.meta.url)), 'utf8'))
+  for (const event of [events[1], events[4]]) assert.deepEqual([...Value.Errors(schema, event)], [])
+  for (const {
+    data: { order },
+  } of events) {
+    const answer = states.get(String(order.version))
+    assert.deepEqual([order.items, order.total], [answer.items, answer.total], `version ${order.version}`)
+  }
+  const unplaced = toEarlierEvents(events[6] as OrderEvent).map(({ data: { order } }) => [order.items, order.total, order.status_history])
+  assert.deepEqual(
+    unplaced,
+    events.slice(0, -1).map(({ data: { order } }) => [order.items, order.total, order.status_history]),
+    'a broker that lost earlier events gets their lines',
+  )
+
+  const mail = readFileSync(join(store.config.dataDir, 'mail', `${id}.2.eml`), 'utf8').replaceAll(/=\r?\n/g, '')
+  assert.match(mail, /1 (?:×|=C3=97) /)
+  assert.match(mail, /3 (?:×|=C3=97) Mug/)
+  assert.match(mail, /25[.,]00/)
+
+  const { rows } = await queryFolder(
+    store.lake,
+    `select version, total_amount, original_amount, item_count, list_sum(list_transform(items, lambda i: i.unit_price_amount * (i.quantity - i.cancelled)))
+    from order_events order by version`,
+  )
+  assert.deepEqual(rows.map(String), [
+    '1,2000,2000,1,2000',
+    '2,2500,2000,2,2500',
+    '3,2400,2000,2,2500',
+    '4,2400,2000,2,2500',
+    '5,3400,2000,3,3500',
+    '6,3400,2000,3,3500',
+    '7,900,2000,3,1000',
+  ])
+  assert.deepEqual(await store.readStock(lamp, mug), [9, 7])
+  assert.deepEqual(summarise(await store.verify()), [])
+
+  await stop()
+  await store.pool.query('delete from topic_messages where id = any($1)', [[1, 2, 4, 5].map((version) => `${id}.${version}`)])
+  assert.equal((await store.replay()).published, 4)
+  assert.deepEqual(
+    (await listEvents()).sort((a, b) => a.sequence.localeCompare(b.sequence)),
+    events,
+  )
+  await store.pool.query(
+    `update orders set status_history = jsonb_set(status_history, '{1,change,added,0,name}', '"by hand"') where id = $1`,
+    [id],
+  )
+  const findings = (await store.verify()).findings.map(({ place, kind, examples }) => [place, kind, examples])
+  assert.deepEqual(findings[0], ['topic', 'altered', [2, 3, 4, 5, 6, 7].map((version) => `${id}.${version}`)], JSON.stringify(findings))
+})

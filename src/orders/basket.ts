@@ -14,6 +14,8 @@ export const MAX_QUANTITY = 10_000
 export interface Basket {
   sent: readonly StockLine[]
   lines: readonly StockLine[]
+  /** Where each line that was sent is in the body. Absent: in `items`. */
+  pointers?: readonly string[]
 }
 
 /** A product of which a customer would exceed the limit. */
@@ -52,20 +54,17 @@ export function mergeLines(sent: readonly StockLine[]): Basket {
  * Names, prices and total of a basket, in `currency` or with the products' own prices (null). Throws `unknown_product`,
  * `currency_not_available`, `mixed_currencies` or `total_too_large`.
  */
-export function priceBasket(
-  { sent, lines }: Basket,
-  currency: string | null,
-  { products, stock }: Offer,
-): { items: OrderItem[]; total: Money } {
+export function priceBasket(basket: Basket, currency: string | null, { products, stock }: Offer): { items: OrderItem[]; total: Money } {
   const items: OrderItem[] = []
+  const { lines } = basket
   for (const { product_id, quantity } of lines) {
     const product = products.get(product_id)
-    if (product === undefined) throw refuseUnknown(sent, products, stock.shortagesOf(lines, 'rounded'))
+    if (product === undefined) throw refuseUnknown(basket, products, stock.shortagesOf(lines, 'rounded'))
     const { sku, name, category } = product
     const price = priceIn(product, currency)
     if (price === null) {
-      if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(sent, products, stock.shortagesOf(lines, 'rounded'))
-      throw refuseCurrency(sent, products, currency)
+      if (!lines.every((line) => products.has(line.product_id))) throw refuseUnknown(basket, products, stock.shortagesOf(lines, 'rounded'))
+      throw refuseCurrency(basket, products, currency)
     }
     items.push({ product_id, sku, name, category, unit_price: price, quantity, total: multiply(price, quantity) })
   }
@@ -73,17 +72,17 @@ export function priceBasket(
 }
 
 /** Throws `purchase_limit` or else `insufficient_stock`, with every line that is the reason. */
-export function assertAvailable({ sent }: Basket, shortages: readonly Shortage[], limits: readonly PurchaseLimit[]): void {
+export function assertAvailable(basket: Basket, shortages: readonly Shortage[], limits: readonly PurchaseLimit[]): void {
   if (limits.length > 0) {
     throw refuse(
       'purchase_limit',
       'The order exceeds the limit per customer of some products.',
-      [...limitErrors(sent, limits), ...shortageErrors(sent, shortages)],
+      [...limitErrors(basket, limits), ...shortageErrors(basket, shortages)],
       { limits, ...(shortages.length > 0 ? { shortages } : {}) },
     )
   }
   if (shortages.length > 0) {
-    throw refuse('insufficient_stock', 'There is not enough stock. Nothing was reserved.', shortageErrors(sent, shortages), { shortages })
+    throw refuse('insufficient_stock', 'There is not enough stock. Nothing was reserved.', shortageErrors(basket, shortages), { shortages })
   }
 }
 
@@ -99,22 +98,22 @@ export function assertTotal(expected: Money | null, items: readonly OrderItem[],
 }
 
 /** Names every line without a price in the currency. */
-function refuseCurrency(sent: Basket['sent'], products: Offer['products'], currency: string | null): AppError {
-  const errors = sent.flatMap((item, index): FieldError[] => {
+function refuseCurrency(basket: Basket, products: Offer['products'], currency: string | null): AppError {
+  const errors = basket.sent.flatMap((item, index): FieldError[] => {
     const product = products.get(item.product_id.toLowerCase())
     if (product === undefined || priceIn(product, currency) !== null) return []
-    return [{ pointer: `#/items/${index}/product_id`, detail: `has no price in ${currency}` }]
+    return [{ pointer: `${pointerAt(basket, index)}/product_id`, detail: `has no price in ${currency}` }]
   })
   return refuse('currency_not_available', `Some products have no price in ${currency}.`, errors, {})
 }
 
-function refuseUnknown(sent: Basket['sent'], products: Offer['products'], shortages: readonly Shortage[]): AppError {
+function refuseUnknown(basket: Basket, products: Offer['products'], shortages: readonly Shortage[]): AppError {
   const short = shortages.filter((shortage) => products.has(shortage.product_id))
-  const unknown = sent.flatMap((item, index): FieldError[] => {
+  const unknown = basket.sent.flatMap((item, index): FieldError[] => {
     if (products.has(item.product_id.toLowerCase())) return []
-    return [{ pointer: `#/items/${index}/product_id`, detail: 'there is no such product' }]
+    return [{ pointer: `${pointerAt(basket, index)}/product_id`, detail: 'there is no such product' }]
   })
-  return refuse('unknown_product', 'The order names products that do not exist.', [...unknown, ...shortageErrors(sent, short)], {
+  return refuse('unknown_product', 'The order names products that do not exist.', [...unknown, ...shortageErrors(basket, short)], {
     ...(short.length > 0 ? { shortages: short } : {}),
   })
 }
@@ -123,20 +122,27 @@ function refuse(code: ErrorCode, message: string, errors: FieldError[], members:
   return new AppError(code, message, { errors, members })
 }
 
-function shortageErrors(sent: Basket['sent'], shortages: readonly Shortage[]): FieldError[] {
+function shortageErrors(basket: Basket, shortages: readonly Shortage[]): FieldError[] {
   return shortages.map(({ product_id, available, requested }) => ({
-    pointer: pointerTo(sent, product_id),
+    pointer: pointerTo(basket, product_id),
     detail: `${available} available, ${requested} requested`,
   }))
 }
 
-function limitErrors(sent: Basket['sent'], limits: readonly PurchaseLimit[]): FieldError[] {
+function limitErrors(basket: Basket, limits: readonly PurchaseLimit[]): FieldError[] {
   return limits.map(({ product_id, requested, bought, limit }) => ({
-    pointer: pointerTo(sent, product_id),
+    pointer: pointerTo(basket, product_id),
     detail: `${requested} requested, ${bought} bought before, ${limit} allowed`,
   }))
 }
 
-function pointerTo(sent: Basket['sent'], productId: string): string {
-  return `#/items/${sent.findIndex((item) => item.product_id.toLowerCase() === productId)}/quantity`
+function pointerTo(basket: Basket, productId: string): string {
+  return `${pointerAt(
+    basket,
+    basket.sent.findIndex((item) => item.product_id.toLowerCase() === productId),
+  )}/quantity`
+}
+
+function pointerAt({ pointers }: Basket, index: number): string {
+  return pointers?.[index] ?? `#/items/${index}`
 }

@@ -85,11 +85,12 @@ function isStatusChange(value: unknown): boolean {
 
 function isChange(value: unknown): boolean {
   if (!isObject(value)) return false
-  const { type, lines, amount, kind, label, provider, reference, state, amended } = value
-  const areLines = lines === undefined || (Array.isArray(lines) && lines.every(isLineQuantity))
+  const { type, lines, amount, kind, label, provider, reference, state, amended, removed, added } = value
+  const areLines = [lines, removed].every((units) => units === undefined || (Array.isArray(units) && units.every(isLineQuantity)))
   if (type === 'adjusted' && !(isText(kind) && isText(label) && Number.isSafeInteger(amount))) return false
   if (type === 'payment' && !(isText(provider) && isText(reference) && isText(state))) return false
   if (type === 'amended' && !(Array.isArray(amended) && amended.every(isText))) return false
+  if (added !== undefined && !(Array.isArray(added) && added.every(isOrderItem))) return false
   return isText(type) && areLines && (amount === undefined || Number.isSafeInteger(amount))
 }
 

@@ -10,7 +10,7 @@ import {
   showGiven,
   toGiven,
 } from './order-columns.ts'
-import { amountOf, isAmended, itemsWith, type LineState, orderStateOf } from './order-state.ts'
+import { amountOf, isAmended, itemsWith, type LineState, orderStateOf, placedItems } from './order-state.ts'
 import { ORDER_STATUSES, type OrderEventName, type OrderStatus, ruleOf, versionOf } from './order-status.ts'
 
 type StreamedRow = { [K in keyof OrderRow]: K extends 'number' | 'total_amount' ? string : OrderRow[K] }
@@ -161,7 +161,7 @@ function contentOf({ items, total_amount, currency, status_history: history }: O
   const state = orderStateOf({ items, total, history })
   const { adjustments, payment } = state
   return {
-    ...{ items: itemsWith(items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
+    ...{ items: itemsWith(state.items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
     ...(adjustments.length === 0 ? {} : { adjustments }),
     ...(payment === null ? {} : { payment }),
   }
@@ -209,7 +209,7 @@ export function toEarlierEvents({ data: { order } }: OrderEvent): OrderEvent[] {
   if (!hasWholeHistory(order)) return []
   const times = { created_at: new Date(created_at), updated_at: new Date(updated_at) }
   const placed = {
-    items: items.map(asPlaced),
+    items: placedItems(items, order.status_history).map(asPlaced),
     total_amount: String(total.amount - amountOf(order.status_history)),
     currency: total.currency,
   }
@@ -237,7 +237,7 @@ export function isMailed({ type, data: { order } }: OrderEvent): boolean {
 /** What was done to the units of each line of an event's order, also where the event does not name them; or until an earlier change. Pure. */
 export function linesOf({ data: { order } }: OrderEvent, history = order.status_history): LineState[] {
   const { items, total, original_total = total } = order
-  return orderStateOf({ items, total: original_total, history }).lines
+  return orderStateOf({ items: placedItems(items, order.status_history), total: original_total, history }).lines
 }
 
 /** The parcels of an event's order, also where the event does not name them. Pure. */

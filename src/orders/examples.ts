@@ -72,6 +72,9 @@ export const EXAMPLE_AMENDMENT = {
     ],
   },
   is_preview: false,
+  amount: { amount: 0, currency: 'EUR' },
+  due: TOTAL,
+  stock: [],
   mails: [
     { kind: 'amended', to: 'customer' },
     { kind: 'readdressed', to: 'former_address' },

@@ -1,9 +1,10 @@
 import { type AuditContext, recordActivities } from '../activity/record-activity.ts'
-import { returnStock, type StockLine } from '../catalogue/stock.ts'
+import { moveStock, type StockLine } from '../catalogue/stock.ts'
 import { isTimeout } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { AppError, notFound } from '../errors.ts'
+import { type AmendmentOffer, readOffer } from './amendment-offer.ts'
 import { assertHistoryFits } from './change-limits.ts'
 import { type Order, type StatusMove, stateOf, withStatus } from './order.ts'
 import type { OrderChange } from './order-changes.ts'
@@ -39,7 +40,7 @@ interface MoveDetails extends Omit<StatusMove, 'to' | 'change'> {
   isPreview?: boolean
 }
 
-type Decision = MoveOutcome & { restockedLines?: readonly StockLine[] }
+type Decision = MoveOutcome & { restockedLines?: readonly StockLine[]; takenLines?: readonly StockLine[] }
 
 /** `repeated`: the move was made before with the same reference, and nothing was changed. The order is the present one. */
 export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind: 'refused'; error: unknown }
@@ -47,6 +48,8 @@ export type MoveOutcome = { kind: 'moved' | 'repeated'; order: Order } | { kind:
 export interface TransitionContext {
   pool: Pool
   lockedRows: LockedRows
+  /** The units of a product that one customer can buy, for amendments that add some. Absent or null: no limit. */
+  maxQuantityPerProductAndUser?: number | null
   /** For moves of operators and keys, which are recorded; those of customers and of the store's clock are not. */
   auditContext?: AuditContext
 }
@@ -68,11 +71,12 @@ export async function moveOrder(context: TransitionContext, move: Move, now: Dat
  * is held while they are waited for.
  */
 export async function moveOrders(
-  { pool, lockedRows, auditContext }: TransitionContext,
+  { pool, ...context }: TransitionContext,
   moves: readonly Move[],
   now: Date,
   lockWaitMs = LOCK_WAIT_MS,
 ): Promise<MoveOutcome[]> {
+  const { lockedRows } = context
   const deadline = performance.now() + lockWaitMs
   for (;;) {
     const rows: Rows = { orders: moves.map(({ orderId }) => orderId.toLowerCase()) }
@@ -80,7 +84,7 @@ export async function moveOrders(
       return await inTransaction(
         pool,
         async (tx) => {
-          const outcomes = await attempt(tx, { lockedRows, auditContext, moves, now, rows })
+          const outcomes = await attempt(tx, { ...context, moves, now, rows })
           if (moves.some(({ isPreview }) => isPreview)) throw new Previewed(outcomes)
           return outcomes
         },
@@ -112,15 +116,17 @@ class Previewed extends Error {
   }
 }
 
-interface Attempt extends Pick<TransitionContext, 'lockedRows'> {
-  auditContext: AuditContext | undefined
+interface Attempt extends Omit<TransitionContext, 'pool'> {
   moves: readonly Move[]
   now: Date
   /** What the moves lock: their orders at first; the rest is added once it is known. */
   rows: Rows
 }
 
-async function attempt(tx: Transaction, { lockedRows, auditContext, moves, now, rows }: Attempt): Promise<MoveOutcome[]> {
+async function attempt(
+  tx: Transaction,
+  { lockedRows, auditContext, maxQuantityPerProductAndUser = null, moves, now, rows }: Attempt,
+): Promise<MoveOutcome[]> {
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   // Before the order is locked, as an erasure does it.
   for (const { change, orderId } of moves) {
@@ -130,23 +136,43 @@ async function attempt(tx: Transaction, { lockedRows, auditContext, moves, now, 
     tx,
     moves.map((move) => move.orderId),
   )
-  const outcomes = moves.map((move) => decideMove(move, orders.get(move.orderId.toLowerCase()), now))
+  const outcomes: Decision[] = []
+  for (const move of moves) {
+    const order = orders.get(move.orderId.toLowerCase())
+    const offer = await readOfferFor(tx, order, move, { lockedRows, rows, limit: maxQuantityPerProductAndUser })
+    outcomes.push(decideMove(move, order, now, offer))
+  }
   const moved = outcomes.flatMap((outcome) => (outcome.kind === 'moved' ? [outcome.order] : []))
-  const lines = outcomes.flatMap(({ restockedLines = [] }) => restockedLines)
+  const restocked = outcomes.flatMap(({ restockedLines = [] }) => restockedLines)
+  const taken = outcomes.flatMap(({ takenLines = [] }) => takenLines)
   rows.customers = [...new Set(moved.map(({ userId }) => userId))]
-  rows.products = [...new Set(lines.map((line) => line.product_id))]
+  rows.products = [...new Set([...restocked, ...taken].map((line) => line.product_id))]
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
-  if (lines.length > 0) await returnStock(tx, lines)
+  if (rows.products.length > 0) await moveStock(tx, { restocked, taken })
   if (auditContext !== undefined) await recordMoves(tx, auditContext, orders, [...written.values()])
   return outcomes.map((outcome) =>
     outcome.kind === 'moved' ? { kind: 'moved', order: written.get(outcome.order.id) ?? outcome.order } : outcome,
   )
 }
 
-/** What a move makes of an order, if there is one. Pure. */
-export function decideMove(move: Move, order: Order | undefined, now: Date): Decision {
+/** What an amendment needs to add lines; undefined for other moves. Rows are locked in the order of all moves. */
+async function readOfferFor(
+  tx: Transaction,
+  order: Order | undefined,
+  { change }: Move,
+  { lockedRows, rows, limit }: Pick<Attempt, 'lockedRows' | 'rows'> & { limit: number | null },
+): Promise<AmendmentOffer | undefined> {
+  if (order === undefined || change?.type !== 'amended' || change.lines === undefined) return undefined
+  rows.customers = [order.userId]
+  rows.products = change.lines.map((line) => line.product_id)
+  if (lockedRows.hasAny(rows)) throw new RowsLocked()
+  return readOffer(tx, order.userId, change.lines, limit)
+}
+
+/** What a move makes of an order, if there is one. `offer`: for an amendment of lines. Pure. */
+export function decideMove(move: Move, order: Order | undefined, now: Date, offer?: AmendmentOffer): Decision {
   try {
     if (order === undefined || (move.ownerId !== undefined && order.userId !== move.ownerId)) throw notFound('order')
     // This precedes the version check: a client that repeats a move did not get the response with the new version.
@@ -156,18 +182,18 @@ export function decideMove(move: Move, order: Order | undefined, now: Date): Dec
     if (move.unlessMoneyIsHeld === true && isMoneyHeld(stateOf(order).payment))
       throw new AppError('illegal_transition', 'The order is paid now.')
     if (move.cancellable !== undefined) assertCancellable(order, move.cancellable)
-    const { restockedLines, isBySize, values, ...planned } = plan(order, move)
+    const { restockedLines, takenLines = [], isBySize, values, ...planned } = plan(order, move, offer)
     const moved = { ...withStatus(order, { ...move, ...planned }, now), ...values }
     if (isBySize) assertHistoryFits(moved)
-    return { kind: 'moved', order: moved, restockedLines }
+    return { kind: 'moved', order: moved, restockedLines, takenLines }
   } catch (error) {
     return { kind: 'refused', error }
   }
 }
 
-function plan(order: Order, move: Move): PlannedChange {
+function plan(order: Order, move: Move, offer: AmendmentOffer | undefined): PlannedChange {
   const { change } = move
-  if (change?.type === 'amended') return planAmendment(order, change)
+  if (change?.type === 'amended') return planAmendment(order, change, offer)
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
     // A discount or fee must always be voidable, and a provider's message is not refused.

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox'
-import { SignedMoneySchema } from '../money.ts'
+import { MoneySchema, SignedMoneySchema } from '../money.ts'
 import type { OrderStatus } from './order-status.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from './tracking.ts'
 
@@ -12,6 +12,21 @@ export const LineQuantitySchema = Type.Object(
   { title: 'LineQuantity' },
 )
 export type LineQuantity = Static<typeof LineQuantitySchema>
+
+/** A line of an order, as it was when the order was placed or the line was added. */
+export const OrderLineSchema = Type.Object(
+  {
+    product_id: Type.String({ format: 'uuid' }),
+    sku: Type.String(),
+    name: Type.String(),
+    category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
+    unit_price: MoneySchema,
+    quantity: Type.Integer(),
+    total: MoneySchema,
+  },
+  { title: 'OrderLine' },
+)
+export type OrderLine = Static<typeof OrderLineSchema>
 
 /** A parcel: its tracking and its reference are those of the entry. */
 export interface ShippedChange {
@@ -69,7 +84,7 @@ export interface PaymentChange {
   state: PaymentState
 }
 
-export const AMENDABLE = ['shipping_address', 'email', 'tracking'] as const
+export const AMENDABLE = ['shipping_address', 'email', 'tracking', 'lines'] as const
 export type Amendable = (typeof AMENDABLE)[number]
 
 /** What an operator has corrected. New tracking is that of the entry; personal values are in the order's columns. */
@@ -78,6 +93,11 @@ export interface AmendedChange {
   amended: Amendable[]
   /** With new tracking: the version with which the parcel was shipped. */
   parcel?: number
+  /** Units that were taken out: of a product with several lines from the last one on. This member and the next two come with `lines`. */
+  removed?: LineQuantity[]
+  /** They follow the order's other lines. */
+  added?: OrderLine[]
+  amount?: number
 }
 
 /** What an entry of the history changed besides the status. Each kind has its case in `order-state.ts`. */
@@ -111,7 +131,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
       lines: Type.Optional(Type.Array(LineQuantitySchema, { description: 'The units that were shipped, cancelled or returned.' })),
       amount: Type.Optional(
         Type.Integer({
-          description: "What the change adds to the order's total, in minor units; negative for cancelled lines. Absent: 0.",
+          description: "What the change adds to the order's total, in minor units; negative for units that it takes away. Absent: 0.",
         }),
       ),
       restock: Type.Optional(Type.Boolean({ description: 'Of `returned`: whether the goods can be sold again.' })),
@@ -123,13 +143,20 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
       state: Type.Optional(Type.String({ description: 'Of `payment`.' })),
       amended: Type.Optional(
         Type.Array(Type.String(), {
-          description: 'Of `amended`: what was corrected, of `shipping_address`, `email` and `tracking`. Later releases may have more.',
+          description:
+            'Of `amended`: what was corrected, of `shipping_address`, `email`, `tracking` and `lines`. Later releases may have more.',
         }),
       ),
       parcel: Type.Optional(
         Type.Integer({
           description: 'Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry.',
         }),
+      ),
+      removed: Type.Optional(
+        Type.Array(LineQuantitySchema, { description: 'Of `amended`: the units that were taken out. They count as cancelled.' }),
+      ),
+      added: Type.Optional(
+        Type.Array(OrderLineSchema, { description: "Of `amended`: the lines that were added. They follow the order's other `items`." }),
       ),
     },
     { title: 'OrderChange', description: 'What was changed besides the status. Absent: only the status, of the whole order.' },

@@ -32,6 +32,30 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   return all.findLast(({ state }) => HOLDING.includes(state)) ?? all.at(-1) ?? null
 }
 
+/**
+ * What the customer still owes for the order, in minor units; below 0 what is to be paid back. A payment that is paid
+ * covers the order as it was then. Null: a provider has not told how much it has paid back of one. Pure.
+ */
+export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
+  const paid = new Map<string, number | null>()
+  const paidNow = () => [...paid.values()].reduce((sum, amount) => (sum === null || amount === null ? null : sum + amount), 0)
+  let total = placedAmount
+  for (const { change } of history) {
+    if (change !== undefined && 'amount' in change) total += change.amount ?? 0
+    if (change?.type !== 'payment') continue
+    const key = paymentKey(change)
+    const known = paid.get(key)
+    if (change.state === 'paid' && known === undefined) {
+      const earlier = paidNow()
+      paid.set(key, earlier === null ? null : Math.max(0, total - earlier))
+    }
+    if (change.state === 'partially_refunded') paid.set(key, null)
+    if (change.state === 'refunded') paid.delete(key)
+  }
+  const covered = paidNow()
+  return covered === null ? null : total - covered
+}
+
 /** Whether the customer has paid, or the money is reserved: `order_holds_money` of the database is the same. Pure. */
 export function isMoneyHeld(payment: Payment | null): boolean {
   return payment !== null && (payment.state === 'authorized' || HOLDING.includes(payment.state))

@@ -1,14 +1,7 @@
 import type { Money } from '../money.ts'
-import type { Adjustment, HistoryEntry, LineQuantity, Parcel, Payment } from './order-changes.ts'
+import type { Adjustment, AmendedChange, HistoryEntry, LineQuantity, OrderLine, Parcel, Payment } from './order-changes.ts'
 import { adjustmentsOf, paymentOf } from './order-charges.ts'
 import { allowedTransitions, type OrderStatus, type PartMove, ruleOf, versionOf } from './order-status.ts'
-
-/** What is needed of a line as it was placed. */
-interface PlacedLine {
-  product_id: string
-  quantity: number
-  unit_price: Money
-}
 
 /** Units of a line of an order. `shipped` includes those that were returned. */
 export interface LineState {
@@ -20,7 +13,9 @@ export interface LineState {
 
 /** What its changes have made of an order. */
 export interface OrderState {
-  /** State of each item, in the order of the order's items. */
+  /** The lines as placed, and behind them those that were added. */
+  items: OrderLine[]
+  /** State of each item, in their order. */
   lines: LineState[]
   parcels: Parcel[]
   /** Adjustments that were not voided. */
@@ -32,7 +27,7 @@ export interface OrderState {
 
 /** An order as it was placed, with its history up to some version. */
 export interface OrderSource {
-  items: readonly PlacedLine[]
+  items: readonly OrderLine[]
   /** The total when the order was placed. */
   total: Money
   history: readonly HistoryEntry[]
@@ -42,10 +37,10 @@ export interface OrderSource {
  * The state of an order: everything that changes after it was placed follows from its history. An entry without `change` is a move of all
  * units that can make it. Pure.
  */
-export function orderStateOf({ items, total, history }: OrderSource): OrderState {
-  const lines = items.map(({ quantity }) => ({ ordered: quantity, shipped: 0, cancelled: 0, returned: 0 }))
+export function orderStateOf({ items: placed, total, history }: OrderSource): OrderState {
+  const [items, lines] = [[...placed], placed.map(toLineState)]
   const state: OrderState = {
-    lines,
+    ...{ items, lines },
     parcels: [],
     adjustments: adjustmentsOf(history, total.currency),
     payment: paymentOf(history),
@@ -53,7 +48,11 @@ export function orderStateOf({ items, total, history }: OrderSource): OrderState
   }
   let byProduct: LinesByProduct | undefined
   for (const [index, entry] of history.entries()) {
-    if (entry.change?.type === 'amended') correctTracking(state.parcels, entry)
+    if (entry.change?.type === 'amended') {
+      correctTracking(state.parcels, entry)
+      amendLines(state, entry.change)
+      byProduct = undefined
+    }
     const kind = partsMovedBy(history, index)
     if (kind === null) continue
     const moved = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : movableUnits(items, lines, kind)
@@ -70,6 +69,32 @@ function correctTracking(parcels: Parcel[], { change, tracking }: HistoryEntry):
   if (parcel !== undefined && tracking !== undefined) parcels[index] = { ...parcel, tracking }
 }
 
+function toLineState({ quantity }: OrderLine): LineState {
+  return { ordered: quantity, shipped: 0, cancelled: 0, returned: 0 }
+}
+
+function amendLines({ items, lines }: OrderState, { removed = [], added = [] }: AmendedChange): void {
+  removeUnits({ items, lines }, removed)
+  items.push(...added)
+  lines.push(...added.map(toLineState))
+}
+
+/**
+ * Takes open units out of the lines of their products, from the last one on: what was added last goes first. Returns
+ * their price in minor units.
+ */
+export function removeUnits({ items, lines }: Pick<OrderState, 'items' | 'lines'>, removed: readonly LineQuantity[]): number {
+  if (removed.length === 0) return 0
+  const byProduct = groupByProduct(items.toReversed(), lines.toReversed())
+  return removed.reduce((price, { product_id, quantity }) => price + moveUnits(byProduct, 'cancelled', product_id, quantity), 0)
+}
+
+/** The lines of an order as placed, of its present ones. Pure. */
+export function placedItems<Line>(items: readonly Line[], history: readonly HistoryEntry[]): readonly Line[] {
+  const added = history.reduce((sum, { change }) => sum + (change?.type === 'amended' ? (change.added ?? []).length : 0), 0)
+  return added === 0 ? items : items.slice(0, -added)
+}
+
 /** What all changes add to the total as placed. Pure. */
 export function amountOf(history: readonly HistoryEntry[]): number {
   return history.reduce((sum, { change }) => sum + (change !== undefined && 'amount' in change ? (change.amount ?? 0) : 0), 0)
@@ -82,7 +107,7 @@ export function isAmended(history: readonly HistoryEntry[]): boolean {
 
 /** Whether some lines were changed apart from others. Pure. */
 export function hasPartMoves(history: readonly HistoryEntry[]): boolean {
-  return history.some(({ change }) => change !== undefined && 'lines' in change)
+  return history.some(({ change }) => change !== undefined && ('lines' in change || 'added' in change))
 }
 
 const MOVED_BY_CHANGE: Record<string, PartMove> = { shipped: 'shipped', lines_cancelled: 'cancelled', returned: 'returned' }
@@ -101,7 +126,7 @@ export function countMovable({ ordered, shipped, cancelled, returned }: LineStat
 }
 
 /** Every unit that a move can take, one entry a product. Pure. */
-export function movableUnits(items: readonly PlacedLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
+export function movableUnits(items: readonly OrderLine[], lines: readonly LineState[], kind: PartMove): LineQuantity[] {
   const units = new Map<string, LineQuantity>()
   for (const [index, line] of lines.entries()) {
     const [product_id, quantity] = [items[index]?.product_id ?? '', countMovable(line, kind)]
@@ -110,11 +135,11 @@ export function movableUnits(items: readonly PlacedLine[], lines: readonly LineS
   return [...units.values()]
 }
 
-/** The lines of each product, in their order: an order that was moved in may have several of one. */
+/** The lines of each product, in their order: an order that was amended or moved in may have several of one. */
 type LinesByProduct = ReadonlyMap<string, readonly { line: LineState; price: number }[]>
 
 /** For `moveUnits`. Pure. */
-export function groupByProduct(items: readonly PlacedLine[], lines: readonly LineState[]): LinesByProduct {
+export function groupByProduct(items: readonly OrderLine[], lines: readonly LineState[]): LinesByProduct {
   const byProduct = new Map<string, { line: LineState; price: number }[]>()
   for (const [index, line] of lines.entries()) {
     const item = items[index]

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox'
 import { type Money, MoneySchema } from '../money.ts'
 import { EXAMPLE_ORDER } from './examples.ts'
 import type { FormerValues } from './order-amendments.ts'
-import { AdjustmentSchema, type OrderChange, OrderChangeSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
+import { AdjustmentSchema, type OrderChange, OrderChangeSchema, OrderLineSchema, ParcelSchema, PaymentSchema } from './order-changes.ts'
 import { type GivenMembers, pickGiven, SHOWN_PROPERTIES, type StoredRow, showGiven } from './order-columns.ts'
 import { itemsWith, type OrderState, orderStateOf, transitionsOf } from './order-state.ts'
 import { ORDER_STATUSES, type OrderStatus } from './order-status.ts'
@@ -12,16 +12,10 @@ export const OrderStatusSchema = Type.Enum([...ORDER_STATUSES], { title: 'OrderS
 
 const units = (what: string) => Type.Optional(Type.Integer({ description: `Units that were ${what}. Absent: none.` }))
 
-/** A line of an order, as it was when the order was placed, and what was done to its units since. */
+/** A line of an order, and what was done to its units since. */
 const OrderItemSchema = Type.Object(
   {
-    product_id: Type.String({ format: 'uuid' }),
-    sku: Type.String(),
-    name: Type.String(),
-    category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
-    unit_price: MoneySchema,
-    quantity: Type.Integer(),
-    total: MoneySchema,
+    ...OrderLineSchema.properties,
     shipped: units('shipped, also those that were returned later'),
     cancelled: units('cancelled'),
     returned: units('returned'),
@@ -91,7 +85,7 @@ export interface Order extends GivenMembers {
   number: string
   userId: string
   status: OrderStatus
-  /** Items as placed, and so is the total: what was done to them follows from the history (`order-state.ts`). */
+  /** Items as placed, and so is the total: `stateOf` has what the history makes of them. */
   items: OrderItem[]
   total: Money
   /** Where mails go instead of the address of the account. */
@@ -115,13 +109,13 @@ export function locationOf(baseUrl: string, orderId: string): string {
 
 /** An order as the API shows it. `cancellable`: the statuses in which its reader can cancel it. */
 export function presentOrder(order: Order, cancellable: readonly OrderStatus[] = ORDER_STATUSES): OrderView {
-  const { lines, parcels, adjustments, payment, total } = stateOf(order)
+  const { items, lines, parcels, adjustments, payment, total } = stateOf(order)
   return {
     id: order.id,
     number: order.number,
     status: order.status,
     allowed_transitions: transitionsOf(order.status, lines).filter((to) => to !== 'cancelled' || cancellable.includes(order.status)),
-    items: itemsWith(order.items, lines),
+    items: itemsWith(items, lines),
     total,
     ...showGiven(order),
     ...(order.email === null ? {} : { email: order.email }),

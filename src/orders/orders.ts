@@ -1,7 +1,8 @@
+import { plainArray } from '../db/list-parameters.ts'
 import type { Queryable, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { notFound } from '../errors.ts'
-import type { Order, OrderRow } from './order.ts'
+import { type Order, type OrderRow, stateOf } from './order.ts'
 import { selectList } from './order-column-sql.ts'
 import { toGiven } from './order-columns.ts'
 
@@ -63,9 +64,10 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
     `update orders
     set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
       updated_at = moved.updated_at, shipping_address = coalesce(moved.shipping_address, orders.shipping_address),
-      email = case when moved.has_email then moved.email else orders.email end, former_values = coalesce(moved.former_values, orders.former_values)
-    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[])
-      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values, has_email)
+      email = case when moved.has_email then moved.email else orders.email end, former_values = coalesce(moved.former_values, orders.former_values),
+      product_ids = coalesce(moved.product_ids::uuid[], orders.product_ids)
+    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[], $11::text[])
+      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values, has_email, product_ids)
     where orders.id = moved.id
     returning orders.id, orders.version, orders.status_history`,
     [
@@ -80,6 +82,7 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => ifAmended(order, order.email)),
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),
       orders.map((order) => ifAmended(order, true) ?? false),
+      orders.map((order) => ifAmended(order, plainArray([...new Set(stateOf(order).items.map((item) => item.product_id))]))),
     ],
   )
   const written = new Map(rows.map((row) => [row.id, row]))

@@ -115,11 +115,16 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
 /** Returns null for all that is left. Throws `invalid_body` for a product that is named twice. */
 function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] | null {
   if (lines === undefined) return null
+  assertNamedOnce(lines)
+  return [...lines]
+}
+
+/** Throws `invalid_body` for a product that is named twice. */
+export function assertNamedOnce(lines: readonly LineQuantity[]): void {
   const named = new Set<string>()
   for (const [index, { product_id }] of lines.entries()) {
     const id = product_id.toLowerCase()
     if (named.has(id)) throw invalidBody(`#/lines/${index}/product_id`, 'is named twice')
     named.add(id)
   }
-  return [...lines]
 }

@@ -1,12 +1,14 @@
 import { canonicalJson } from '../encoding.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
+import type { AmendmentOffer } from './amendment-offer.ts'
 import { assertFewChanges } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
 import { type AmendableValues, valuesAt } from './order-amendments.ts'
 import type { Amendable, AmendedChange, OrderChange } from './order-changes.ts'
 import { ruleOf } from './order-status.ts'
 import type { PlannedChange } from './plan-change.ts'
+import { areLinesCovered, haveLinesChanged, planLines, type RequestedLine } from './plan-lines.ts'
 import type { ShippingAddress } from './postal-address.ts'
 import type { Tracking } from './tracking.ts'
 
@@ -18,6 +20,7 @@ export interface RequestedAmendment {
   email?: string | null
   /** A parcel by the version with which it was shipped. */
   parcel?: { version: number; tracking: Tracking }
+  lines?: readonly RequestedLine[]
 }
 
 /** The mails about an amendment, by kind, as `mailsOf` of the mails makes them. */
@@ -26,8 +29,11 @@ export interface AmendmentMail {
   to: 'customer' | 'former_address'
 }
 
-/** Throws `too_late_to_amend`, `too_many_changes`, or `invalid_body` for a parcel that the order does not have. Pure. */
-export function planAmendment(order: Order, requested: RequestedAmendment): PlannedChange {
+/**
+ * `offer`: for an amendment of lines. Throws `too_late_to_amend`, `too_many_changes`, `invalid_body` for a parcel that
+ * the order does not have, or what `planLines` throws. Pure.
+ */
+export function planAmendment(order: Order, requested: RequestedAmendment, offer: AmendmentOffer | undefined): PlannedChange {
   const amended = differences(order, requested)
   assertInTime(order, amended)
   assertFewChanges(order, requested.type)
@@ -36,9 +42,10 @@ export function planAmendment(order: Order, requested: RequestedAmendment): Plan
   const names = (['shipping_address', 'email'] as const).filter((name) => amended.includes(name))
   const former = Object.fromEntries(names.map((name) => [name, current[name]]))
   const hasTracking = amended.includes('tracking') && requested.parcel !== undefined
+  const lines = amended.includes('lines') && offer !== undefined ? planLines(order, requested.lines ?? [], offer) : undefined
   return {
     to: order.status,
-    change: { type: requested.type, amended, ...(hasTracking ? { parcel: requested.parcel?.version } : {}) } as AmendedChange,
+    change: { type: requested.type, amended, ...(hasTracking ? { parcel: requested.parcel?.version } : {}), ...lines } as AmendedChange,
     ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
     values: {
       ...(names.includes('shipping_address') ? { shippingAddress: shipping_address } : {}),
@@ -46,7 +53,8 @@ export function planAmendment(order: Order, requested: RequestedAmendment): Plan
       // The place of the entry that is being added.
       ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
     },
-    restockedLines: [],
+    restockedLines: lines?.removed ?? [],
+    takenLines: lines?.added ?? [],
     isBySize: true,
   } as PlannedChange
 }
@@ -63,7 +71,10 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
   const then = { ...order, statusHistory: history.slice(0, place + 1) }
   const values = valuesAt({ values: currentValues(order), former: order.formerValues, history }, place)
   const change = order.statusHistory[place]?.change
-  const isWhole = isAmendment(change) && change.amended.every((name) => requested[MEMBERS[name]] !== undefined)
+  const isWhole =
+    isAmendment(change) &&
+    change.amended.every((name) => requested[MEMBERS[name]] !== undefined) &&
+    areLinesCovered(change, requested.lines ?? [])
   if (isWhole && differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0)
     return true
   throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {
@@ -90,10 +101,13 @@ function isAmendment(change: OrderChange | undefined): change is AmendedChange {
   return change?.type === 'amended'
 }
 
-const MEMBERS = { shipping_address: 'shipping_address', email: 'email', tracking: 'parcel' } as const satisfies Record<Amendable, string>
+const MEMBERS = { shipping_address: 'shipping_address', email: 'email', tracking: 'parcel', lines: 'lines' } as const satisfies Record<
+  Amendable,
+  string
+>
 
 /** What the order does not have as it is asked. */
-function differences(order: Order, { shipping_address, email, parcel }: RequestedAmendment): Amendable[] {
+function differences(order: Order, { shipping_address, email, parcel, lines }: RequestedAmendment): Amendable[] {
   const current = currentValues(order)
   const amended: Amendable[] = []
   if (shipping_address !== undefined && canonicalJson(shipping_address) !== canonicalJson(current.shipping_address))
@@ -104,6 +118,7 @@ function differences(order: Order, { shipping_address, email, parcel }: Requeste
     if (known === undefined) throw invalidBody('#/parcel/version', 'is no parcel of the order')
     if (canonicalJson(parcel.tracking) !== canonicalJson(known.tracking)) amended.push('tracking')
   }
+  if (lines !== undefined && haveLinesChanged(order, lines)) amended.push('lines')
   return amended
 }
 
@@ -111,10 +126,10 @@ function currentValues({ shippingAddress, email }: Order): AmendableValues {
   return { shipping_address: shippingAddress, email }
 }
 
-/** An address counts until all is shipped, and the rest until the order has ended. */
+/** Address and lines count until all is shipped, and the rest until the order has ended. */
 function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
   const { phase } = ruleOf(status)
-  const late = amended.filter((name) => phase === 'ended' || (name === 'shipping_address' && phase === 'sent'))
+  const late = amended.filter((name) => phase === 'ended' || (['shipping_address', 'lines'].includes(name) && phase === 'sent'))
   if (late.length === 0) return
   const errors = late.map(
     (name): FieldError => ({

@@ -30,6 +30,8 @@ export interface PlannedChange {
   change: OrderChange | undefined
   /** Goods that can be sold again. */
   restockedLines: readonly LineQuantity[]
+  /** Goods that are sold with it. */
+  takenLines?: readonly LineQuantity[]
   /** The new tracking of a parcel. */
   tracking?: Tracking
   /** What an amendment replaces. */
@@ -63,12 +65,11 @@ export function planTransition(
 
 /** Throws `illegal_transition`, `quantity_exceeded`, `too_many_changes`, or `invalid_body` for a product that is not in the order. Pure. */
 export function planChange(order: Order, requested: RequestedChange): PlannedChange {
-  const { items } = order
-  const { lines } = stateOf(order)
+  const { items, lines } = stateOf(order)
   const move = MOVES[requested.type]
   const all = movableUnits(items, lines, move)
   if (!ruleOf(order.status).parts.includes(move) || all.length === 0) throw refuseChange(order, move, lines)
-  const units = requested.lines === null ? all : toUnits(order, requested.lines, all)
+  const units = requested.lines === null ? all : toUnits(items, requested.lines, all)
   // What takes the rest is always possible: there are few of those.
   const isBySize = countUnits(units) < countUnits(all)
   if (isBySize) assertFewChanges(order, requested.type)
@@ -115,9 +116,9 @@ function statusAfter(status: OrderStatus, lines: readonly LineState[]): OrderSta
 }
 
 /** One entry a product, in the order of the lines of the order, so that two requests of the same units are equal. */
-function toUnits(order: Order, requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
+function toUnits(items: Order['items'], requested: readonly LineQuantity[], movable: readonly LineQuantity[]): LineQuantity[] {
   const wanted = new Map(requested.map((line) => [line.product_id.toLowerCase(), line.quantity]))
-  const known = new Set(order.items.map(({ product_id }) => product_id))
+  const known = new Set(items.map(({ product_id }) => product_id))
   const unknown = requested.findIndex(({ product_id }) => !known.has(product_id.toLowerCase()))
   if (unknown !== -1) throw invalidBody(`#/lines/${unknown}/product_id`, 'is no product of the order')
   const left = new Map(movable.map((line) => [line.product_id, line.quantity]))
@@ -157,7 +158,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
   const entry = statusHistory[index]
   if (entry === undefined) return false
   const before = orderStateOf({ items, total, history: statusHistory.slice(0, index) })
-  const possible = movableUnits(items, before.lines, move)
+  const possible = movableUnits(before.items, before.lines, move)
   const made = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : possible
   const isSame = textOf(made) === textOf(requested.lines ?? possible) && isSameDetail(entry, requested, tracking)
   if (!isSame) {

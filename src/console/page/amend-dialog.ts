@@ -36,6 +36,25 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     `Version ${version}${tracking === undefined ? '' : `: ${tracking.carrier} ${tracking.number}`}`,
   ])
 
+  const units = phase === 'open' ? unitsByProduct(order) : []
+  const quantity = (name: string, value: string) => textInput(name, { type: 'number', min: '0', max: '10000', step: '1', value })
+  const lineFields = units.map(({ product_id, label, kept }) => field(label, quantity(product_id, String(kept))))
+  const added = [
+    field('Add product', textInput('added_product', { maxLength: 36 }), 'The id of a product, as in its address in the catalogue.'),
+    field('Units of it', quantity('added_quantity', '1')),
+    field(
+      'Price of added units',
+      choice(
+        { name: 'price' },
+        [
+          ['now', 'The present price'],
+          ['then', 'The price in the order'],
+        ],
+        'now',
+      ),
+    ),
+  ]
+
   async function onSubmit(data: FormData): Promise<void> {
     const text = (name: string) => String(data.get(name) ?? '').trim()
     const isMoved = phase === 'open' && shown.some(({ name, value }) => text(name) !== value)
@@ -43,10 +62,15 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     const { tracking, ...cause } = readMoveDetails(data)
     const version = Number(text('amended_parcel'))
     if ((tracking === undefined) !== (version === 0)) throw new Error('New tracking needs its parcel, carrier and number.')
+    const lines = units.flatMap(({ product_id, kept }) =>
+      Number(text(product_id)) === kept ? [] : [{ product_id, quantity: Number(text(product_id)) }],
+    )
+    if (text('added_product') !== '') lines.push({ product_id: text('added_product'), quantity: Number(text('added_quantity')) })
     const body = {
       ...(isMoved ? { shipping_address: address } : {}),
       ...(text('email') === (order.email ?? '') ? {} : { email: text('email') === '' ? null : text('email') }),
       ...(tracking === undefined ? {} : { parcel: { version, tracking } }),
+      ...(lines.length === 0 ? {} : { lines: lines.map((line) => ({ ...line, price: text('price') })) }),
       ...cause,
     }
     onDone(await call<Amendment>('POST', pathOf`/admin/orders/${order.id}/amendments`, { body, ifMatch: `"${order.version}"` }))
@@ -56,6 +80,7 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     { title: `Amend order ${order.number}`, submit: 'Amend order', signal, onSubmit },
     phase === 'open' &&
       create('fieldset', { class: 'fields' }, create('legend', {}, 'Delivery address'), ...shown.map(({ element }) => element)),
+    phase === 'open' && create('fieldset', { class: 'fields' }, create('legend', {}, 'Units'), ...lineFields, ...added),
     email,
     parcels.length > 0 &&
       create(
@@ -67,4 +92,14 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
       ),
     ...causeFields(),
   )
+}
+
+/** The units of each product that are not cancelled: an order may have several lines of one. */
+function unitsByProduct({ items }: Order): { product_id: string; label: string; kept: number }[] {
+  const byProduct = Map.groupBy(items, ({ product_id }) => product_id)
+  return [...byProduct].map(([product_id, lines]) => ({
+    product_id,
+    label: `${lines[0]?.name} (${lines[0]?.sku})`,
+    kept: lines.reduce((sum, { quantity, cancelled = 0 }) => sum + quantity - cancelled, 0),
+  }))
 }

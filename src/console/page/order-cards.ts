@@ -143,7 +143,7 @@ export function orderHistory(order: Order, names: Names): HTMLElement {
 
 /** A change in words; one of a later release by its type. */
 function changeText(order: Order, change: Change): string {
-  const { type, lines = [], amount = 0 } = change
+  const { type, lines = [], removed = [], added = [], amount = 0 } = change
   const units = unitsText(order, lines)
   const money = amountText({ amount, currency: order.total.currency })
   switch (type) {
@@ -160,7 +160,12 @@ function changeText(order: Order, change: Change): string {
     case 'payment':
       return `Payment ${change.state}: ${change.provider} ${change.reference}`
     case 'amended':
-      return `Amended: ${(change.amended ?? []).join(', ').replaceAll('_', ' ')}`
+      return [
+        `Amended: ${(change.amended ?? []).join(', ').replaceAll('_', ' ')}`,
+        ...(added.length === 0 ? [] : [`${unitsText(order, added)} added`]),
+        ...(removed.length === 0 ? [] : [`${unitsText(order, removed)} removed`]),
+        ...(amount === 0 ? [] : [`total ${money}`]),
+      ].join('; ')
     default:
       return type.replaceAll('_', ' ')
   }

@@ -2,7 +2,7 @@ import { ruleOf } from '#order-status'
 import { openAmendDialog } from './amend-dialog.ts'
 import { call, pathOf, poll, restartable, type Schemas, send } from './api.ts'
 import { changesFoldOut } from './changes.ts'
-import { button, card, create, link, note, replaceChildren, timeElement } from './dom.ts'
+import { amountText, button, card, create, link, note, replaceChildren, timeElement } from './dom.ts'
 import { field, sendForm } from './form.ts'
 import { openMoveDialog } from './move-fields.ts'
 import { changeOrder, Overtaken } from './move-orders.ts'
@@ -68,8 +68,9 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
   }
 
   function amendButton(order: Order): HTMLButtonElement {
-    const onDone = ({ order: { number }, mails }: Schemas['Amendment']) => {
-      tell(mails.length === 0 ? `Order ${number} was like that already.` : `Order ${number} is amended, and a mail reports it.`)
+    const onDone = ({ order: { number }, mails, stock, due }: Schemas['Amendment']) => {
+      const owed = stock.length === 0 || due === null ? '' : ` ${owedText(due)}`
+      tell(mails.length === 0 ? `Order ${number} was like that already.` : `Order ${number} is amended, and a mail reports it.${owed}`)
       refresh()
     }
     return button('Amend…', () => openAmendDialog(order, { signal, onDone }))
@@ -138,4 +139,10 @@ function orderNotes(
     may('orders:move') && sendForm({ submit: 'Add note', signal, onSubmit: add }, field('New note', text)),
     list,
   )
+}
+
+function owedText({ amount, currency }: NonNullable<Schemas['Amendment']['due']>): string {
+  if (amount === 0) return 'Nothing is owed.'
+  const money = amountText({ amount: Math.abs(amount), currency })
+  return amount < 0 ? `${money} is to be paid back.` : `${money} is owed.`
 }

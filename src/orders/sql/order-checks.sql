@@ -53,7 +53,7 @@ create or replace function order_history_is_whole(status_history jsonb, version 
 $$;
 
 -- Entries of `orders.status_history` may have a `change`: what was changed besides the status, such as the pieces of a parcel. Lines and total stay
--- as they were placed, and everything else follows from the entries. See docs/decisions/orders-changes.md#parts.
+-- as they were placed, and everything else follows from the entries, added lines too. See docs/decisions/orders-changes.md#parts.
 
 -- Of each product no more pieces are shipped and cancelled than were ordered, and no more returned than shipped; with what the changes add to it
 -- the total stays in its range. A move without `change` is one of all pieces that can make it. Not parallel safe: see order_lines_are_sound.
@@ -76,22 +76,31 @@ begin
       from jsonb_array_elements(status_history) with ordinality as history (entry, place)
     ), ordered as (
       select line ->> 'product_id' as product_id, sum((line ->> 'quantity')::numeric) as quantity
-      from jsonb_array_elements(ordered_lines) as line
+      from (
+        select jsonb_array_elements(ordered_lines) as line
+        union all
+        select jsonb_path_query(change, '$.added[*]') from entry
+      ) as lines
       group by 1
     ), piece as (
       select change ->> 'type' as type, line ->> 'product_id' as product_id, (line ->> 'quantity')::numeric as quantity
       from entry
-      cross join jsonb_path_query(change, '$.lines[*]') as line
+      cross join jsonb_array_elements(coalesce(change -> 'lines', change -> 'removed')) as line
     ), moved as (
       select product_id,
         coalesce(sum(quantity) filter (where type = 'shipped'), 0) as shipped,
-        coalesce(sum(quantity) filter (where type = 'lines_cancelled'), 0) as cancelled,
+        coalesce(sum(quantity) filter (where type in ('lines_cancelled', 'amended')), 0) as cancelled,
         coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
       from piece
       group by 1
     )
     select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
       and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
+      and coalesce(bool_and(coalesce(order_lines_add_up(
+        (change -> 'added')::json,
+        (select sum((line -> 'total' ->> 'amount')::bigint)::bigint from jsonb_array_elements(change -> 'added') as line),
+        ordered_lines -> 0 -> 'unit_price' ->> 'currency'
+      ), false)) filter (where change -> 'added' <> '[]'), true)
       and (
         select coalesce(bool_and(coalesce(
           shipped + cancelled <= ordered.quantity

@@ -16,10 +16,13 @@ as $$
   cross join lateral (
     select item ->> 'product_id' as product_id, (item ->> 'quantity')::bigint as quantity from json_array_elements(orders.items) as item
     union all
+    select line ->> 'product_id', (line ->> 'quantity')::bigint
+    from jsonb_path_query(orders.status_history, '$[*].change.added[*]') as line
+    union all
     select line ->> 'product_id', -(line ->> 'quantity')::bigint
     from jsonb_array_elements(orders.status_history) as entry
-    cross join jsonb_array_elements(entry -> 'change' -> 'lines') as line
-    where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned')
+    cross join jsonb_array_elements(coalesce(entry -> 'change' -> 'lines', entry -> 'change' -> 'removed')) as line
+    where entry -> 'change' ->> 'type' in ('lines_cancelled', 'returned', 'amended')
   ) as pieces
   where orders.user_id = buyer and orders.status not in ('cancelled', 'returned') and orders.product_ids @> array[product]
     and pieces.product_id::uuid = product

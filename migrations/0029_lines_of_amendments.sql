@@ -1,0 +1,1 @@
+-- functions: 3a0b79ebb01cc129

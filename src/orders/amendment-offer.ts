@@ -1,0 +1,30 @@
+import { readPrices, type SellableProduct } from '../catalogue/products.ts'
+import { lockStock, type StockLevels, type StockLine } from '../catalogue/stock.ts'
+import type { Transaction } from '../db/pool.ts'
+import { sql } from '../db/sql.ts'
+import { findPurchases, type Purchases } from './placing/customer-limits.ts'
+
+/** What an amendment can add to an order. Stock, and what the customer has bought, are locked. */
+export interface AmendmentOffer {
+  products: ReadonlyMap<string, SellableProduct>
+  stock: StockLevels
+  /** Purchases so far, with this order; null without a limit. */
+  purchases: Purchases | null
+}
+
+/** `limit`: the units of a product that one customer can buy; null for any. The order must be locked. */
+export async function readOffer(
+  tx: Transaction,
+  userId: string,
+  lines: readonly StockLine[],
+  limit: number | null,
+): Promise<AmendmentOffer> {
+  // Placing an order locks this row, too, so what it adds is counted.
+  const lockCount = sql`insert into pending_order_counts (user_id, pending) values (${userId}, 0)
+    on conflict (user_id) do update set pending = pending_order_counts.pending`
+  if (limit !== null) await tx.query(lockCount)
+  const productIds = lines.map((line) => line.product_id)
+  const stock = await lockStock(tx, productIds)
+  const { products } = await readPrices(tx, productIds)
+  return { products, stock, purchases: limit === null ? null : await findPurchases(tx, [{ userId, basket: { lines } }], limit) }
+}

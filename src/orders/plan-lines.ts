@@ -1,0 +1,114 @@
+import { AppError, type FieldError } from '../errors.ts'
+import { invalidBody } from '../http/problem.ts'
+import { sum } from '../money.ts'
+import type { AmendmentOffer } from './amendment-offer.ts'
+import { assertAvailable, MAX_LINES, priceBasket } from './basket.ts'
+import { type Order, stateOf } from './order.ts'
+import type { AmendedChange, LineQuantity, OrderLine } from './order-changes.ts'
+import { countMovable, removeUnits, transitionsOf } from './order-state.ts'
+import { assertTotalAfter } from './plan-charge.ts'
+
+/** How many units of a product the order is to have, with those that are shipped. */
+export interface RequestedLine extends LineQuantity {
+  /** That of added units: the product's present one, or that of the order's first line of the product. */
+  price: 'now' | 'then'
+}
+
+interface AmendedLines {
+  removed: LineQuantity[]
+  added: OrderLine[]
+  /** What the total grows by. */
+  amount: number
+}
+
+/** Whether the order has another number of units of one of the products. Throws `invalid_body` for none of a product that it never had. Pure. */
+export function haveLinesChanged(order: Order, requested: readonly RequestedLine[]): boolean {
+  const units = unitsByProduct(order)
+  for (const [index, { product_id, quantity }] of requested.entries()) {
+    if (quantity === 0 && !units.has(product_id)) throw invalidBody(`#/lines/${index}/product_id`, 'is no product of the order')
+  }
+  return requested.some(({ product_id, quantity }) => quantity !== (units.get(product_id)?.kept ?? 0))
+}
+
+/** Whether every product that a change of lines is about is named. Pure. */
+export function areLinesCovered({ removed = [], added = [] }: AmendedChange, requested: readonly RequestedLine[]): boolean {
+  const named = new Set(requested.map(({ product_id }) => product_id))
+  return [...removed, ...added].every(({ product_id }) => named.has(product_id))
+}
+
+/**
+ * Units are taken out of existing lines, and units that are added become lines of their own: each line keeps its price.
+ * Throws `too_late_to_amend` for units that are shipped, `illegal_transition` when nothing would be left to ship,
+ * `unknown_product`, `currency_not_available`, `insufficient_stock`, `purchase_limit`, `total_negative`,
+ * `total_too_large` or `too_many_changes`. Pure.
+ */
+export function planLines(order: Order, requested: readonly RequestedLine[], offer: AmendmentOffer): AmendedLines {
+  const { items, lines } = stateOf(order)
+  const units = unitsByProduct(order)
+  const unitsOf = (productId: string) => units.get(productId) ?? { kept: 0, shipped: 0 }
+  assertUnshipped(order, requested, (productId) => unitsOf(productId).shipped)
+  const removed = requested.flatMap(({ product_id, quantity }) => {
+    const excess = unitsOf(product_id).kept - quantity
+    return excess > 0 ? [{ product_id, quantity: excess }] : []
+  })
+  const wanted = requested.flatMap(({ product_id, quantity, price }, index) => {
+    const missing = quantity - unitsOf(product_id).kept
+    return missing > 0 ? [{ product_id, quantity: missing, price, pointer: `#/lines/${index}` }] : []
+  })
+  const added = wanted.length === 0 ? [] : priceLines(order, wanted, offer)
+  const removedAmount = removeUnits({ items, lines }, removed)
+  if (added.length === 0 && !lines.some((line) => countMovable(line, 'cancelled') > 0)) throw refuseNothingLeft(order)
+  if (items.length + added.length > MAX_LINES) throw new AppError('too_many_changes', `The order would have more than ${MAX_LINES} lines.`)
+  // The sum of all lines is exact, too, where a discount keeps the total small.
+  sum([...items, ...added].map(({ total }) => total))
+  const amount = added.reduce((total, line) => total + line.total.amount, 0) - removedAmount
+  assertTotalAfter(order, amount)
+  return { removed, added, amount }
+}
+
+/** Units of each product that are not cancelled, and those of them that are shipped. */
+function unitsByProduct(order: Order): Map<string, { kept: number; shipped: number }> {
+  const { items, lines } = stateOf(order)
+  const units = new Map<string, { kept: number; shipped: number }>()
+  for (const [index, { ordered, shipped, cancelled }] of lines.entries()) {
+    const productId = items[index]?.product_id ?? ''
+    const known = units.get(productId) ?? { kept: 0, shipped: 0 }
+    units.set(productId, { kept: known.kept + ordered - cancelled, shipped: known.shipped + shipped })
+  }
+  return units
+}
+
+function assertUnshipped({ status }: Order, requested: readonly RequestedLine[], shippedOf: (productId: string) => number): void {
+  const errors = requested.flatMap(({ product_id, quantity }, index): FieldError[] => {
+    const shipped = shippedOf(product_id)
+    return quantity < shipped ? [{ pointer: `#/lines/${index}/quantity`, detail: `is less than the ${shipped} that are shipped` }] : []
+  })
+  if (errors.length === 0) return
+  throw new AppError('too_late_to_amend', 'Units that are shipped stay in the order.', { errors, members: { current_status: status } })
+}
+
+function priceLines(
+  order: Order,
+  wanted: readonly (RequestedLine & { pointer: string })[],
+  { products, stock, purchases }: AmendmentOffer,
+): OrderLine[] {
+  const basket = { sent: wanted, lines: wanted, pointers: wanted.map(({ pointer }) => pointer) }
+  const priced = new Map(products)
+  for (const { product_id, price, pointer } of wanted) {
+    if (price === 'now') continue
+    const before = stateOf(order).items.find((item) => item.product_id === product_id)
+    if (before === undefined) throw invalidBody(`${pointer}/price`, 'the order has no price of this product')
+    const product = products.get(product_id)
+    if (product !== undefined) priced.set(product_id, { ...product, price: before.unit_price, prices: {} })
+  }
+  const { items } = priceBasket(basket, order.total.currency, { products: priced, stock })
+  assertAvailable(basket, stock.shortagesOf(wanted, 'exact'), purchases?.excessOf(order.userId, wanted) ?? [])
+  return items
+}
+
+function refuseNothingLeft(order: Order): AppError {
+  const { id, status } = order
+  return new AppError('illegal_transition', `Nothing would be left to ship. Cancel it by POST /admin/orders/${id}/cancellations.`, {
+    members: { current_status: status, allowed_transitions: transitionsOf(status, stateOf(order).lines) },
+  })
+}
