@@ -41,7 +41,6 @@ function findFault(attributes: object): string | null {
   return Buffer.byteLength(JSON.stringify(attributes)) <= MAX_BYTES ? null : `attributes must have at most ${MAX_BYTES} bytes as JSON`
 }
 
-/** Attributes in requests. */
 export const AttributesInput = inputOf(Value, 'Attributes')
 /** A few facts that the shop's own programs keep with a thing: names with texts, numbers and booleans. The store does not interpret them. */
 export type Attributes = Static<typeof AttributesInput>

@@ -197,7 +197,6 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     guestPendingOrderTtlSeconds: read.integerOrOff('GUEST_PENDING_ORDER_TTL', 3_600, 366 * 86_400, '3600 (an hour)'),
     /** The share of a product's stock that pending orders of one network's guests hold at most; null for no limit. */
     maxGuestStockPercent: read.integerOrOff('MAX_GUEST_STOCK_PERCENT', 20, 100),
-    /** Whether an order without an `Idempotency-Key` is refused. */
     isIdempotencyKeyRequired: read.oneOf('IDEMPOTENCY_KEY', ['optional', 'required'], 'optional') === 'required',
     /** The last status in which customers cancel their own orders. */
     customerCancel: read.oneOf('CUSTOMER_CANCEL', CUSTOMER_CANCELS, 'pending'),
@@ -221,7 +220,6 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     /** The roles of all processes of the store; an alert names one that no process has. */
     expectedRoles: read.list('EXPECTED_ROLES', ROLES),
     logLevel: read.oneOf('LOG_LEVEL', LOG_LEVELS, 'info'),
-    /** The requests that have a log line. */
     loggedRequests: read.oneOf('LOG_REQUESTS', LOGGED_REQUESTS, 'notable'),
     /** `auto`: readable lines on a terminal, JSON elsewhere. */
     logFormat: read.oneOf('LOG_FORMAT', LOG_FORMATS, 'auto'),

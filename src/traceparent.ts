@@ -23,12 +23,10 @@ export function newTraceId(): string {
   return randomUUID().replaceAll('-', '')
 }
 
-/** The id of the trace, of a valid `traceparent`. */
 export function traceIdOf(traceparent: string): string {
   return traceparent.slice(3, 35)
 }
 
-/** The id of the span, of a valid `traceparent`. */
 export function spanIdOf(traceparent: string): string {
   return traceparent.slice(36, 52)
 }

@@ -28,7 +28,6 @@ export interface ActivityChange {
 /** Longer texts are cut: a log of changes is no second copy of the catalogue. */
 const MAX_TEXT = 500
 
-/** The context of a request to a route with a scope. */
 export function auditContextOf(request: FastifyRequest): AuditContext {
   const { schema } = request.routeOptions
   const action = (schema as { operationId?: string } | undefined)?.operationId

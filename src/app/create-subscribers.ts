@@ -37,7 +37,6 @@ const QUEUES: Record<QueueSubscriber, DeliveryKind> = { email: MAIL_DELIVERIES, 
 /** Everything that is delivered, in metrics and console. */
 export const DELIVERY_KINDS: readonly DeliveryKind[] = [...Object.values(QUEUES), ACCOUNT_MAILS, CACHE_PURGES]
 
-/** The subscribers of this process, for metrics and readiness. */
 export interface RunningSubscribers {
   subscriptions: Map<SubscriberName, Subscription>
   /** Is null where this process sends no mail by SMTP. */

@@ -29,7 +29,6 @@ export interface PartsOptions {
   requestPool: Pool
 }
 
-/** The parts that the roles of a process share. */
 export type StoreParts = Awaited<ReturnType<typeof createParts>>
 
 /** `services`: those parts that are started before the roles. */

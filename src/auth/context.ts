@@ -9,6 +9,7 @@ import type { Encryption } from './store-secret.ts'
 import type { Throttle } from './throttle.ts'
 import type { AccessTokens } from './tokens/access-token.ts'
 import type { Revocations } from './tokens/revocations.ts'
+import type { User } from './users.ts'
 
 type TokenMail = 'verify_email' | 'reset_password' | 'confirm_email' | 'email_change_requested' | 'email_changed'
 type FactorNotice = 'second_factor_added' | 'second_factor_removed' | 'second_factor_failed' | 'recovery_code_used'
@@ -29,6 +30,18 @@ type AccountMail = { expiresAt: Date } & (
 
 /** Queues a mail that is sent if `tx` commits, and retried until it is sent or `expiresAt` is past. */
 type SendAccountMail = (tx: Transaction, mail: AccountMail) => Promise<void>
+
+const NOTICE_MS = 24 * 3_600_000
+
+/** Mails what was done to an account to its address. A notice that cannot be sent within a day is dropped. */
+export function sendNotice(
+  tx: Transaction,
+  { sendAccountMail, now }: Pick<AuthContext, 'sendAccountMail' | 'now'>,
+  kind: Notice,
+  { email, language }: Pick<User, 'email' | 'language'>,
+): Promise<void> {
+  return sendAccountMail(tx, { kind, to: email, language, expiresAt: new Date(now().getTime() + NOTICE_MS) })
+}
 
 /** Erases what other slices store about an account and its guests, in the transaction that deletes them. */
 type OnAccountDeleted = (tx: Transaction, userId: string, guestIds: readonly string[]) => Promise<void>

@@ -49,7 +49,6 @@ const Pending = Type.Object(
   { title: 'PendingRegistration', examples: [{ status: 'verification_required' }] },
 )
 
-/** Accounts and sessions. */
 export function authRoutes(server: HttpServer, context: AuthContext): void {
   accountRoutes(server, context)
   emailChangeRoutes(server, context)

@@ -117,7 +117,6 @@ export async function revokeSessionsOf(db: Queryable, userId: string, keep: stri
   return rows.map((row) => row.id)
 }
 
-/** Ends every session of the store. */
 export async function endEverySession(db: Queryable): Promise<void> {
   await db.query('update sessions set revoked_at = now() where revoked_at is null')
 }

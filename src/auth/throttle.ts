@@ -155,7 +155,6 @@ export class Throttle {
     return result
   }
 
-  /** Counts the challenge of an account's second factor. */
   async countSecondFactorChallenge(client: Client, userId: string): Promise<void> {
     if (this.#isEnabled) await this.#consume(SECOND_FACTOR_CHALLENGES, this.#hash(userId, networkOf(client.address)), client)
   }
@@ -184,7 +183,6 @@ export class Throttle {
     if (this.#isByNetwork) await this.#consume(GUESTS_OF_MAILBOX, this.#hash(siteOf(client.address), email), client)
   }
 
-  /** Counts a challenge for a sign-in with a passkey. */
   async countPasskeyChallenge(client: Client): Promise<void> {
     if (this.#isEnabled) await this.#countAddress(PASSKEY_CHALLENGES, client)
   }

@@ -36,7 +36,6 @@ export async function listDeadLetters(db: Queryable, table: DeadLetterTable): Pr
   return rows
 }
 
-/** The event ids that are recorded as dead letters. */
 export async function findDeadLetters(db: Queryable, table: DeadLetterTable, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await db.query<{ event_id: string }>(
     sql`select event_id from ${identifier(table)} where event_id = any(${eventIds}::text[])`,

@@ -2,7 +2,6 @@ import { type OrderRecord, RECORD_COLUMNS } from '../orders/events.ts'
 import { PUBLICATION } from './replication-slot.ts'
 import type { StreamSource } from './slot-reader.ts'
 
-/** Changes of orders. */
 export const ORDER_SOURCE: StreamSource<OrderRecord, 'status' | 'version'> = {
   publication: PUBLICATION,
   shape: { table: 'orders', columns: RECORD_COLUMNS, previousColumns: ['status', 'version'] },

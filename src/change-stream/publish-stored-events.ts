@@ -10,7 +10,6 @@ const NO_POSITION = ''
 /** The shortest time between two lines in the log. */
 const PROGRESS_MS = 10_000
 
-/** The rows of a table that events are made of. */
 export interface StoredEvents<Row, E extends TopicEvent> {
   deadLetters: DeadLetterTable
   /** What a row is of, for the log: `an order`. */

@@ -18,7 +18,6 @@ export interface RowChange<Row, Previous extends keyof Row> {
   previous: Pick<Row, Previous> | null
 }
 
-/** A change of one order. */
 export type OrderChange = RowChange<OrderRecord, 'status' | 'version'>
 
 /** A committed transaction that changed rows of the table, or a part of a large one, in order. */

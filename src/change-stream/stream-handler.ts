@@ -17,7 +17,6 @@ export interface StreamHandlerOptions<E extends TopicEvent> {
   slotName: string
   topic: Topic<E>
   logger: Logger
-  /** Called with the number of events that were just published. */
   onPublished?: (events: number) => void
   /** Called with the events that are about to be published. Its result is called at the end, with an error, or null for none. */
   onPublishing?: (events: readonly E[]) => (error: unknown) => void

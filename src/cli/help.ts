@@ -28,7 +28,6 @@ export function commandList(commands: readonly Command[]): string {
     .join('\n')
 }
 
-/** The text of `storefront help COMMAND`. */
 export function commandHelp(command: Command): string {
   const options = Object.entries(command.options).map(([name, option]) => entry(optionText(name, option), option.help))
   const help = plain(command.help)

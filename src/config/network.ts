@@ -4,7 +4,6 @@ import type { Settings } from './settings.ts'
 const MAX_PROXIES = 10
 const MAX_PORT = 65_535
 
-/** `TRUST_PROXY`. */
 export function readTrustProxy({ setting }: Settings): readonly string[] | number | false {
   const parse = (value: string) => {
     if (/^\d+$/.test(value) && Number(value) >= 1 && Number(value) <= MAX_PROXIES) return Number(value)
@@ -41,7 +40,6 @@ export function readAllowedHosts({ setting }: Settings): readonly string[] {
   )
 }
 
-/** `CORS_ORIGINS`. */
 export function readCorsOrigins({ setting }: Settings): readonly string[] | '*' | null {
   const parse = (value: string) => {
     if (value === '*') return value
@@ -63,7 +61,6 @@ function isOrigin(text: string): boolean {
 const SLUG = '{slug}'
 const LANG = '{lang}'
 
-/** `SHOP_PRODUCT_URL`. */
 export function readProductUrl({ setting }: Settings): string | null {
   const parse = (value: string) => (isProductUrl(value) ? value : undefined)
   const mustBe = `a URL that starts with https:// or http://, with ${SLUG} and perhaps ${LANG} behind the host and without credentials`

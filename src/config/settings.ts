@@ -11,7 +11,6 @@ export class ConfigError extends OperatorError {
  */
 type Secrecy = 'none' | 'url' | 'secret'
 
-/** The values that a setting takes. */
 export interface Kind<T> {
   /** Completes `NAME must be …`; also the column of docs/operate/settings.md. */
   mustBe: string
@@ -20,7 +19,6 @@ export interface Kind<T> {
   secrecy?: Secrecy
 }
 
-/** The value of an unset setting. */
 export interface Unset<T> {
   value: T
   /** The column of docs/operate/settings.md; also shown where `value` is null. */

@@ -8,7 +8,6 @@ export interface DatabaseAddresses {
   readonly owner: string
 }
 
-/** The addresses of a database with one role. */
 export function oneRole(url: string): DatabaseAddresses {
   return { api: url, stream: url, owner: url }
 }

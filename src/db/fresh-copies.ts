@@ -143,7 +143,6 @@ export class FreshCopies {
   }
 }
 
-/** The part of a copy that the polling needs. */
 interface Polled extends Pick<CopyDefinition<object>, 'name' | 'read' | 'maxAgeMs' | 'channel'> {
   readonly columns: readonly string[]
   /** Call it before a reading, and the returned function with its row. */

@@ -2,7 +2,6 @@ import type { Queryable } from './pool.ts'
 
 /** The conditions of this process on a server that it did not start. */
 export interface Needs {
-  /** The maximum of connections that this process opens. */
   connections: number
   /** Whether this process reads the change stream. */
   replicates: boolean

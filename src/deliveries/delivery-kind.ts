@@ -62,7 +62,6 @@ export function waitForSecret(reason: string): DeliveryOutcome {
   return { to: 'retry', reason, seconds: SECRET_PAUSE_SECONDS, isAttempt: false }
 }
 
-/** How much waits in a queue. */
 export interface QueueLength {
   queued: number
   /** How long the oldest due delivery to a receiver that is not failing has waited for its first attempt; 0 when none waits. */

@@ -22,7 +22,6 @@ const TYPES = { text: sql`text`, uuid: sql`uuid` }
 /** A delivery that this process holds: the key of its row, and the lease of its take. */
 export type HeldRow = Readonly<Record<string, unknown>> & { lease: string }
 
-/** The columns of `taken`. */
 function takenColumns({ key, columns }: DeliveryKind): Sql {
   return commaList([...key, 'attempts', ...columns].map(identifier))
 }

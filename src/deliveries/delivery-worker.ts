@@ -11,7 +11,6 @@ import { groupCalls } from './group-calls.ts'
 import { type DeliveryPools, type Held, HeldRows } from './held-rows.ts'
 import { NO_SHARE, type ReceiverShare, Receivers } from './receivers.ts'
 
-/** An attempt in progress. */
 export interface Attempt {
   /** Says how the receiver did when it was asked. */
   report: (health: 'well' | 'failing') => void

@@ -28,7 +28,6 @@ interface Receiver {
   isFailing: boolean
   /** Its newest delivery ended without asking it, because nothing was to be sent. */
   isUnasked: boolean
-  /** Number of consecutive failures. */
   failures: number
   /** When the first of them ended, by the clock of `performance.now()`; when this process has never seen it well, before all of them. */
   failingSince: number

@@ -55,7 +55,6 @@ export function mayUse(request: FastifyRequest, scope: Scope): boolean {
   return hasScope(anyCallerOf(request), scope)
 }
 
-/** The caller of a route that is not public. */
 export function anyCallerOf(request: FastifyRequest): Caller {
   const caller = request.getDecorator<Caller | undefined>(CALLER)
   if (caller === undefined || caller === null) throw new Error(`${request.routeOptions.url} is public: its caller is not known`)

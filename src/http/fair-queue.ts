@@ -102,7 +102,6 @@ export class FairQueue<Item> {
     }
   }
 
-  /** The number of items that are ready. */
   count(isReady: (item: Item) => boolean): number {
     let count = 0
     for (const { accounts } of this.#networks.values())

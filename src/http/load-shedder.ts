@@ -100,7 +100,6 @@ export function overloaded(loadClass: ShedClass, message: string): AppError {
   return new AppError('overloaded', message, { headers: { 'retry-after': String(seconds) } })
 }
 
-/** The load class of a request. */
 export function loadClassOf(request: FastifyRequest): LoadClass {
   return REQUEST_COSTS[costOf(request)].sheds
 }

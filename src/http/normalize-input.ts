@@ -45,7 +45,6 @@ export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }
   return (value) => normalize(value, rule)
 }
 
-/** A text without the blanks around it. */
 export function trimBlanks(text: string): string {
   return PLAIN.test(text) ? text : text.replace(BLANKS_AROUND, '')
 }

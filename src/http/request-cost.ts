@@ -75,7 +75,6 @@ export function costsOf(cost: FastifyContextConfig['cost'] = 'operator'): CostCl
   return [...new Set([cost({}), cost({ q: '' })])]
 }
 
-/** The class of a request. */
 export function costOf(request: FastifyRequest): CostClass {
   const { cost = 'operator' } = request.routeOptions.config
   return typeof cost === 'function' ? cost(request.query as Record<string, unknown>) : cost

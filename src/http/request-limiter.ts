@@ -3,7 +3,6 @@ import { overloaded } from './load-shedder.ts'
 import type { ShedClass } from './request-cost.ts'
 
 export interface RequestLimits {
-  /** The load class of refused requests. */
   loadClass: ShedClass
   /** Requests that run at once. */
   places: number

@@ -8,7 +8,6 @@ const CHUNK_BYTES = 256 * 1024
 const NEWLINE = 0x0a
 const UTF8_BYTES_PER_CHARACTER = 3
 
-/** A file of rows, each a line of JSON. */
 export interface JsonLines {
   path: string
   longestBytes: number

@@ -33,7 +33,6 @@ export function firstOf(columns: LakeColumns<never>): string[] {
   return Object.keys(columns).filter((name) => columns[name]?.isFirst)
 }
 
-/** Makes rows of these columns. */
 export function rowMaker<T, K extends string>(columns: Readonly<Record<K, LakeColumn<T>>>): (source: T) => Record<K, unknown> {
   const values = Object.entries<LakeColumn<T>>(columns)
   return (source) => {

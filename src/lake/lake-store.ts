@@ -6,7 +6,6 @@ export interface LakeFile {
   sizeBytes: number
 }
 
-/** A file of a listing. */
 export interface ListedFile extends LakeFile {
   /** When it was stored, or later: milliseconds since 1970. */
   storedAt: number

@@ -5,7 +5,6 @@ import type { LakeColumn } from './lake-columns.ts'
 import { LAKE_COLUMNS, ORDER_EVENT_COLUMNS } from './lake-row.ts'
 import { ORDER_VIEWS } from './order-tables.ts'
 
-/** Columns of the view `order_events`, by type. */
 export const EVENT_COLUMNS = { ...LAKE_COLUMNS, ingest_date: sql`DATE` }
 
 /** Columns of the view `orders`: an expression over the newest event or the order's whole history, and the DuckDB type. */

@@ -43,12 +43,10 @@ export interface Since {
   earlier: Sql
 }
 
-/** Creates the views of a dataset of these files. */
 export function createViews(connection: DuckDBConnection, dataset: DatasetName, files: readonly string[], since?: Since): Promise<void> {
   return dataset === 'orders' ? createOrderViews(connection, files, since) : createCatalogueViews(connection, files, since)
 }
 
-/** Creates the views `order_events` and `orders` of these files, and those of `ORDER_VIEWS`. */
 async function createOrderViews(connection: DuckDBConnection, files: readonly string[], since?: Since): Promise<void> {
   const rows = rowsOf(EVENT_COLUMNS, files, since)
   await connection.run(
@@ -64,7 +62,6 @@ async function createOrderViews(connection: DuckDBConnection, files: readonly st
   for (const { name, select } of ORDER_VIEWS) await connection.run(toDuckDB(sql`create or replace view ${identifier(name)} as ${select}`))
 }
 
-/** Creates the view `catalogue_events` of these files, and those of `CATALOGUE_VIEWS`. */
 async function createCatalogueViews(connection: DuckDBConnection, files: readonly string[], since?: Since): Promise<void> {
   const rows = rowsOf({ ...CATALOGUE_COLUMNS, ingest_date: sql`DATE` }, files, since)
   await connection.run(toDuckDB(sql`create or replace view catalogue_events as ${rows}`))

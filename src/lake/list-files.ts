@@ -4,7 +4,6 @@ import { type LakeFile, LakeFileGone, type LakeStore, repeatWhenGone } from './l
 
 const MAX_ATTEMPTS = 10
 
-/** The files of a dataset that count. */
 export async function listLake(store: LakeStore, dataset: DatasetName = 'orders'): Promise<LiveFile[]> {
   return (await readSnapshot(store, dataset)).files
 }

@@ -41,7 +41,6 @@ export interface AccountMailValues {
   token?: string
   /** The page for the token: the console's and not the shop's. */
   isForConsole?: boolean
-  /** Role of an invited operator. */
   role?: string
   /** The address of the operator who has invited; null when it was none. */
   inviter?: string | null

@@ -62,7 +62,6 @@ export const MAIL_DELIVERIES: DeliveryKind = {
   onRequeued: [sql`receiver = ${NO_RECEIVER}`, sql`bounced_at = null`, sql`bounce_reason = null`],
 }
 
-/** A new row of `email_deliveries`. */
 export interface NewDelivery {
   orderId: string
   eventType: string
@@ -117,7 +116,6 @@ interface MailKey {
   event_type: string
 }
 
-/** The ids in `eventIds` that have no mail. */
 export async function findUnknown(tx: Transaction, eventIds: readonly string[]): Promise<Set<string>> {
   const { rows } = await tx.query<{ event_id: string }>('select event_id from email_deliveries where event_id = any($1)', [eventIds])
   return new Set(eventIds).difference(new Set(rows.map(({ event_id }) => event_id)))

@@ -4,7 +4,6 @@ import type { Language } from '../language.ts'
 import { type DeliveryStatus, WITH_READER } from './email-deliveries.ts'
 import type { MailContent } from './render-mail.ts'
 
-/** An order mail as operators see it. */
 export interface FoundMail {
   event_id: string
   order_id: string

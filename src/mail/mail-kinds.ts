@@ -50,7 +50,6 @@ export type AccountMailKind = keyof typeof ACCOUNT_MAILS
 export const ORDER_MAIL_KINDS = Object.keys(ORDER_MAILS) as OrderMailKind[]
 export const ACCOUNT_MAIL_KINDS = Object.keys(ACCOUNT_MAILS) as AccountMailKind[]
 
-/** Whether a mail about an order contains amounts. */
 export function hasAmounts(kind: OrderMailKind): boolean {
   const structure: Structure = ORDER_MAILS[kind]
   return structure.includes('order') || structure.includes('orderWithoutReason')

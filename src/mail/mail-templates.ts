@@ -10,7 +10,6 @@ import { createTemplateReader, type RenderedMail } from './templates.ts'
 export interface MailTemplate {
   name: string
   kind: 'order' | 'account'
-  /** Whether the mail contains amounts. */
   hasAmounts: boolean
   /** The files of the shop that it is made of, in any language: its own and those it may include. None: it is built in. */
   ownFiles: string[]

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { SendMailOptions } from 'nodemailer'
 
-/** A mail about one event. */
 export interface Mail {
   eventId: string
   to: { address: string; name: string | null }
@@ -14,7 +13,6 @@ export interface Mail {
   about?: 'orders' | 'account'
 }
 
-/** Sends mails to a mail server, or stores them. */
 export interface Mailer {
   /** Mails that it sends at once; others wait for these. */
   readonly connections: number

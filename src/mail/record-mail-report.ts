@@ -2,7 +2,6 @@ import type { Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { describeError } from './mailer.ts'
 
-/** What the mail provider reports about a sent mail. */
 export interface MailReport {
   /** `mail.complained`: the customer has got it, and called it spam. */
   type: 'mail.bounced' | 'mail.complained'

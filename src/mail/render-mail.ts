@@ -81,7 +81,6 @@ function mailKindOfEvent({ type, data: { order } }: OrderEvent): string {
   }
 }
 
-/** The kind of a mail by the type that is stored with it. */
 export function mailKindOf(eventType: string): string {
   return eventType.slice(eventType.lastIndexOf('.') + 1)
 }

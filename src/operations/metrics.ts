@@ -84,7 +84,6 @@ export class Metrics {
     return this.#registry.contentType
   }
 
-  /** All metrics in Prometheus's text format. */
   async text(): Promise<string> {
     await this.#readings.refresh()
     return this.#registry.metrics()

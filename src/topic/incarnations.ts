@@ -43,7 +43,6 @@ export async function listIncarnations(db: Queryable): Promise<Incarnation[]> {
 
 /** How topic and lake compare with the database. */
 export interface Comparison {
-  /** The greatest order number that topic or lake have. */
   publishedOrderNumber?: number
   /** A sequence above all of earlier topic epochs; 0 when the epoch continues. */
   firstSequence?: number

@@ -4,7 +4,6 @@ import { findEventDefect } from '../orders/event-defects.ts'
 import { type OrderEvent, previousEventId, toEarlierEvents } from '../orders/events.ts'
 import type { TopicPartition } from './topic.ts'
 
-/** Events of orders. */
 export const ORDERS: TopicPartition<OrderEvent> = {
   name: 'orders',
   eventName: 'order event',

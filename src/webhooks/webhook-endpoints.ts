@@ -246,7 +246,6 @@ export async function listEndpoints(
   return rows
 }
 
-/** The number of endpoints by state. */
 export async function countEndpoints(db: Queryable) {
   const { rows } = await db.query<{ enabled: number; failing: number; disabled: number }>(
     `select
@@ -342,7 +341,6 @@ export async function disableEndpoint(
   return isDisabled
 }
 
-/** Whether an endpoint has chosen an event of the catalogue. */
 export async function hasCatalogueEndpoints(pool: Pool): Promise<boolean> {
   const { rows } = await pool.query<{ has_any: boolean }>(
     sql`select exists (select from webhook_endpoints where event_types && ${CATALOGUE_EVENT_TYPES}::text[]) as has_any`,

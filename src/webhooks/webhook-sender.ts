@@ -33,7 +33,6 @@ const TIMEOUT_MS = 15_000
 const BODY_MAX_BYTES = 16_384
 const IDLE_MS = 30_000
 
-/** Sends webhooks over connections to allowed addresses only. */
 export function createWebhookSender({ isPrivateAllowed, timeoutMs = TIMEOUT_MS }: WebhookSenderOptions): WebhookSender {
   const connecting = { keepAlive: true, timeout: IDLE_MS, maxFreeSockets: 8, ...(isPrivateAllowed ? {} : { lookup: publicLookup }) }
   const agents = { 'http:': new http.Agent(connecting), 'https:': new https.Agent(connecting) }

@@ -92,7 +92,6 @@ interface Readiness {
   database?: string
 }
 
-/** The addresses of a database, or why it has none. */
 export type FoundDatabase = DatabaseAddresses | Finding[]
 
 const NOBODY = 'no process of the store answers at'

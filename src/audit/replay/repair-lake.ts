@@ -63,7 +63,6 @@ export interface RepairReport {
   lostRows: { path: string; rows: number | null }[]
 }
 
-/** The report of both datasets. */
 export interface LakeRepairReport extends RepairReport {
   /** Why the tables of the newest state could not be written again although the files are repaired; null when they could. */
   tablesFailure: string | null

@@ -15,9 +15,7 @@ export interface ReplayOptions extends InFlightOptions {
 }
 
 export interface ReplayReport {
-  /** The number of events that were compared with the topic. */
   compared: number
-  /** The number of events that the topic lacked and has now. */
   published: number
   /** Events that the topic still lacks, although it accepted them, or because they are too large for it. */
   dropped: string[]

@@ -18,7 +18,6 @@ export interface ComparedStores<E extends TopicEvent = OrderEvent> {
   lake: LakeStore | null
 }
 
-/** Topic or lake have events that the database does not have. */
 export interface DataLoss {
   range: LostRange
   /** The greatest sequence of topic and lake. */
@@ -85,7 +84,6 @@ async function readLakeTail(lake: LakeStore, dataset: DatasetName, after: number
   return tail
 }
 
-/** Calls `visit` with the events of lake and topic after a sequence. */
 async function visitAfter<E extends TopicEvent>(
   { topic, lake }: ComparedStores<E>,
   after: number,

@@ -6,7 +6,6 @@ import type { LakeStore } from '../../lake/lake-store.ts'
 import { readPresentFiles } from '../../lake/list-files.ts'
 import { queryDuckDB } from '../../lake/query-duckdb.ts'
 
-/** An event of the lake. */
 export interface LakeEvent {
   eventId: string
   sequence: number

@@ -24,7 +24,6 @@ export interface InFlightOptions {
   pool: Pool
   /** Address of the same database for the role that may replicate. */
   streamUrl: string
-  /** The slot that feeds the partition. */
   slotName: string
   /** How long to wait for changes in flight to the topic; default 25 s. */
   patienceMs?: number | undefined

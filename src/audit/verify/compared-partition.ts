@@ -28,7 +28,6 @@ export interface ComparedPartition<Row extends object, E extends TopicEvent> {
   /** Whether rows stay, so that an event without a row is a fault. */
   keepsRows: boolean
   contentOf(event: E): EventContent
-  /** Whether a mail is sent about the event. */
   isMailed(event: E): boolean
   /** Ids of the events of a row that none can be made of. */
   idsOf(row: Row): string[]

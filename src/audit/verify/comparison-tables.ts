@@ -77,7 +77,6 @@ export class ComparisonTables {
     return jsonRows(await writeJsonLines(this.#spool, lines), columns)
   }
 
-  /** Writes the rows of a query as a file of a table of the lake. */
   writeLakeFile(file: NewFile, select: Sql, table: LakeTableDefinition): Promise<DataFile> {
     return writeDataFile(this.#connection, file, select, table)
   }

@@ -32,7 +32,6 @@ const UNORDERED = sql`
   )
   where sequence < earlier`
 
-/** What was known before the comparison. */
 export interface Known {
   mailPosition: number
   /** The last sequence that was read before the rows. */

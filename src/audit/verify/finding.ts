@@ -39,7 +39,6 @@ export interface Finding {
   examples: string[]
 }
 
-/** The number of examples that a finding shows. */
 export const MAX_EXAMPLES = 100
 
 /** A number of ids or faults, and the first hundred of them. */

@@ -55,7 +55,6 @@ export async function readLake(
 
 const GONE = 'it is gone'
 
-/** Reads the rows of these files into `lake_events`. */
 export async function readRows(
   store: LakeStore,
   { dataset, files }: Pick<LakeSnapshot, 'dataset' | 'files'>,

@@ -33,7 +33,6 @@ export interface VerifyOptions extends InFlightOptions {
 export interface CatalogueReport {
   /** Rows of `product_events`. */
   events: number
-  /** Events of the topic. */
   published: number
   /** Events that the change stream has yet to deliver. */
   waiting: number

@@ -12,7 +12,6 @@ export class LastUses {
   readonly #pool: Pool
   readonly #now: () => Date
   readonly #writing: Loop
-  /** The time of the last use by key id. */
   readonly #used = new Map<string, Date>()
   /** When each key was last written, within the last minute, by performance.now(). */
   readonly #writtenAt = new Map<string, number>()

@@ -5,7 +5,7 @@ import { inTransaction } from '../../db/transaction.ts'
 import { isOperatorRole } from '../../http/scopes.ts'
 import { revokeKeysOf } from '../api-keys/revoke-api-key.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { deleteAdded } from '../factors/reset-factors.ts'
 import { type Account, lockAccount } from '../factors/second-factors.ts'
 import { insertResetToken, RESET_TOKEN_MS } from '../passwords/reset-password.ts'
@@ -15,7 +15,6 @@ import { invalidOneTimeToken } from '../verify-email.ts'
 import { setProvenAddress } from './confirm-change.ts'
 import { deleteChangesFrom, findRevertible, type RevertibleChange } from './email-changes.ts'
 
-const NOTICE_MS = 24 * 3_600_000
 /** What was added to the account so long before somebody asked for the change may be theirs, too. Far longer than clocks differ. */
 const DISTRUST_MS = 7 * 24 * 3_600_000
 
@@ -42,9 +41,10 @@ export async function revertEmailChange(context: AuthContext, token: string, cli
 
 async function takeBack(
   tx: Transaction,
-  { sendAccountMail, now }: AuthContext,
+  context: AuthContext,
   { account, change, auditContext }: { account: Account; change: RevertibleChange; auditContext: AuditContext },
 ): Promise<string[]> {
+  const { sendAccountMail, now } = context
   const { id, role, language, email: lost } = account
   const owner = { id, email: change.old_email }
   const since = new Date(change.requested_at.getTime() - DISTRUST_MS)
@@ -61,9 +61,8 @@ async function takeBack(
   const guests = await takeOverGuests(tx, owner, now())
   const ended = [...guests, ...(await revokeSessionsOf(tx, id, null, now()))]
 
-  const notice = { language, expiresAt: new Date(now().getTime() + NOTICE_MS) }
-  if (lost !== owner.email) await sendAccountMail(tx, { kind: 'email_change_reverted', to: lost, ...notice })
-  if (factors > 0) await sendAccountMail(tx, { kind: 'second_factor_removed', to: owner.email, ...notice })
+  if (lost !== owner.email) await sendNotice(tx, context, 'email_change_reverted', account)
+  if (factors > 0) await sendNotice(tx, context, 'second_factor_removed', { ...owner, language })
   await tx.query(sql`delete from password_resets where user_id = ${id}`)
   const expiresAt = new Date(now().getTime() + RESET_TOKEN_MS)
   const token = await insertResetToken(tx, owner, expiresAt)

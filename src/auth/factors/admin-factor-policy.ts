@@ -43,7 +43,6 @@ const HAS_ADMIN_FACTOR: Sql = sql`select exists (
     )
   ) as "isActive"`
 
-/** Whether any admin has a second factor. */
 export async function hasAdminFactor(db: Queryable): Promise<boolean> {
   const { rows } = await db.query<{ isActive: boolean }>(HAS_ADMIN_FACTOR)
   return rows[0]?.isActive ?? false

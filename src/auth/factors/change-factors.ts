@@ -5,7 +5,7 @@ import { sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import type { OwnChange } from '../own-change.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { getUser } from '../users.ts'
@@ -20,7 +20,6 @@ import { deleteTotp, insertTotp, useTotpCode } from './totp-authenticators.ts'
 import { challengeOf, creationOptions, verifyRegistration } from './webauthn.ts'
 
 const MAX_PASSKEYS = 20
-const NOTICE_MS = 24 * 3_600_000
 
 type Factor = 'passkey' | 'totp'
 
@@ -143,18 +142,13 @@ async function afterAdding(
   context: AuthContext,
   { caller, client, auditContext, account, before, factor }: OwnChange & { account: Account; before: SecondFactors; factor: Factor },
 ): Promise<{ recoveryCodes: string[] | null; ended: string[] }> {
-  const { sendAccountMail, now } = context
+  const { now } = context
   await markProven(tx, caller.sessionId, factor, now())
   const after = await findSecondFactors(tx, account)
   // They were opened without the factor that is needed now.
   const isFirst = after.isRequired && !before.isRequired
   const ended = isFirst ? await revokeSessionsOf(tx, account.id, caller.sessionId, now()) : []
-  await sendAccountMail(tx, {
-    kind: 'second_factor_added',
-    to: account.email,
-    language: account.language,
-    expiresAt: new Date(now().getTime() + NOTICE_MS),
-  })
+  await sendNotice(tx, context, 'second_factor_added', account)
   await recordFactorActivity(tx, auditContext, account.id, null, { factor })
   client.record('second_factor_added', { user_id: account.id, method: factor })
   const needsCodes = after.isRequired && after.recoveryCodesLeft === 0
@@ -163,18 +157,13 @@ async function afterAdding(
 
 async function afterRemoving(
   tx: Transaction,
-  { sendAccountMail, now }: AuthContext,
+  context: AuthContext,
   { caller, client, auditContext, account, factor }: OwnChange & { account: Account; factor: Factor },
 ): Promise<{ ended: string[] }> {
   if (!(await findSecondFactors(tx, account)).isRequired) await deleteRecoveryCodes(tx, account.id)
   // Somebody else may have the device.
-  const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, now())
-  await sendAccountMail(tx, {
-    kind: 'second_factor_removed',
-    to: account.email,
-    language: account.language,
-    expiresAt: new Date(now().getTime() + NOTICE_MS),
-  })
+  const ended = await revokeSessionsOf(tx, account.id, caller.sessionId, context.now())
+  await sendNotice(tx, context, 'second_factor_removed', account)
   await recordFactorActivity(tx, auditContext, account.id, { factor }, null)
   client.record('second_factor_removed', { user_id: account.id, method: factor })
   return { ended }

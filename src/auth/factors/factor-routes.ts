@@ -30,7 +30,6 @@ import {
 } from './schemas.ts'
 
 const PasskeyParams = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the passkey.' }) })
-/** A stolen session must not make itself at home. */
 /** Passkeys, authenticator app and recovery codes of the caller's account. */
 export function factorRoutes(server: HttpServer, context: AuthContext): void {
   defineRoute(

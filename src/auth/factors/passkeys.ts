@@ -13,7 +13,6 @@ export interface Passkey {
   last_used_at: Date | null
 }
 
-/** A passkey with its owner. */
 export interface OwnedPasskey {
   id: string
   credentialId: string

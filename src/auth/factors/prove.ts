@@ -1,15 +1,13 @@
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server'
 import type { Transaction } from '../../db/pool.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import type { User } from '../users.ts'
 import { countPasskeyUse, lockPasskey } from './passkeys.ts'
 import { useRecoveryCode } from './recovery-codes.ts'
 import type { SecondFactorMethod } from './second-factors.ts'
 import { useTotpCode } from './totp-authenticators.ts'
 import { userHandleOf, verifyAssertion } from './webauthn.ts'
-
-const NOTICE_MS = 24 * 3_600_000
 
 /** Exactly one of the three, as the schemas of the routes require. */
 export interface SecondFactorProof {
@@ -26,7 +24,7 @@ export async function proveSecondFactor(
   proof: SecondFactorProof & { challenge: string },
   client: Client,
 ): Promise<SecondFactorMethod | null> {
-  const { totpEncryption, sendAccountMail, now } = context
+  const { totpEncryption, now } = context
   if (proof.passkey !== undefined) {
     const owner = await provePasskey(tx, context, proof.passkey, proof.challenge, client)
     if (owner !== null && owner.id !== user.id) client.record('passkey_refused', { user_id: user.id, reason: 'passkey of another account' })
@@ -37,12 +35,7 @@ export async function proveSecondFactor(
     return (await useTotpCode(tx, totpEncryption, code)) ? 'totp' : null
   }
   if (proof.recovery_code === undefined || !(await useRecoveryCode(tx, user.id, proof.recovery_code, now()))) return null
-  await sendAccountMail(tx, {
-    kind: 'recovery_code_used',
-    to: user.email,
-    language: user.language,
-    expiresAt: new Date(now().getTime() + NOTICE_MS),
-  })
+  await sendNotice(tx, context, 'recovery_code_used', user)
   client.record('recovery_code_used', { user_id: user.id })
   return 'recovery_code'
 }

@@ -1,15 +1,13 @@
 import { type AuditContext, recordActivity } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { getUser } from '../users.ts'
 import { hasAdminFactor } from './admin-factor-policy.ts'
 import { deleteChallengesOf } from './challenges.ts'
 import { deleteRecoveryCodes } from './recovery-codes.ts'
 import { lockAccount } from './second-factors.ts'
-
-const NOTICE_MS = 24 * 3_600_000
 
 /**
  * Removes every factor but the password, for an owner who has lost them, and ends the account's sessions (`ended`).
@@ -22,12 +20,11 @@ export async function resetFactors(
   { sendAccountMail, auditContext, now }: Pick<AuthContext, 'sendAccountMail'> & { auditContext: AuditContext; now: Date },
 ): Promise<{ passkeys: number; totp: number; ended: string[]; isLastOfAdmins: boolean }> {
   await lockAccount(tx, userId)
-  const { email, language } = await getUser(tx, userId)
+  const account = await getUser(tx, userId)
   const hadAdminFactor = await hasAdminFactor(tx)
   const removed = await deleteFactors(tx, userId, null)
   const ended = await revokeSessionsOf(tx, userId, null, now)
-  const expiresAt = new Date(now.getTime() + NOTICE_MS)
-  await sendAccountMail(tx, { kind: 'second_factor_removed', to: email, language, expiresAt })
+  await sendNotice(tx, { sendAccountMail, now: () => now }, 'second_factor_removed', account)
   await recordActivity(tx, auditContext, { subjectType: 'account', subjectId: userId, before: removed, after: { passkeys: 0, totp: 0 } })
   return { ...removed, ended, isLastOfAdmins: hadAdminFactor && !(await hasAdminFactor(tx)) }
 }

@@ -16,7 +16,6 @@ export type ProofMethod = FirstFactor | SecondFactorMethod
 export const SECOND_FACTOR_METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type SecondFactorMethod = (typeof SECOND_FACTOR_METHODS)[number]
 
-/** The second factors of an account. */
 export interface SecondFactors {
   hasTotp: boolean
   passkeys: number

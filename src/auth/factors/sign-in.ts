@@ -3,7 +3,7 @@ import type { Transaction } from '../../db/pool.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import type { LoginResult, TokenSet } from '../schemas.ts'
 import { openSession } from '../sessions.ts'
 import { getUser, type User } from '../users.ts'
@@ -12,8 +12,6 @@ import { listCredentials } from './passkeys.ts'
 import { provePasskey, proveSecondFactor, type SecondFactorProof } from './prove.ts'
 import { type FirstFactor, findSecondFactors, methodsOf } from './second-factors.ts'
 import { challengeOf, requestOptions } from './webauthn.ts'
-
-const NOTICE_MS = 24 * 3_600_000
 
 interface Opened {
   sessionId: string
@@ -86,10 +84,9 @@ export async function completeSignIn(
 }
 
 /** Somebody has the password and not the app: only its owner can say whether they are the same person. */
-async function warnOwner({ pool, sendAccountMail, now }: AuthContext, userId: string): Promise<void> {
-  await inTransaction(pool, async (tx) => {
-    const { email: to, language } = await getUser(tx, userId)
-    await sendAccountMail(tx, { kind: 'second_factor_failed', to, language, expiresAt: new Date(now().getTime() + NOTICE_MS) })
+async function warnOwner(context: AuthContext, userId: string): Promise<void> {
+  await inTransaction(context.pool, async (tx) => {
+    await sendNotice(tx, context, 'second_factor_failed', await getUser(tx, userId))
   })
 }
 

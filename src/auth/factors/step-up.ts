@@ -84,7 +84,6 @@ async function findMethods(db: Queryable, user: UserWithPassword): Promise<('pas
   return [...(isPasswordEnough ? (['password'] as const) : []), ...methodsOf(factors)]
 }
 
-/** Records a proof in its session. */
 export async function markProven(tx: Transaction, sessionId: string, method: ProofMethod, now: Date): Promise<void> {
   await tx.query(sql`update sessions
     set authenticated_at = ${now}, authenticated_by = array(select distinct unnest(authenticated_by || ${method}::text) order by 1)

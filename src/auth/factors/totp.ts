@@ -14,12 +14,10 @@ const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 
 export const TOTP_PATTERN = `^[0-9]{${DIGITS}}$`
 
-/** A new secret, in base32. */
 export function newTotpSecret(): string {
   return toBase32(randomBytes(SECRET_BYTES))
 }
 
-/** The code of a time step. */
 export function totpCode(secret: string, step: number): string {
   const counter = Buffer.alloc(8)
   counter.writeBigUInt64BE(BigInt(step))

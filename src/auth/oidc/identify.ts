@@ -5,14 +5,13 @@ import { AppError } from '../../errors.ts'
 import type { AccountRole } from '../../http/scopes.ts'
 import type { Language } from '../../language.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { parseEmail } from '../email-address.ts'
 import { takeOverGuests } from '../take-over-guests.ts'
 import { insertUser } from '../users.ts'
 import { findLinkedAccount, insertSignIn, lockPerson } from './linked-sign-ins.ts'
 import type { Claims } from './provider.ts'
 
-const NOTICE_MS = 24 * 3_600_000
 /** The names that a registration accepts. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,200}$/u
 
@@ -38,8 +37,7 @@ export async function identify(tx: Transaction, context: AuthContext, claims: Cl
   if (owner.email_verified_at === null) return { refusal: 'account_unproven' }
   // Another person of this provider: addresses are given to new people.
   if (!(await insertSignIn(tx, owner.id, claims, context.now()))) return { refusal: 'refused' }
-  const expiresAt = new Date(context.now().getTime() + NOTICE_MS)
-  await context.sendAccountMail(tx, { kind: 'sign_in_linked', to: email, language: owner.language, expiresAt })
+  await sendNotice(tx, context, 'sign_in_linked', { email, language: owner.language })
   client.record('oidc_linked', { user_id: owner.id })
   return { userId: owner.id, isNew: false, endedSessions: await takeOverGuests(tx, { id: owner.id, email }, context.now()) }
 }

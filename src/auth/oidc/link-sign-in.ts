@@ -3,7 +3,7 @@ import { inTransaction } from '../../db/transaction.ts'
 import { AppError, notFound } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { deleteChallengesOf } from '../factors/challenges.ts'
 import { assertCanSignIn } from '../factors/change-factors.ts'
 import { lockCaller } from '../factors/second-factors.ts'
@@ -12,8 +12,6 @@ import { hashToken } from '../tokens/opaque-token.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
 import { isOfPage } from './exchange-code.ts'
 import { deleteSignIn, findLinkedAccount, insertSignIn, type LinkedSignIn, lockPerson, type Person } from './linked-sign-ins.ts'
-
-const NOTICE_MS = 24 * 3_600_000
 
 /**
  * Links the person who has signed in at a provider for this page to the caller's account, whatever their address there.
@@ -26,7 +24,7 @@ export async function linkSignIn(
   caller: AccountCaller,
   client: Client,
 ): Promise<LinkedSignIn> {
-  const { pool, throttle, sendAccountMail, now } = context
+  const { pool, throttle, now } = context
   if (caller.role !== 'customer') throw new AppError('forbidden', 'Operators sign in with the second factors of the store only.')
   await throttle.countSignIn(client)
   const person = await takePerson(context, input)
@@ -44,8 +42,7 @@ export async function linkSignIn(
     const linkedAt = now()
     if (!(await insertSignIn(tx, account.id, person, linkedAt)))
       throw new AppError('provider_linked', 'The account signs in as somebody else with this provider. Remove that first.')
-    const { email: to, language } = account
-    await sendAccountMail(tx, { kind: 'sign_in_linked', to, language, expiresAt: new Date(linkedAt.getTime() + NOTICE_MS) })
+    await sendNotice(tx, context, 'sign_in_linked', account)
     return { linkedAt, isNew: true }
   })
   if (isNew) client.record('oidc_linked', { user_id: caller.userId })
@@ -65,15 +62,15 @@ async function takePerson({ pool, now }: AuthContext, input: { code: string; cod
 
 /** Removes a provider, and ends the other sessions: somebody may have signed in with it. Throws `not_found`, `last_sign_in`. */
 export async function unlinkSignIn(context: AuthContext, issuer: string, caller: AccountCaller, client: Client): Promise<void> {
-  const { pool, revocations, sendAccountMail, now } = context
+  const { pool, revocations, now } = context
   const ended = await inTransaction(pool, async (tx) => {
-    const { id, email: to, language } = await lockCaller(tx, caller, now())
-    if (!(await deleteSignIn(tx, id, issuer))) throw notFound('linked sign-in')
-    await assertCanSignIn(tx, id)
+    const account = await lockCaller(tx, caller, now())
+    if (!(await deleteSignIn(tx, account.id, issuer))) throw notFound('linked sign-in')
+    await assertCanSignIn(tx, account.id)
     // This also ends unfinished sign-ins with the provider.
-    await deleteChallengesOf(tx, id)
-    await sendAccountMail(tx, { kind: 'sign_in_unlinked', to, language, expiresAt: new Date(now().getTime() + NOTICE_MS) })
-    return revokeSessionsOf(tx, id, caller.sessionId, now())
+    await deleteChallengesOf(tx, account.id)
+    await sendNotice(tx, context, 'sign_in_unlinked', account)
+    return revokeSessionsOf(tx, account.id, caller.sessionId, now())
   })
   revocations.add(...ended)
   client.record('oidc_unlinked', { user_id: caller.userId })

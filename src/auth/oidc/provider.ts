@@ -143,7 +143,6 @@ export function reasonOf(error: unknown): string {
   return typeof code === 'string' ? code : typeof name === 'string' ? name : 'unknown'
 }
 
-/** The dependencies of sign-ins with providers. */
 export interface SignIns {
   auth: AuthContext
   providers: ReadonlyMap<string, Provider>

@@ -6,7 +6,6 @@ import { hashToken, newToken } from '../tokens/opaque-token.ts'
 import { ProviderUnavailable } from './bounded-fetch.ts'
 import type { Bindings, Provider, SignIns } from './provider.ts'
 
-/** Time to sign in at the provider. */
 export const SIGN_IN_SECONDS = 600
 
 /** Whether the person at the provider opens a session, or is linked to the account of one. */

@@ -36,7 +36,6 @@ const NewOperator = Type.Object(
 const RoleChange = Type.Object({ role: Role }, { title: 'RoleChange', examples: [{ role: 'support' }], ...strict })
 const Params = Type.Object({ id: Type.String({ format: 'uuid', description: 'The id of the account.' }) })
 
-/** Operators and their roles. */
 export function operatorRoutes(server: HttpServer, context: AuthContext): void {
   const { pool } = context
   defineList(

@@ -27,7 +27,6 @@ const OPERATOR_COLUMNS = sql`id, email, name, role, email_verified_at is not nul
   exists (select from passkeys where user_id = users.id)
     or exists (select from totp_authenticators where user_id = users.id and confirmed_at is not null) as has_second_factor`
 
-/** Lists operators by id, after the id `after`. */
 export async function listOperators(
   db: Queryable,
   { after = null, limit = null }: { after?: string | null; limit?: number | null } = {},

@@ -2,12 +2,10 @@ import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
 import type { AccountCaller } from '../../http/caller.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { deleteChallengesOf } from '../factors/challenges.ts'
 import { revokeSessionsOf } from '../sessions.ts'
 import { getUser, replacePassword, type UserWithPassword } from '../users.ts'
-
-const NOTICE_MS = 24 * 3_600_000
 
 /** Sets a new password and ends the other sessions. Throws `invalid_credentials`, `password_too_common`, `rate_limited`. */
 export async function changePassword(
@@ -39,17 +37,12 @@ async function storePassword(
   checked: UserWithPassword,
   hash: string,
 ): Promise<string[] | null> {
-  const { pool, sendAccountMail, now } = context
+  const { pool, now } = context
   return inTransaction(pool, async (tx) => {
     if (!(await replacePassword(tx, checked, hash))) return null
     await tx.query('delete from password_resets where user_id = $1', [checked.id])
     await deleteChallengesOf(tx, checked.id)
-    await sendAccountMail(tx, {
-      kind: 'password_changed',
-      to: checked.email,
-      language: checked.language,
-      expiresAt: new Date(now().getTime() + NOTICE_MS),
-    })
+    await sendNotice(tx, context, 'password_changed', checked)
     return revokeSessionsOf(tx, checked.id, caller.sessionId, now())
   })
 }

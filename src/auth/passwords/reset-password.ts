@@ -5,7 +5,7 @@ import { inTransaction } from '../../db/transaction.ts'
 import { type AccountRole, isOperatorRole } from '../../http/scopes.ts'
 import type { Language } from '../../language.ts'
 import type { Client } from '../client.ts'
-import type { AuthContext } from '../context.ts'
+import { type AuthContext, sendNotice } from '../context.ts'
 import { parseEmail } from '../email-address.ts'
 import { withdrawChanges } from '../email-change/email-changes.ts'
 import { deleteChallengesOf } from '../factors/challenges.ts'
@@ -17,7 +17,6 @@ import { findUserByEmail } from '../users.ts'
 import { invalidOneTimeToken } from '../verify-email.ts'
 
 export const RESET_TOKEN_MS = 30 * 60_000
-const NOTICE_MS = 24 * 3_600_000
 
 /** Mails a one-time token to the account with this address. Does the same work for an unknown address. Throws `rate_limited`. */
 export async function requestPasswordReset(context: AuthContext, address: string, client: Client): Promise<void> {
@@ -53,7 +52,7 @@ export async function confirmPasswordReset(
   input: { token: string; password: string },
   client: Client,
 ): Promise<void> {
-  const { pool, passwords, revocations, sendAccountMail, now } = context
+  const { pool, passwords, revocations, now } = context
   const owner = await findOwner(context, input.token)
   if (owner === null) throw invalidOneTimeToken()
   await passwords.assertAcceptable(input.password, owner.email)
@@ -74,12 +73,7 @@ export async function confirmPasswordReset(
     // The person who registered an unproven address may not own it, so every other way in that they added is removed.
     if (owner.role === 'customer' && owner.email_verified_at === null) await deleteAdded(tx, owner.user_id, null)
     const guests = await takeOverGuests(tx, { id: owner.user_id, email: owner.email }, now())
-    await sendAccountMail(tx, {
-      kind: 'password_changed',
-      to: owner.email,
-      language: owner.language,
-      expiresAt: new Date(now().getTime() + NOTICE_MS),
-    })
+    await sendNotice(tx, context, 'password_changed', owner)
     return [...guests, ...(await revokeSessionsOf(tx, owner.user_id, null, now()))]
   })
   revocations.add(...ended)

@@ -5,7 +5,6 @@ import type { TableMetadata } from './table-metadata.ts'
 import { TableStore } from './table-store.ts'
 
 export interface LoadedTable {
-  /** Location of the metadata file. */
   location: string
   metadata: TableMetadata
 }

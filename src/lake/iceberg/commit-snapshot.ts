@@ -68,7 +68,6 @@ function relocated(table: TableStore, { location }: TableMetadata, { manifest, e
   return { manifest, entries: entries.map(here) }
 }
 
-/** Locations of the data files. */
 export function locationsOf({ manifests }: TableBase): string[] {
   return manifests.flatMap(({ entries }) => entries.map(({ data_file }) => data_file.file_path))
 }

@@ -40,7 +40,6 @@ export interface LakeSnapshot {
   base: TableBase
   /** In order of day and first sequence. */
   files: LiveFile[]
-  /** The end of the lake. */
   sequence: number
   /** A later snapshot with the same past has every row of this one, and others only after its end. */
   past: string

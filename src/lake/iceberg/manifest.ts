@@ -99,7 +99,6 @@ export interface ManifestEntry {
   data_file: DataFile
 }
 
-/** A manifest as a manifest list describes it. */
 export interface ManifestFile {
   manifest_path: string
   manifest_length: number

@@ -21,7 +21,6 @@ const MAX_VERSION = 2 ** 31 - 1
 /** The digest in the name of a manifest or manifest list; earlier releases wrote none. */
 const DIGEST_IN_NAME = /-([0-9a-f]{32})\.avro$/
 
-/** A metadata file of a table. */
 export interface TableVersion {
   version: number
   /** Name of the file, from the lake's root. */
@@ -46,7 +45,6 @@ export interface LiveManifest {
   entries: ManifestEntry[]
 }
 
-/** A file of a snapshot. */
 export interface FileReference {
   location: string
   sizeBytes: number
@@ -150,7 +148,6 @@ export class TableStore {
     return this.locate(name)
   }
 
-  /** Stores a file that belongs to a commit. */
   putFile(name: string, bytes: Uint8Array): Promise<'stored' | 'taken'> {
     return this.#withFile(bytes, (path) => this.#store.put(name, path))
   }

@@ -56,7 +56,6 @@ interface ExpectedTable {
   aliases?: Readonly<Record<string, string>>
 }
 
-/** Whether a file is a table and not JSON. */
 export async function isTable(file: string): Promise<boolean> {
   try {
     await using handle = await open(file)

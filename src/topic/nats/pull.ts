@@ -21,7 +21,6 @@ const REQUEST_TIMEOUT = 408
 const CONFLICT = 409
 const ENDINGS = ['message size exceeds maxbytes', 'batch completed']
 
-/** A message of a consumer. */
 export interface PulledMessage {
   message: Msg
   streamSequence: number

@@ -36,7 +36,6 @@ const TABLES = {
   catalogue: { epochs: sql`catalogue_epochs`, messages: sql`catalogue_messages` },
 } as const
 
-/** The stream of the broker, and its epoch of the topic. */
 export interface TopicStream {
   name: string
   /** Added to a sequence of the stream, it gives the sequence of the topic. */
