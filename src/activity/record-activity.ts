@@ -35,7 +35,6 @@ export function auditContextOf(request: FastifyRequest): AuditContext {
   return { actor: actorOf(request), action, requestId: request.id, traceparent: traceparentOf(request) }
 }
 
-/** The context of a `storefront` command, by its name. */
 export function auditContextOfCommand(command: string): AuditContext {
   return { actor: { type: 'system', id: null }, action: command, requestId: null }
 }

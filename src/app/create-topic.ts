@@ -21,7 +21,6 @@ interface TopicOptions {
   onStored?: (events: PublishedEvent[]) => void
 }
 
-/** The partition of orders of the notification topic, not started. */
 export function createTopic(config: Config, options: TopicOptions): Promise<Topic<OrderEvent>> {
   return createPartition(ORDERS, config, options)
 }

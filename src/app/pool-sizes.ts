@@ -13,7 +13,6 @@ export function poolSizes({ databasePoolSize, roles }: Pick<Config, 'databasePoo
   return { general: databasePoolSize - placing, placing, pipeline }
 }
 
-/** The maximum of connections that a process opens. */
 export function connectionsOf(config: Pick<Config, 'databasePoolSize' | 'roles'>): number {
   const beside = config.roles.includes('api') ? CONNECTIONS_BESIDE_THE_API : 0
   return config.databasePoolSize + beside + CONNECTIONS_BESIDES_POOLS

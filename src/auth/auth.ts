@@ -91,7 +91,6 @@ export function createAuth({
 
 export type Auth = ReturnType<typeof createAuth>
 
-/** The time for which a proof counts as fresh. */
 const FRESH_MS = 10 * 60_000
 
 /** The conditions of routes on a session besides its account and role. */

@@ -1,5 +1,8 @@
 import type { FastifyRequest } from 'fastify'
+import { type AuditContext, auditContextOf } from '../activity/record-activity.ts'
+import { type AccountCaller, callerOf } from '../http/caller.ts'
 import { clientAddress } from '../http/client-address.ts'
+import { isOperatorRole } from '../http/scopes.ts'
 import { traceIdOfRequest } from '../http/trace-context.ts'
 import { type Language, preferredLanguage } from '../language.ts'
 
@@ -79,4 +82,19 @@ export function clientOf(request: FastifyRequest): Client {
       request.log.info({ trace_id: traceIdOfRequest(request.raw), event, ...fields, client_address: address }, 'security event')
     },
   }
+}
+
+/**
+ * The caller of a change to its own credentials. `auditContext` is null for customers, whose changes are no activities
+ * of operators.
+ */
+export interface OwnChange {
+  caller: AccountCaller
+  client: Client
+  auditContext: AuditContext | null
+}
+
+export function ownChangeOf(request: FastifyRequest): OwnChange {
+  const caller = callerOf(request)
+  return { caller, client: clientOf(request), auditContext: isOperatorRole(caller.role) ? auditContextOf(request) : null }
 }

@@ -101,7 +101,6 @@ export async function revokeSessionsOfTokens(db: Queryable, refreshTokens: reado
   return rows.map((row) => row.id)
 }
 
-/** Ends a session and all its tokens. */
 export async function revokeSession(db: Queryable, sessionId: string, now: Date): Promise<void> {
   await db.query('update sessions set revoked_at = $2 where id = $1 and revoked_at is null', [sessionId, now])
 }
@@ -130,7 +129,6 @@ export async function endSession(db: Queryable, userId: string, sessionId: strin
 
 type SessionRow = Omit<SessionView, 'created_at' | 'last_used_at' | 'current'> & { created_at: Date; last_used_at: Date }
 
-/** A page of a user's open sessions, newest first. */
 export async function listSessions(
   pool: Pool,
   caller: { userId: string; sessionId: string },

@@ -1,12 +1,20 @@
 import type { Queryable } from '../db/pool.ts'
 import { findDefect } from '../orders/event-defects.ts'
-import { hasWholeHistory, type OrderEvent, type OrderRecord, orderEventId, toOrderEvent, toOrderEvents } from '../orders/events.ts'
+import {
+  hasWholeHistory,
+  type OrderEvent,
+  type OrderRecord,
+  orderEventId,
+  RECORD_COLUMNS,
+  toOrderEvent,
+  toOrderEvents,
+} from '../orders/events.ts'
 import type { OutgoingMessage } from '../topic/topic.ts'
 import type { ChangeStream } from './change-stream.ts'
 import { findDeadLetters, ORDER_DEAD_LETTERS } from './dead-letters.ts'
-import { ORDER_SOURCE } from './order-source.ts'
 import { publishOrderEvents } from './publish-order-events.ts'
-import type { Commit, OrderChange } from './slot-reader.ts'
+import { PUBLICATION } from './replication-slot.ts'
+import type { Commit, OrderChange, StreamSource } from './slot-reader.ts'
 import { createStreamHandler, type StreamHandlerOptions } from './stream-handler.ts'
 
 /** Reads order changes from the change stream and publishes an event for each to the notification topic. A lost slot is refilled from `orders`. */
@@ -57,4 +65,9 @@ async function withoutRepeats(db: Queryable, commits: readonly Commit[]): Promis
 /** An operator's correction keeps the version, so the previous row is then not the previous version. */
 function statusBefore({ record, previous }: OrderChange): Pick<OrderRecord, 'status'> | null {
   return previous?.version === record.version ? (record.status_history.at(-2) ?? null) : previous
+}
+
+export const ORDER_SOURCE: StreamSource<OrderRecord, 'status' | 'version'> = {
+  publication: PUBLICATION,
+  shape: { table: 'orders', columns: RECORD_COLUMNS, previousColumns: ['status', 'version'] },
 }

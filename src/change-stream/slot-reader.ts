@@ -32,7 +32,6 @@ export interface Commit<Change = OrderChange> {
 
 export interface ChangeStreamOptions<Row, Previous extends keyof Row> extends Omit<ReplicationOptions, 'publication'> {
   source: StreamSource<Row, Previous>
-  /** Address of the database. */
   url: string
   slotName: string
   /** Returns when everything in `commits` is stored. When it throws, the stream restarts from the confirmed position. */

@@ -9,7 +9,7 @@ import { withReconnect } from '../db/with-reconnect.ts'
 import { ORDERS } from '../topic/partitions.ts'
 import { createPostgresTopic } from '../topic/postgres/postgres-topic.ts'
 import { ChangeStream } from './change-stream.ts'
-import { ORDER_SOURCE } from './order-source.ts'
+import { ORDER_SOURCE } from './order-stream-handler.ts'
 
 /** Far below the connect timeout of 30 s, and above the 2 s that closing waits for a connected server. */
 const WITHIN_MS = 4_000

@@ -99,7 +99,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (context, { format, encoding, prove, 'dry-run': isDryRun, json }, file = '') =>
       prove || isDryRun || json
         ? (await import('./import-commands.ts')).proveProducts(context, file, { format, encoding, isDryRun, json })
-        : (await import('./catalogue-commands.ts')).importFile(context, file, { format, encoding }),
+        : (await import('./import-commands.ts')).importFile(context, file, { format, encoding }),
   }),
   defineCommand({
     name: 'catalogue export',
@@ -112,7 +112,7 @@ export const COMMANDS: readonly Command[] = [
       isGuarded && format === 'ndjson' ? '--for-spreadsheets needs --format csv' : null,
     help: 'writes every product to standard output, as the import reads it; its stock only with `--stock`, because importing such a file later resets stock to what it was',
     run: async (context, { format, stock: withStock, 'for-spreadsheets': forSpreadsheets }) =>
-      (await import('./catalogue-commands.ts')).exportProducts(context, format, { withStock, forSpreadsheets }),
+      (await import('./import-commands.ts')).exportProducts(context, format, { withStock, forSpreadsheets }),
   }),
   defineCommand({
     name: 'convert',
@@ -127,7 +127,7 @@ export const COMMANDS: readonly Command[] = [
     help: 'writes an export of `shopify`, `woocommerce`, `medusa` or `magento` (`products`, `customers`, `guests`, `orders`) as lines for the imports, without what is not for sale there; exit status 1 when a record was refused',
     needs: 'nothing',
     run: async ({ terminal }, { 'images-below': imagesBelow, ...options }, shop = '', what = '', file = '') =>
-      (await import('./convert-command.ts')).convertFile(terminal, [shop, what, file], { imagesBelow, ...options }),
+      (await import('./import-commands.ts')).convertFile(terminal, [shop, what, file], { imagesBelow, ...options }),
   }),
   defineCommand({
     name: 'import customers',

@@ -1,16 +1,24 @@
+import { createReadStream, type ReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setFlagsFromString } from 'node:v8'
+import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { orderSlotOf } from '../app/prepare-database.ts'
 import { Passwords } from '../auth/passwords/password.ts'
+import { exportCatalogue } from '../catalogue/import/export-catalogue.ts'
+import { importCatalogue } from '../catalogue/import/import-catalogue.ts'
 import { type ImportFormat, readImportLines } from '../catalogue/import/import-lines.ts'
 import { minorDigits } from '../currency.ts'
 import { OperatorError } from '../errors.ts'
+import { Conversion } from '../move-in/convert/conversion.ts'
+import { type ConvertOptions, findConverter } from '../move-in/convert/convert.ts'
 import { importCustomers } from '../move-in/import-customers.ts'
 import { importOrders, untilPublished } from '../move-in/import-orders.ts'
 import { importProducts } from '../move-in/import-products.ts'
 import { readJsonLines } from '../move-in/json-lines.ts'
 import type { MoveInOptions, MoveInResult } from '../move-in/move-in.ts'
 import { compareTallies, UNREADABLE } from '../move-in/tally.ts'
-import { openFile } from './catalogue-commands.ts'
 import type { Contexts, Terminal } from './command.ts'
 import { formatTable } from './format-table.ts'
 import { createProgress } from './progress.ts'
@@ -115,4 +123,67 @@ function toMajorUnits(amount: bigint, currency: string): string {
   const digits = minorDigits(currency)
   const text = String(amount).padStart(digits + 1, '0')
   return digits === 0 ? text : `${text.slice(0, -digits)}.${text.slice(-digits)}`
+}
+
+/** Imports products from a file, `-` for standard input. Status 1 when a line was refused; the others are imported all the same. */
+export async function importFile(
+  { pool, config, terminal }: Contexts['database'],
+  file: string,
+  { format, encoding }: { format: ImportFormat | undefined; encoding: string | undefined },
+): Promise<number> {
+  // These save a hundred megabytes in a long import, and cost no time: V8 collects the many short-lived lines too late.
+  setFlagsFromString('--optimize-for-size')
+  setFlagsFromString('--semi-space-growth-factor=1')
+  const source = file === '-' ? process.stdin : openFile(file)
+  const fileName = file === '-' ? undefined : file
+  const lines = readImportLines(source, { format, fileName, currency: config.currency, encoding })
+  const progress = createProgress()
+  const onError = (line: number, reason: string) => {
+    progress.clear()
+    terminal.err(`line ${line}: ${reason}`)
+  }
+  progress.show('Importing')
+  const onProgress = (count: number) => progress.show(`Imported ${count.toLocaleString('en')} lines`)
+  const settings = { onProgress, auditContext: auditContextOfCommand('catalogue import') }
+  const { created, updated, unchanged, failed } = await importCatalogue(pool, lines, onError, settings).finally(progress.end)
+  terminal.out(`${created} created, ${updated} updated, ${unchanged} unchanged, ${failed} refused`)
+  return failed === 0 ? 0 : 1
+}
+
+export function openFile(file: string): ReadStream {
+  // An error of reading, unlike one of opening, does not name the file.
+  return createReadStream(file).on('error', (error: NodeJS.ErrnoException) => {
+    error.path ??= file
+  })
+}
+
+/** Writes the catalogue to standard output, in the form that the import reads. */
+export async function exportProducts(
+  { pool }: Contexts['database'],
+  format: ImportFormat | undefined,
+  content: { withStock: boolean; forSpreadsheets: boolean },
+): Promise<number> {
+  try {
+    await pipeline(exportCatalogue(pool, format ?? (content.forSpreadsheets ? 'csv' : 'ndjson'), content), process.stdout, { end: false })
+    return 0
+  } catch (error) {
+    // A reader such as `head` has closed the pipe.
+    if ((error as NodeJS.ErrnoException).code === 'EPIPE') return 0
+    throw error
+  }
+}
+
+/** Writes the lines of another shop's export to standard output, for the imports. Status 1 when a record was refused. */
+export async function convertFile(
+  { err }: Terminal,
+  [shop, what, file]: readonly [shop: string, what: string, file: string],
+  options: Omit<ConvertOptions, 'now'>,
+): Promise<number> {
+  const conversion = new Conversion(err)
+  const lines = findConverter(shop, what)(file, conversion, { ...options, now: new Date() })
+  await pipeline(Readable.from(lines), process.stdout, { end: false })
+  const { refused, leftOut } = conversion
+  if (refused > 0) err(`${refused} refused`)
+  if (leftOut > 0) err(`${leftOut} left out, because the other shop does not sell them`)
+  return refused === 0 ? 0 : 1
 }

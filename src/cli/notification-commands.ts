@@ -4,7 +4,6 @@ import { DEFAULT_LIMIT, flag, json, limit, oneOf, orderIdOrNumber, text } from '
 
 const ALL_FAILED = 'all-failed'
 
-/** The commands about mails and webhooks. */
 export const NOTIFICATION_COMMANDS: readonly Command[] = [
   defineCommand({
     name: 'mail list',

@@ -1,6 +1,5 @@
 import type { Settings } from './settings.ts'
 
-/** An OpenID provider with which customers sign in. */
 export interface OidcProviderSettings {
   /** The id in the addresses of its calls. */
   id: string

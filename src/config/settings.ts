@@ -27,7 +27,6 @@ export interface Unset<T> {
   from?: string | null
 }
 
-/** A setting as this process has read it. */
 export interface ReadSetting {
   name: string
   mustBe: string

@@ -18,7 +18,6 @@ import { readSearchText, SearchQuery } from '../orders/search-text.ts'
 /** The best of each kind: the lists have the rest. */
 const LIMIT = 5
 
-/** One search in orders, customers and products, for operators. */
 export function searchRoutes(server: HttpServer, { pool, finders }: { pool: Pool; finders: OrderFinders }): void {
   defineRoute(
     server,

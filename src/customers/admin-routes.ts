@@ -21,7 +21,6 @@ const Block = Type.Object(
   { title: 'CustomerBlock', additionalProperties: false, examples: [{ reason: 'Orders with stolen cards.' }] },
 )
 
-/** Accounts of customers, for operators. */
 export function customerRoutes(server: HttpServer, auth: AuthContext): void {
   const { pool } = auth
 

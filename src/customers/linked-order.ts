@@ -97,7 +97,6 @@ export async function assertPostalCode(
   if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
 }
 
-/** The order for the reader of a mail. Pure. */
 export function presentLinkedOrder(
   { cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
   { order, reader }: Omit<FoundByLink, 'link'>,

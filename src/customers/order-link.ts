@@ -3,7 +3,6 @@ import { deriveKey } from '../auth/encryption.ts'
 import { canonicalJson } from '../encoding.ts'
 import type { ShippingAddress } from '../orders/postal-address.ts'
 
-/** How long a mail's link to its order is valid. */
 export const ORDER_LINK_DAYS = 90
 const DAY_MS = 86_400_000
 const ID_BYTES = 16

@@ -8,7 +8,6 @@ export function clockDifference(before: number, clock: number, after: number): n
   return (Math.max(before - clock, 0) - Math.max(clock - after, 0)) / 1_000
 }
 
-/** Reads the current `clockDifference` from the database. */
 export async function readClockDifference(db: Queryable, now: () => number): Promise<number> {
   const before = now()
   const { rows } = await db.query<{ ms: number }>('select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms')

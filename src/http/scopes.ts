@@ -52,7 +52,6 @@ export function isOperatorRole(role: AccountRole): role is OperatorRole {
   return role !== 'customer' && role !== 'guest'
 }
 
-/** Whether an account of the role may do what needs the scope. */
 export function permits(role: AccountRole, scope: Scope): boolean {
   const scopes: readonly Scope[] = ROLE_SCOPES[role]
   return scopes.includes(scope)

@@ -47,14 +47,12 @@ export interface HttpServerOptions {
   onUntrustedProxy?: (() => void) | undefined
   /** The default, null, lets browsers use the API from its own origin only. */
   corsOrigins?: CorsOrigins | null
-  /** Authenticates the caller of a route that is not public. */
   authenticate: Authenticate
   /** The proofs that sessions need besides; none by default. */
   sessionGuard?: SessionGuard
   /** None by default. */
   requestLog?: RequestLog
   onAnswered?: OnAnswered
-  /** Gives requests their spans. */
   tracing?: RequestTracing
   /** The queue in which requests wait for a place of their class; none by default. */
   admission?: Admission

@@ -21,7 +21,6 @@ export function traceparentOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
   return contextOf(raw)
 }
 
-/** The trace of a request, for its log lines and its problem. */
 export function traceIdOfRequest(raw: IncomingMessage): string {
   return traceIdOf(contextOf(raw))
 }

@@ -210,7 +210,6 @@ function whenUsed<A, R>(compile: () => (input: A) => R): (input: A) => R {
   }
 }
 
-/** An error of a schema, as TypeBox has it. */
 interface SchemaError {
   keyword: string
   schemaPath: string

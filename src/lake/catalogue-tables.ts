@@ -1,6 +1,6 @@
-import { type Sql, sql } from '../db/sql.ts'
+import { currenciesWithDigits } from '../currency.ts'
+import { commaList, type Sql, sql } from '../db/sql.ts'
 import { CATALOGUE_COLUMNS } from './catalogue-row.ts'
-import { exponentOf } from './exponent.ts'
 import type { TableView } from './lake-columns.ts'
 
 const { product_id, version, sku, name, slug, description, category, brand, variant_group, options, attributes } = CATALOGUE_COLUMNS
@@ -92,3 +92,9 @@ export const CATALOGUE_VIEWS: readonly CatalogueView[] = [
       where starts_with(event_type, 'storefront.stock.')`,
   },
 ]
+
+/** The number of decimals of this currency. */
+export function exponentOf(currency: Sql): Sql {
+  return sql`case
+    when ${currency} in (${commaList(currenciesWithDigits(0))}) then 0 when ${currency} in (${commaList(currenciesWithDigits(3))}) then 3 else 2 end`
+}

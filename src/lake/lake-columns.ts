@@ -24,7 +24,6 @@ export const INTEGER = sql`INTEGER`
 export const TIMESTAMPTZ = sql`TIMESTAMPTZ`
 export const BOOLEAN = sql`BOOLEAN`
 
-/** The DuckDB type of each column. */
 export function typesOf<K extends string>(columns: Readonly<Record<K, LakeColumn<never>>>): Readonly<Record<K, Sql>> {
   return Object.fromEntries(Object.entries<LakeColumn<never>>(columns).map(([name, { type }]) => [name, type])) as Record<K, Sql>
 }

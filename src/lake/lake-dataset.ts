@@ -13,7 +13,6 @@ import { toLakeRow } from './lake-row.ts'
 export interface LakeDataset<E extends TopicEvent> {
   /** Its folder, from the lake's root. */
   name: DatasetName
-  /** The subscriber of the topic that writes it. */
   subscriber: SubscriberName
   toRow(message: TopicMessage<E>, ingestedAt: string): object
 }

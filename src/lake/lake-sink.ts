@@ -13,7 +13,6 @@ export interface LakeSinkOptions<E extends TopicEvent = OrderEvent> {
   dataset: LakeDataset<E>
   /** The longest time that an event waits in memory. */
   flushSeconds: number
-  /** The greatest number of rows in a file and in memory. */
   flushRows: number
   logger: Logger
   now?: () => Date

@@ -46,7 +46,6 @@ export interface AccountMailValues {
   inviter?: string | null
 }
 
-/** A mail about an account and not about an order. */
 export interface AccountMailContent extends AccountMailValues {
   kind: AccountMailKind | 'none'
   to?: string

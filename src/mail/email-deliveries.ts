@@ -146,7 +146,6 @@ export async function insertDeliveries(tx: Transaction, mails: readonly NewDeliv
   return rows.map(({ receiver }) => receiver)
 }
 
-/** What a mail is sent from. */
 export interface MailToSend {
   event_id: string
   /** The recipient; null when the account was deleted, and for a guest without an address. */

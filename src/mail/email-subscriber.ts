@@ -31,7 +31,6 @@ export interface EmailSubscriberOptions {
   now: () => Date
   /** Mails per hour and account; more are sent later. No limit when null. */
   maxPerHour: number | null
-  /** Attempts after which a mail has failed. */
   maxAttempts?: number
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried

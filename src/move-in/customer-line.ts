@@ -26,7 +26,6 @@ const CustomerLine = Type.Object(
 )
 const check = Compile(countCodePoints(CustomerLine))
 
-/** A customer of another shop. */
 export interface ImportedCustomer {
   externalId: string
   /** Canonical. */

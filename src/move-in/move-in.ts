@@ -1,7 +1,6 @@
 import { sqlState } from '../db/sql-state.ts'
 import type { Tally } from './tally.ts'
 
-/** What is moved in, and how. */
 export interface MoveInOptions {
   source: string
   now: () => Date

@@ -65,7 +65,6 @@ export const SPANS = {
 export type SpanType = Exclude<keyof typeof SPANS, 'request'>
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
-/** A span that has begun. */
 export interface Span {
   /** The W3C trace context of what happens within it. */
   readonly traceparent: string

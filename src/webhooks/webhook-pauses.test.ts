@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pauseAsked, readRetryAfter } from './webhook-pauses.ts'
+import { pauseAsked, readRetryAfter } from './webhook-deliveries.ts'
 
 const NOW = new Date('2026-03-01T12:00:00.500Z')
 

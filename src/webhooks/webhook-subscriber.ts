@@ -12,7 +12,14 @@ import { removeLostEvents } from '../topic/incarnations.ts'
 import type { Fence, MessageHandler, TopicEvent } from '../topic/topic.ts'
 import { readTraceparent, traceField } from '../traceparent.ts'
 import { pairWanted } from './wanted-events.ts'
-import { insertDeliveries, TEST_EVENT_TYPE, WEBHOOK_DELIVERIES, type WebhookToPost } from './webhook-deliveries.ts'
+import {
+  insertDeliveries,
+  pauseAsked,
+  readRetryAfter,
+  TEST_EVENT_TYPE,
+  WEBHOOK_DELIVERIES,
+  type WebhookToPost,
+} from './webhook-deliveries.ts'
 import {
   clearEndpointFailing,
   DISABLED,
@@ -22,7 +29,6 @@ import {
   lockRecipients,
   recordEndpointFailing,
 } from './webhook-endpoints.ts'
-import { pauseAsked, readRetryAfter } from './webhook-pauses.ts'
 import type { WebhookSender } from './webhook-sender.ts'
 import { signWebhook } from './webhook-signature.ts'
 

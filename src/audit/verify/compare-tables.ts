@@ -14,7 +14,6 @@ const MAX_ATTEMPTS = 5
 export interface TablesRead {
   /** The number of tables that were written. */
   count: number
-  /** Files and metadata that cannot be read, with the reason. */
   faults: string[]
   /** Tables of the newest state whose metadata name another place, and that place. */
   moved: string[]

@@ -5,16 +5,17 @@ import { DATASET_NAMES } from '../../lake/lake-names.ts'
 import type { LakeStore } from '../../lake/lake-store.ts'
 import { findUnreconciledReason, listIncarnations } from '../../topic/incarnations.ts'
 import type { Topic } from '../../topic/topic.ts'
+import { countOf, type OnStep } from '../on-step.ts'
 import { describeLoss, knownUpTo } from '../restore/ensure-incarnation.ts'
 import { type ComparedStores, findDataLoss, findLakeAhead } from '../restore/find-data-loss.ts'
 import type { InFlightOptions } from './await-in-flight.ts'
 import { comparePartition, dueBeforeOf, type Lag } from './compare-partition.ts'
 import { readTables, type TablesRead } from './compare-tables.ts'
 import { cataloguePartition, orderPartition } from './compared-partition.ts'
+import type { ComparisonTables } from './comparison-tables.ts'
 import { type Finding, findingOf, MAX_EXAMPLES, type Place } from './finding.ts'
-import { placedBetween } from './id-range.ts'
+import { type IdRange, placedBetween } from './id-range.ts'
 import { findInvalidRows } from './invalid-rows.ts'
-import { readMails } from './read-mails.ts'
 import { findAlteredProducts, isRecording } from './unrecorded-products.ts'
 
 /** `patienceMs`: also how far a subscriber may lag. */
@@ -182,4 +183,28 @@ async function findRestored(
 async function findSubscriberPosition(pool: Pool, name: string): Promise<number> {
   const { rows } = await pool.query<{ sequence: number | null }>('select sequence from topic_subscribers where name = $1', [name])
   return rows[0]?.sequence ?? 0
+}
+
+const PAGE_SIZE = 5_000
+
+async function readMails(pool: Pool, tables: ComparisonTables, range: IdRange, onStep: OnStep = () => {}): Promise<void> {
+  let mails = 0
+  for (let after = range.from; ; ) {
+    const { rows } = await pool.query<{ event_id: string; status: string; queued_at: number }>(
+      `select event_id, status, (extract(epoch from queued_at) * 1000)::bigint as queued_at
+      from email_deliveries
+      where event_id > $1 and event_id < $2
+        -- A mail that was sent again, see mail/copy-id.ts, and a notice, which is inserted with its event's mail.
+        and event_id not like '%.copy_' and event_type <> 'storefront.order.readdressed'
+      order by event_id
+      limit $3`,
+      [after, range.below, PAGE_SIZE],
+    )
+    const last = rows.at(-1)
+    if (last === undefined) return
+    await tables.add('mail_events', rows)
+    mails += rows.length
+    onStep(`read ${countOf(mails)} mails`)
+    after = last.event_id
+  }
 }

@@ -2,8 +2,8 @@ import { Type } from 'typebox'
 import { callerOf } from '../../http/caller.ts'
 import { defineRoute } from '../../http/define-route.ts'
 import type { HttpServer } from '../../http/http-server.ts'
+import { ownChangeOf } from '../client.ts'
 import type { AuthContext } from '../context.ts'
-import { ownChangeOf } from '../own-change.ts'
 import {
   addPasskey,
   askForNewPasskey,

@@ -5,7 +5,6 @@ import { listPasskeys, type Passkey } from './passkeys.ts'
 import { findSecondFactors } from './second-factors.ts'
 import { findTotpSince } from './totp-authenticators.ts'
 
-/** The factors of the caller's account, and what this session has proven. */
 export async function listFactors(pool: Pool, { userId, role, sessionId }: AccountCaller) {
   const { isRequired, recoveryCodesLeft } = await findSecondFactors(pool, { id: userId, role })
   const totpSince = await findTotpSince(pool, userId)

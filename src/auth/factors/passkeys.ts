@@ -5,7 +5,6 @@ import { sql } from '../../db/sql.ts'
 import type { User } from '../users.ts'
 import type { CredentialDescriptor, NewCredential } from './webauthn.ts'
 
-/** A passkey as its owner sees it. */
 export interface Passkey {
   id: string
   name: string

@@ -19,10 +19,8 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { OperatorError } from '../../errors.ts'
 
-/** The folder of an embedded store and the paths in it. */
 export interface DataFolder {
   readonly path: string
-  /** PostgreSQL's cluster. */
   readonly cluster: string
   readonly mail: string
   readonly lake: string
@@ -56,7 +54,6 @@ export function findMovedCluster({ path, cluster }: DataFolder): string | null {
   return newest === undefined ? null : join(path, newest)
 }
 
-/** Whether a cluster was ever created in this folder. */
 export function hasCluster({ cluster }: DataFolder): boolean {
   return existsSync(join(cluster, 'PG_VERSION'))
 }

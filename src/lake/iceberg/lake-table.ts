@@ -9,7 +9,6 @@ import { ORDER_VIEWS } from '../order-tables.ts'
 import { fieldIdOf } from './field-ids.ts'
 import type { Schema } from './table-metadata.ts'
 
-/** A table of the catalogue. */
 export interface LakeTableDefinition {
   name: string
   description: string

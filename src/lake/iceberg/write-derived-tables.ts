@@ -83,7 +83,6 @@ interface Source {
 interface Changed {
   added: DataFile[]
   removed: DataFile[]
-  /** The number of events that were read. */
   events: number
 }
 
@@ -98,7 +97,6 @@ class DerivedWriter {
     this.#options = options
   }
 
-  /** Whether a table lacks something. */
   async isBehind(tables: readonly DerivedTable[]): Promise<boolean> {
     for (const definition of tables)
       if ((await this.#findSource(new TableStore(this.#store, definition.name), definition, false)) !== null) return true
