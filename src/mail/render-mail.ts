@@ -2,8 +2,7 @@ import { amountFormatter } from '../currency.ts'
 import type { Language } from '../language.ts'
 import { isMailed, isWebAddress, linesOf, type OrderEvent } from '../orders/events.ts'
 import { MAIL_TEXTS } from './built-in-templates.ts'
-import { isCopy, originalOf } from './copy-id.ts'
-import type { MailWithContent } from './find-mails.ts'
+import { isCopy } from './copy-id.ts'
 import { ORDER_MAIL_KINDS, type OrderMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { oneLine } from './mailer.ts'
@@ -55,6 +54,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
 /** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
 const MAX_LISTED = 100
 
+/** Whether customers get a mail about this event. */
 export function hasMail(event: OrderEvent): boolean {
   return isMailed(event) && isOrderMailKind(mailKindOfEvent(event))
 }
@@ -215,16 +215,4 @@ function toView(content: MailContent, customerName: string | null, format: Forma
 
 function countMore(list: readonly unknown[]): string {
   return list.length > MAX_LISTED ? String(list.length - MAX_LISTED) : ''
-}
-
-/**
- * What was or will be sent. `event` is the mail's, or its original's, made again from the order's row; it is
- * needed once the mail is sent.
- * Returns null when the account was deleted, or neither the content nor the event is known. Pure.
- */
-export function renderStoredMail(render: RenderMail, mail: MailWithContent, event: OrderEvent | null): RenderedMail | null {
-  if (mail.to === null || !isOrderMailKind(mailKindOf(mail.event_type))) return null
-  const found = event === null ? undefined : mailsOf(event).find(({ event_id }) => event_id === originalOf(mail.event_id))
-  const content = mail.content ?? (found === undefined ? null : { ...found, event_id: mail.event_id })
-  return content === null ? null : render(content, mail.customer_name, mail.language)
 }
