@@ -3,12 +3,11 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { connectionsOf, poolSizes } from '../src/app/pool-sizes.ts'
 import { ROLES, readConfig } from '../src/config.ts'
-import { API_RIGHTS } from '../src/db/rights.ts'
 import { eventually } from './eventually.ts'
 import { startHangingServer } from './hanging-server.ts'
 import { type Account, startStore, TEST_SECRET } from './store.ts'
 
-const DOCUMENT = readFileSync(new URL('../docs/operate/rights.md', import.meta.url), 'utf8')
+const DOCUMENT = readFileSync(new URL('../docs/operate/database.md', import.meta.url), 'utf8')
 const rowsOf = (heading: string) => {
   const [, section = ''] = new RegExp(`^## ${heading}$([\\s\\S]*?)(?=^## |$(?![\\s\\S]))`, 'm').exec(DOCUMENT) ?? []
   return [...section.matchAll(/^\| (`.*?|any) \|(.*)\|$/gm)].map(([, first = '', rest = '']) => [
@@ -17,12 +16,7 @@ const rowsOf = (heading: string) => {
   ])
 }
 
-test('docs/operate/rights.md lists exactly the rights that the program grants', () => {
-  const documented = rowsOf('Rights').map(([name = '', rights = '']) => [name.replaceAll('`', ''), rights.split(', ')])
-  assert.deepEqual(Object.fromEntries(documented), API_RIGHTS, 'docs/operate/rights.md has other rights than src/db/rights.ts')
-})
-
-test('docs/operate/rights.md lists every kind of connection of a process, and the maximum of each', async (t) => {
+test('docs/operate/database.md lists every kind of connection of a process, and the maximum of each', async (t) => {
   const rows = rowsOf('Connections')
   const documented = rows.map(([, name = '']) => name.replaceAll('`', ''))
   const most = new Map(rows.map(([, name = '', count = '']) => [name.replaceAll('`', ''), Number.parseInt(count, 10)]))

@@ -74,14 +74,12 @@ export function expected(role: Role | 'all', dependency: Dependency, moment: Mom
 
 /** The table of docs/operate/monitor.md. */
 export function renderTable(): string {
-  const line = (cells: readonly string[]) => `  | ${cells.join(' | ')} |`
-  const rows = ([...ROLES, 'all'] as const).map((role) =>
-    line([role === 'all' ? 'all in one' : `\`${role}\``, ...DEPENDENCIES.map((dependency) => renderCell(role, dependency))]),
-  )
-  return [line(['Role', ...DEPENDENCIES]), `  |${'---|'.repeat(DEPENDENCIES.length + 1)}`, ...rows].join('\n')
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  const rows = ROLES.map((role) => line([`\`${role}\``, ...DEPENDENCIES.map((dependency) => renderCell(role, dependency))]))
+  return [line(['Role', ...DEPENDENCIES]), `|${'---|'.repeat(DEPENDENCIES.length + 1)}`, ...rows].join('\n')
 }
 
-function renderCell(role: Role | 'all', dependency: Dependency): string {
+function renderCell(role: Role, dependency: Dependency): string {
   const render = ({ stops, readyz, ends }: Cell) => {
     if (ends) return 'the process ends'
     if (stops.length === 0) return readyz.length === 0 ? '–' : readyz.join(', ')

@@ -15,7 +15,7 @@ export const OPERATIONS = readdirSync(FOLDER)
 
 /** The statements for an administrator, as the document has them. */
 export function readRoleStatements(): string[] {
-  const [, block = ''] = /^## Roles in the database$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(OPERATIONS) ?? []
+  const [, block = ''] = /^## Roles$[\s\S]*?^```sql\n([\s\S]*?)^```$/m.exec(OPERATIONS) ?? []
   const statements = block.split(/;\n/).filter((statement) => statement !== '')
   assert.ok(statements.length > 5)
   return statements

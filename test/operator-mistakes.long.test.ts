@@ -27,6 +27,7 @@ import { startEmbeddedPostgres } from '../src/db/embedded/embedded-postgres.ts'
 import { Authority, NO_CERTIFICATES } from './certificates.ts'
 import { onCleanup } from './cleanup.ts'
 import { createTestDatabase, databaseUrl } from './database.ts'
+import { LINES } from './mistake-lines.ts'
 import { NO_NATS, startNatsServer } from './nats-server.ts'
 import { findOldNode } from './old-node.ts'
 import { TEST_SECRET } from './store.ts'
@@ -102,7 +103,7 @@ function ordinaryUser(): { uid?: number } | string {
 
 const PRIVILEGED_PORTS = '/proc/sys/net/ipv4/ip_unprivileged_port_start'
 
-/** Each mistake as docs/operate/monitor.md has it; a text is the reason why it cannot be made on this machine. */
+/** How each mistake of `LINES` is made; a text is the reason why it cannot be made on this machine. */
 const MISTAKES: Record<string, (t: TestContext) => Promise<Mistake | string> | Mistake | string> = {
   '`npm ci` was not run'() {
     const bin = folderOf('not-installed/bin/storefront.mjs')
@@ -329,21 +330,11 @@ function codeOf(work: () => unknown): string | undefined {
   }
 }
 
-/** What the document says of each mistake: `…` stands for what differs. */
-function readDocument(): Map<string, string> {
-  const document = readFileSync(join(ROOT, 'docs/operate/monitor.md'), 'utf8')
-  const [, section = ''] = /^## Mistakes and what they print$([\s\S]*?)^## /m.exec(document) ?? []
-  const rows = [...section.matchAll(/^\| (.+) \| `(storefront: .+)` \|$/gm)]
-  return new Map(rows.map(([, mistake = '', line = '']) => [mistake, line]))
-}
-
-const documented = readDocument()
-
-test('the document has these mistakes and no others', () => {
-  assert.deepEqual([...documented.keys()], Object.keys(MISTAKES))
+test('each mistake has its line', () => {
+  assert.deepEqual(Object.keys(LINES), Object.keys(MISTAKES))
 })
 
-describe('a mistake ends in the one line that the document has:', { concurrency: 2 }, () => {
+describe('a mistake ends in one line with its cause and its remedy:', { concurrency: 2 }, () => {
   for (const [name, make] of Object.entries(MISTAKES)) {
     test(name, async (t) => {
       const mistake = await make(t)
@@ -354,11 +345,11 @@ describe('a mistake ends in the one line that the document has:', { concurrency:
         ...options,
         env: { DATA_DIR: folderOf('data'), OPS_PORT: 'off', LOG_LEVEL: 'silent', ...env },
       })
-      const pattern = (documented.get(name) ?? '')
+      const pattern = (LINES[name] ?? '')
         .split('…')
         .map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'))
         .join('.+')
-      assert.match(stderr, new RegExp(`^${pattern}\n$`))
+      assert.match(stderr, new RegExp(`^storefront: ${pattern}\n$`))
       assert.deepEqual([status, stdout], [expected, ''])
       if (isPrompt) assert.ok(performance.now() - startedAt < 45_000)
     })

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { ROLES } from '../config.ts'
 import { SUBSCRIBERS } from '../subscribers.ts'
 import { type Command, type Flag, type Option, UsageError } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { COMMANDS } from './commands.ts'
-import { commandHelp, documentRow, overview, usageOf } from './help.ts'
+import { commandHelp, overview, usageOf } from './help.ts'
 
 const VERSION = '1.2.3'
 
@@ -210,10 +209,4 @@ test('the usage shows alternatives and options that may be repeated', () => {
   assert.ok(usages.includes('storefront mail retry EVENT_ID|--all-failed'))
   assert.ok(usages.includes('storefront webhook redeliver ID EVENT_ID|--all-failed'))
   assert.ok(usages.includes(`storefront serve [--role ${ROLES.join('|')}]…`))
-})
-
-test('the table of docs/operate/commands.md equals the table of commands', () => {
-  const page = readFileSync(new URL('../../docs/operate/commands.md', import.meta.url), 'utf8')
-  const [, table = ''] = /^## The table\n\n\| Command \| What it does \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(page) ?? []
-  assert.equal(table, COMMANDS.map((command) => `${documentRow(command)}\n`).join(''))
 })

@@ -9,7 +9,9 @@ const EXIT_REFUSED = 2
 export function printConfig({ out, err }: Terminal, json: boolean): number {
   const { settings, problems, misspelt } = readEnvironment()
   if (json) {
-    const rows = settings.map(({ name, value, origin, from, documented }) => ({ name, value, origin, from, default: documented || null }))
+    const rows = settings.map(({ name, value, origin, from, documented, mustBe }) => {
+      return { name, value, origin, from, default: documented || null, must_be: mustBe }
+    })
     out(JSON.stringify({ settings: rows, problems, warnings: misspelt }, null, 2))
   } else {
     const rows = settings.map((setting) => [setting.name, setting.value ?? `(${describeAbsence(setting)})`, describeOrigin(setting)])

@@ -35,12 +35,7 @@ export function commandHelp(command: Command): string {
   return [`usage: ${usageOf(command)}`, wrap(`${sentence}.`, 0), ...(options.length === 0 ? [] : [options.join('\n')])].join('\n\n')
 }
 
-/** The command's row in the table of docs/operate/commands.md. */
-export function documentRow(command: Command): string {
-  return `| \`./${usageOf(command).replaceAll('|', '\\|')}\` | ${command.help} |`
-}
-
-/** Drops the backticks, which are for docs/operate/commands.md. */
+/** Drops the backticks, which mark names in the table of commands. */
 function plain(help: string): string {
   return help.replaceAll('`', '')
 }

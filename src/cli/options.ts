@@ -83,7 +83,7 @@ export const wait: Option<number> = {
 export const scopes: Option<Scope[]> = {
   value: 'SCOPE,…',
   isRequired: true,
-  help: 'what the key may do, such as orders:read,stock:write; docs/inside/security.md lists them',
+  help: 'what the key may do, such as orders:read,stock:write: see docs/inside/security.md',
   must: `be some of ${KEY_SCOPES.join(', ')}, separated by commas`,
   read(given) {
     const names = given.split(',').map((name) => name.trim())

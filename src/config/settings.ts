@@ -12,7 +12,7 @@ export class ConfigError extends OperatorError {
 type Secrecy = 'none' | 'url' | 'secret'
 
 export interface Kind<T> {
-  /** Completes `NAME must be …`; also the column of docs/operate/settings.md. */
+  /** Completes `NAME must be …`. */
   mustBe: string
   /** Undefined for a text that is refused. */
   parse: (text: string) => T | undefined
@@ -21,7 +21,7 @@ export interface Kind<T> {
 
 export interface Unset<T> {
   value: T
-  /** The column of docs/operate/settings.md; also shown where `value` is null. */
+  /** The default for `storefront config`, where `value` is null. */
   documented: string
   /** The settings that `value` was derived from, if it was. */
   from?: string | null

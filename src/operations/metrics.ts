@@ -16,7 +16,7 @@ interface CountedPool {
   readonly waitingCount: number
 }
 
-/** The metrics of this process, under the names of docs/operate/monitor.md. Other rooms do not import it: app.ts passes them its methods. */
+/** The metrics of this process, which `/metrics` explains. Other rooms do not import it: app.ts passes them its methods. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #requests = new RequestTimes()
@@ -34,9 +34,19 @@ export class Metrics {
     'order_batches_undone_total',
     'Batches of orders that were placed a second time, after a check of the current state.',
   )
-  readonly #shed = this.#counter('requests_shed_total', 'Requests refused because the process was overloaded, by their class.', ['class'])
-  readonly #dropped = this.#counter('connections_dropped_total', 'Connections that were closed because there were too many.')
-  readonly #untrusted = this.#counter('untrusted_proxy_requests_total', 'Requests that a proxy forwarded which TRUST_PROXY does not name.')
+  readonly #shed = this.#counter(
+    'requests_shed_total',
+    'Requests refused with `overloaded`, by class: search, lists, orders (with every other change), essential.',
+    ['class'],
+  )
+  readonly #dropped = this.#counter(
+    'connections_dropped_total',
+    'Connections that were closed because there were more than MAX_CONNECTIONS.',
+  )
+  readonly #untrusted = this.#counter(
+    'untrusted_proxy_requests_total',
+    'Requests forwarded by a proxy that TRUST_PROXY does not name: its clients share one rate limit.',
+  )
   readonly #published = this.#counter('events_published_total', 'Order events that the topic has stored, duplicates included.')
   readonly #cataloguePublished = this.#counter(
     'catalogue_events_published_total',
@@ -51,18 +61,35 @@ export class Metrics {
     'lake_tables_fresh_timestamp_seconds',
     'When the tables of the newest state last had every event of the lake.',
   )
-  readonly #queued = this.#gauge('queued', 'Mails and webhooks that wait in the database, of all processes.', ['queue'])
-  readonly #oldest = this.#gauge('queue_oldest_untried_seconds', 'Age of the oldest one that is due and was never attempted.', ['queue'])
-  readonly #connections = this.#gauge('database_pool_connections', 'Open connections to the database.', ['pool'])
+  readonly #queued = this.#gauge('queued', 'Waiting deliveries of each subscriber, account mails and purges, of all processes.', ['queue'])
+  readonly #oldest = this.#gauge(
+    'queue_oldest_untried_seconds',
+    'Age of the oldest one that is due and was never attempted, unless its receiver fails.',
+    ['queue'],
+  )
+  readonly #connections = this.#gauge(
+    'database_pool_connections',
+    'Open connections of general (requests), placing (orders) and pipeline (all other roles).',
+    ['pool'],
+  )
   readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])
   readonly #waiting = this.#gauge('database_pool_waiting_requests', 'Requests that wait for a connection.', ['pool'])
-  readonly #subscribers = this.#gauge('subscriber_state', '1 for the state that this process is in.', ['subscriber', 'state'])
-  readonly #corrupt = this.#counter('subscriber_corrupt_messages_total', 'Messages of the topic that were left out.', ['subscriber'])
+  readonly #subscribers = this.#gauge('subscriber_state', '1 for the state that this process is in: active, standby, failing or stopped.', [
+    'subscriber',
+    'state',
+  ])
+  readonly #corrupt = this.#counter(
+    'subscriber_corrupt_messages_total',
+    'Messages of the topic that are no events and were left out; should stay 0.',
+    ['subscriber'],
+  )
   readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber has processed.', ['subscriber'])
-  readonly #lags = this.#gauge('subscriber_lag_events', 'Events after that, at most.', ['subscriber'])
+  readonly #lags = this.#gauge('subscriber_lag_events', 'Events between that and the end of the topic, at most.', ['subscriber'])
 
   constructor(logger: Logger) {
-    const up = this.#gauge('source_up', 'Whether the source of some other metrics answered just now.', ['source'])
+    const up = this.#gauge('source_up', '0 when the source of some other metrics cannot be read, such as database or replication_slot.', [
+      'source',
+    ])
     this.#readings = new Readings(up, logger)
     this.#registry.registerMetric(this.#requests.asMetric)
     // No value before the first flush, instead of 1970.
@@ -149,7 +176,7 @@ export class Metrics {
 
   /** `name` is the beginning of its metrics. */
   watchChangeStream(stream: { readonly state: State }, name: StreamName = 'change_stream'): void {
-    const state = this.#gauge(`${name}_state`, '1 for the state that this process is in.', ['state'])
+    const state = this.#gauge(`${name}_state`, '1 for the state that this process is in: active, standby, failing or stopped.', ['state'])
     this.#readings.add(name, async () => stateReadings(state, {}, stream.state))
   }
 
@@ -158,8 +185,11 @@ export class Metrics {
     name: StreamName = 'change_stream',
   ): void {
     const lost = this.#gauge(`${name}_slot_lost`, '1 when changes are not published because the replication slot is lost.')
-    const lag = this.#gauge(`${name}_lag_bytes`, "PostgreSQL's log behind the confirmed position of the replication slot.")
-    const retained = this.#gauge(`${name}_retained_bytes`, "PostgreSQL's log that is kept for the replication slot.")
+    const lag = this.#gauge(
+      `${name}_lag_bytes`,
+      "PostgreSQL's log behind the confirmed position of the replication slot; some kB on an idle store.",
+    )
+    const retained = this.#gauge(`${name}_retained_bytes`, "PostgreSQL's log that its disk keeps for the replication slot.")
     this.#readings.add(name === 'change_stream' ? 'replication_slot' : 'catalogue_slot', async () => {
       const { lagBytes, retainedBytes, lostReason } = await readSlot()
       return [
@@ -206,17 +236,20 @@ export class Metrics {
   }
 
   watchMailServer(server: { readonly isUp: boolean }): void {
-    const up = this.#gauge('smtp_up', 'Whether the mail server accepted mails, or would have, at the last check.')
+    const up = this.#gauge('smtp_up', '0 when the mail server refused the last mail or login; checked every half minute.')
     this.#readings.add('smtp', async () => [{ gauge: up, value: server.isUp ? 1 : 0 }])
   }
 
   watchDeadLetters(count: () => Promise<number>): void {
-    const letters = this.#gauge('dead_letters', 'Changes that could not become events and were never published.')
+    const letters = this.#gauge(
+      'dead_letters',
+      'Changes without a valid event, or with one too large for the broker, that were not published; should stay 0.',
+    )
     this.#readings.add('dead_letters', async () => [{ gauge: letters, value: await count() }])
   }
 
   watchWebhookEndpoints(count: () => Promise<Record<string, number>>): void {
-    const endpoints = this.#gauge('webhook_endpoints', 'Endpoints of webhooks, by their state.', ['state'])
+    const endpoints = this.#gauge('webhook_endpoints', 'Endpoints of webhooks that are enabled, failing or disabled.', ['state'])
     this.#readings.add('webhook_endpoints', async () =>
       Object.entries(await count()).map(([state, value]) => ({ gauge: endpoints, labels: { state }, value })),
     )
