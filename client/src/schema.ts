@@ -1211,11 +1211,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * The products that are not in the shop and not archived, newest first, in pages
+         * @description Drafts, and products before `published_at` or after `unpublished_at`. `GET /products` has the others. Needs the scope `products:write`.
+         */
+        get: operations["listWithheldProducts"];
         put?: never;
         /**
          * Adds a product
-         * @description The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name. Needs the scope `products:write`.
+         * @description The product is in every list at once, unless it is a draft or its time has not come. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name. Needs the scope `products:write`.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -1233,7 +1237,7 @@ export interface paths {
         };
         /**
          * A product with all that operators edit
-         * @description In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404. Needs the scope `products:write`.
+         * @description In its own texts, with all translations, also while it is not in the shop. The `ETag` is the `If-Match` of a change. An archived product is 404. Needs the scope `products:write`.
          */
         get: operations["getEditedProduct"];
         put?: never;
@@ -2919,6 +2923,12 @@ export interface components {
             };
             /** @description In other currencies than that of `price`, by currency. */
             prices: components["schemas"]["OfferedPrice"][];
+            /** @description A draft is not in the shop. */
+            status: "draft" | "active";
+            /** @description An active product is in the shop from then on; null: without a beginning. */
+            published_at: string | null;
+            /** @description It is in the shop until then; null: without an end. */
+            unpublished_at: string | null;
         };
         EmailChange: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
@@ -3654,6 +3664,12 @@ export interface components {
             translations?: {
                 [key: string]: components["schemas"]["NewTranslatedTexts"];
             };
+            /** @description A draft is not in the shop. Without it the status stays; a new product is active. */
+            status?: "draft" | "active";
+            /** @description An active product is in the shop from then on; null: at once. */
+            published_at?: string | null;
+            /** @description It leaves the shop at that time; null: it stays. */
+            unpublished_at?: string | null;
             /** @description In other currencies than that of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
             /** @description Units that can be sold; null: not tracked. */
@@ -4291,6 +4307,12 @@ export interface components {
             translations?: {
                 [key: string]: components["schemas"]["NewTranslatedTexts"];
             };
+            /** @description A draft is not in the shop. Without it the status stays; a new product is active. */
+            status?: "draft" | "active";
+            /** @description An active product is in the shop from then on; null: at once. */
+            published_at?: string | null;
+            /** @description It leaves the shop at that time; null: it stays. */
+            unpublished_at?: string | null;
             /** @description In other currencies than that of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
         };
@@ -5060,6 +5082,26 @@ export interface components {
         WebhookTest: {
             /** @description The id of the event, as the list of deliveries has it. */
             event_id: string;
+        };
+        WithheldProduct: {
+            /** Format: uuid */
+            id: string;
+            sku: string;
+            name: string;
+            category: string;
+            /** @description A draft is not in the shop. */
+            status: "draft" | "active";
+            /** @description An active product is in the shop from then on; null: without a beginning. */
+            published_at: string | null;
+            /** @description It is in the shop until then; null: without an end. */
+            unpublished_at: string | null;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        WithheldProductPage: {
+            data: components["schemas"]["WithheldProduct"][];
+            has_more: boolean;
+            next_cursor: string | null;
         };
     };
     responses: {
@@ -10586,6 +10628,79 @@ export interface operations {
             };
         };
     };
+    listWithheldProducts: {
+        parameters: {
+            query?: {
+                /** @description Items on a page. */
+                limit?: number;
+                /** @description The `next_cursor` of the page before, with the same filters. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of the products. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "data": [
+                     *         {
+                     *           "id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "status": "draft",
+                     *           "published_at": "2026-03-01T08:00:00.000Z",
+                     *           "unpublished_at": null,
+                     *           "updated_at": "2026-03-02T10:30:00.000Z"
+                     *         }
+                     *       ],
+                     *       "has_more": false,
+                     *       "next_cursor": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WithheldProductPage"];
+                };
+            };
+            400: components["responses"]["InvalidQueryOrInvalidCursor"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     createProduct: {
         parameters: {
             query?: never;
@@ -10765,7 +10880,10 @@ export interface operations {
                      *           "currency": "USD",
                      *           "compare_at": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "status": "active",
+                     *       "published_at": "2026-03-01T08:00:00.000Z",
+                     *       "unpublished_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];
@@ -10913,7 +11031,10 @@ export interface operations {
                      *           "currency": "USD",
                      *           "compare_at": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "status": "active",
+                     *       "published_at": "2026-03-01T08:00:00.000Z",
+                     *       "unpublished_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];
@@ -11147,7 +11268,10 @@ export interface operations {
                      *           "currency": "USD",
                      *           "compare_at": null
                      *         }
-                     *       ]
+                     *       ],
+                     *       "status": "active",
+                     *       "published_at": "2026-03-01T08:00:00.000Z",
+                     *       "unpublished_at": null
                      *     }
                      */
                     "application/json": components["schemas"]["EditedProduct"];

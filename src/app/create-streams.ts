@@ -1,3 +1,4 @@
+import { createScheduledChanges } from '../catalogue/apply-due-changes.ts'
 import { createEventBackfill } from '../catalogue/backfill-events.ts'
 import { createCategoryRenaming } from '../catalogue/categories/rename-products.ts'
 import { createCataloguePurge } from '../catalogue/purge/purge-catalogue.ts'
@@ -51,6 +52,7 @@ export function createStreams(parts: StoreParts): Streams & { services: Service[
   metrics.watchChangeStream(catalogue, 'catalogue_stream')
   const purge = createCataloguePurge({ pool, copies, deliveries, purgers: createPurgers(config.cdnPurgeUrls), logger })
   // The check stops after the streams.
-  const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, createCategoryRenaming({ pool, logger })]
+  const writers = [createCategoryRenaming({ pool, logger }), createScheduledChanges({ pool, logger })]
+  const services = [createEventBackfill({ pool, logger }), check, orders, catalogue, purge, ...writers]
   return { orders, catalogue, services }
 }

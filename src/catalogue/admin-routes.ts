@@ -4,15 +4,17 @@ import { Type } from 'typebox'
 import { auditContextOf } from '../activity/record-activity.ts'
 import { isEncoding } from '../encoding.ts'
 import { AppError } from '../errors.ts'
-import { defineRoute } from '../http/define-route.ts'
+import { defineList, defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { NO_BODY_LIMIT } from '../http/limit-chunks.ts'
+import { IdPosition } from '../http/pagination.ts'
 import { isBrokenOff } from '../http/problem.ts'
 import { archiveProduct, changeProduct, createProduct } from './change-product.ts'
 import type { ImportFormat } from './import/import-lines.ts'
 import { importStream } from './import/import-stream.ts'
+import { listWithheld, WithheldProductPageSchema } from './list-withheld.ts'
 import { normalizeProduct } from './normalize-product.ts'
-import { EditedProductSchema, getProduct, productETag, type StoredProduct } from './product-details.ts'
+import { EditedProductSchema, getEditedProduct, productETag, type StoredProduct } from './product-details.ts'
 import { NewProductBody, ProductPatchBody } from './product-input.ts'
 import { ProductParams } from './products.ts'
 import { readSentCompressed, requireIfMatch } from './require-if-match.ts'
@@ -35,6 +37,21 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
   const { pool, baseUrl, version } = context
   const sendProduct = (reply: FastifyReply, product: StoredProduct) => reply.headers({ etag: `"${productETag(product)}"` }).send(product)
 
+  defineList(
+    server,
+    'GET /admin/products',
+    {
+      access: 'products:write',
+      operationId: 'listWithheldProducts',
+      summary: 'The products that are not in the shop and not archived, newest first, in pages',
+      description: 'Drafts, and products before `published_at` or after `unpublished_at`. `GET /products` has the others.',
+      page: WithheldProductPageSchema,
+      answer: 'A page of the products.',
+      position: IdPosition,
+    },
+    (_request, paging) => listWithheld(pool, paging),
+  )
+
   defineRoute(
     server,
     'POST /admin/products',
@@ -44,7 +61,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'createProduct',
       summary: 'Adds a product',
       description:
-        'The product is in every list at once. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
+        'The product is in every list at once, unless it is a draft or its time has not come. Without `stock` its stock is not tracked. Without `slug` it gets one that is free, of its name.',
       body: NewProductBody,
       answers: { 201: [EditedProductSchema, 'The product; `Location` leads to it.'] },
       refuses: ['sku_taken', 'slug_taken'],
@@ -86,11 +103,12 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       access: 'products:write',
       operationId: 'getEditedProduct',
       summary: 'A product with all that operators edit',
-      description: 'In its own texts, with all translations. The `ETag` is the `If-Match` of a change. An archived product is 404.',
+      description:
+        'In its own texts, with all translations, also while it is not in the shop. The `ETag` is the `If-Match` of a change. An archived product is 404.',
       params: ProductParams,
       answers: { 200: [EditedProductSchema, 'The product.'] },
     },
-    async (request, reply) => sendProduct(reply, await getProduct(pool, request.params.id)),
+    async (request, reply) => sendProduct(reply, await getEditedProduct(pool, request.params.id)),
   )
 
   defineRoute(

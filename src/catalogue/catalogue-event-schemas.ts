@@ -81,6 +81,9 @@ function productSchema(type: CatalogueEventType): TObject {
     attributes,
     translations,
     prices,
+    status: _status,
+    published_at,
+    unpublished_at,
     ...shown
   } = EditedProductSchema.properties
   const time = Type.String({ format: 'date-time' })
@@ -93,7 +96,10 @@ function productSchema(type: CatalogueEventType): TObject {
       // Events of earlier releases have none.
       translations: Type.Optional(translations),
       prices: Type.Optional(prices),
-      archived_at: archived[type] ?? nullable(time, 'Null while it is sold.'),
+      status: Type.Optional(nullable(Type.Literal('draft'), 'Null: active.')),
+      published_at: Type.Optional(published_at),
+      unpublished_at: Type.Optional(unpublished_at),
+      archived_at: archived[type] ?? nullable(time, 'Null while it is sold. Set for a draft and outside of its time, too.'),
     }),
   )
 }

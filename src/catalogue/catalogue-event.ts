@@ -64,8 +64,12 @@ export interface ProductSnapshot {
   translations: Translations
   /** Prices in currencies other than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
+  /** Is null when it is active. */
+  status: 'draft' | null
+  published_at: string | null
+  unpublished_at: string | null
   created_at: string
-  /** Is null while it is sold. */
+  /** Is null while it is sold, and set for a draft and outside of its time, too. */
   archived_at: string | null
 }
 

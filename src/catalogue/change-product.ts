@@ -10,7 +10,7 @@ import { assertResolved, resolveCategories } from './categories/product-categori
 import { type ChangedCatalogue, changeCatalogue, inCatalogue } from './change-catalogue.ts'
 import { mergeProduct } from './merge-product.ts'
 import { assertNoContradiction, normalizeNamed, normalizeProduct } from './normalize-product.ts'
-import { editable, getProduct, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
+import { editable, getEditedProduct, isNamedBy, productETag, type StoredProduct } from './product-details.ts'
 import type { ProductInput, ProductPatchBody } from './product-input.ts'
 import { readSlug } from './slugs.ts'
 import { writeStock } from './stock-adjustments.ts'
@@ -32,7 +32,7 @@ export async function createProduct(
       const written = await storeOne(tx, { id, isNew: true, product, category, slug, isInStock: stock !== 0 })
       const change = { productId: id, isFirst: true, before: null, after: stock, reference: null }
       await writeStock(tx, [change], { kind: 'created', reason: null, by: auditContext.actor })
-      const result = await getProduct(tx, id)
+      const result = await getEditedProduct(tx, id)
       const { id: _, ...state } = editable(result)
       const after = cutTexts({ ...state, in_stock: result.in_stock, stock })
       return { result, written, activity: { subjectId: id, before: null, after } }
@@ -55,14 +55,14 @@ export async function changeProduct(
     const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
       const current = await getMatching(tx, id, ifMatch)
-      const { sku, name, price, prices } = current
-      const given = normalizeProduct({ ...{ sku, name, price, prices }, ...patch })
+      const { sku, name, price, prices, published_at, unpublished_at } = current
+      const given = normalizeProduct({ ...{ sku, name, price, prices, published_at, unpublished_at }, ...patch })
       const product = mergeProduct(current, given, (column) => isNamedIn(patch, column))
       assertNoContradiction(product)
       const category = assertResolved(resolved)
       const slug = product.slug === undefined ? null : await readSlug(tx, product.slug)
       const written = await storeOne(tx, { id, isNew: false, product, category, slug, isInStock: current.in_stock })
-      const result = await getProduct(tx, id)
+      const result = await getEditedProduct(tx, id)
       const differing = difference(editable(current), editable(result))
       return { result, written, activity: differing && { subjectId: result.id, ...differing } }
     })
@@ -87,7 +87,9 @@ export async function archiveProduct(catalogue: ChangedCatalogue, id: string, if
   await inCatalogue(catalogue, (tx) =>
     changeCatalogue(tx, { ids: [id], auditContext }, async () => {
       const product = await getMatching(tx, id, ifMatch)
-      await tx.query(sql`update products set archived_at = clock_timestamp(), updated_at = clock_timestamp() where id = ${id}`)
+      await tx.query(
+        sql`update products set archived_at = clock_timestamp(), is_withheld = false, updated_at = clock_timestamp() where id = ${id}`,
+      )
       const states = { before: { is_archived: false }, after: { is_archived: true } }
       return { result: undefined, written: [id], activity: { subjectId: product.id, ...states } }
     }),
@@ -95,7 +97,7 @@ export async function archiveProduct(catalogue: ChangedCatalogue, id: string, if
 }
 
 async function getMatching(tx: Transaction, id: string, ifMatch: IfMatch): Promise<StoredProduct> {
-  const product = await getProduct(tx, id)
+  const product = await getEditedProduct(tx, id)
   if (isNamedBy(product, ifMatch)) return product
   const headers = { etag: `"${productETag(product)}"` }
   throw new AppError('precondition_failed', 'The product is not in a state that If-Match names.', { headers })

@@ -52,7 +52,12 @@ const productCategories = [{ id, slug, name, path: [top, { id, slug, name }] }]
 
 export const EXAMPLE_CATEGORIES = { data: [{ ...top, parent_id: null, position: 0, depth: 0 }, EXAMPLE_CATEGORY], is_complete: true }
 export const EXAMPLE_PRODUCT_DETAILS = { ...EXAMPLE_PRODUCT, categories: productCategories, images, seo, availability_text }
-export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices }
+const publication = { status: 'active' as const, published_at: '2026-03-01T08:00:00.000Z', unpublished_at: null }
+export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices, ...publication }
+export const EXAMPLE_WITHHELD_PRODUCT = {
+  ...{ id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, category: EXAMPLE_PRODUCT.category },
+  ...{ ...publication, status: 'draft', updated_at: EXAMPLE_PRODUCT.updated_at },
+}
 export const EXAMPLE_PRODUCT_PAGE = { data: [EXAMPLE_PRODUCT], has_more: false, next_cursor: null }
 export const EXAMPLE_MOVED_PRODUCT = { moved_to: EXAMPLE_PRODUCT.slug }
 export const EXAMPLE_PRODUCT_CHANGE = { price: { amount: 990, currency: 'EUR' } }

@@ -7,13 +7,16 @@ import { findFaultInTranslations, normalizeTranslations } from './translations.t
 
 /** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
-  const { slug = null, category = null, categories = null, translations = null, prices = null, ...rest } = input
+  const { slug = null, category = null, categories = null, translations = null, prices = null, status = null, ...rest } = input
   return {
     ...rest,
     ...normalizeImages(input),
     ...(slug === null ? {} : { slug: trim(slug) }),
     ...(translations === null ? {} : { translations: normalizeTranslations(translations) }),
     ...(prices === null ? {} : { prices: normalizePrices(prices) }),
+    ...(status === null ? {} : { status }),
+    ...(input.published_at === undefined ? {} : { published_at: normalizeTime(input.published_at) }),
+    ...(input.unpublished_at === undefined ? {} : { unpublished_at: normalizeTime(input.unpublished_at) }),
     sku: trim(input.sku),
     name: trim(input.name),
     description: input.description ?? '',
@@ -37,6 +40,7 @@ export function isReduced(price: Money, before: Money): boolean {
 /** The contradiction between two properties of a product, or null. */
 export function findContradiction(product: ProductInput): FieldError | null {
   const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
+  const { published_at: from = null, unpublished_at: until = null } = product
   const faultInTranslations = findFaultInTranslations(translations)
   if (faultInTranslations !== null) return { pointer: '#/translations', detail: faultInTranslations }
   if (before !== null && !isReduced(price, before)) {
@@ -44,6 +48,9 @@ export function findContradiction(product: ProductInput): FieldError | null {
   }
   const faultInPrices = findFaultInPrices(price, prices)
   if (faultInPrices !== null) return { pointer: '#/prices', detail: faultInPrices }
+  if (from !== null && until !== null && from >= until) {
+    return { pointer: '#/unpublished_at', detail: 'unpublished_at must be after published_at' }
+  }
   if ((images[0]?.url ?? null) === image_url) return null
   return { pointer: '#/image_url', detail: 'image_url must be the url of the first of the images' }
 }
@@ -65,6 +72,12 @@ export function assertNoContradiction(product: ProductInput): void {
 /** A text without the blanks around it, in NFC: two spellings of a sku or a category are one. */
 export function trim<T>(value: T): T {
   return typeof value === 'string' ? (value.normalize('NFC').trim() as T) : value
+}
+
+/** A time as answers have it. */
+function normalizeTime<T>(time: T): T {
+  const date = new Date(typeof time === 'string' ? time : Number.NaN)
+  return Number.isNaN(date.getTime()) ? time : (date.toISOString() as T)
 }
 
 /** Sorts prices by currency, as answers have them. */

@@ -13,7 +13,7 @@ import {
 } from './categories/category.ts'
 import { EXAMPLE_EDITED_PRODUCT, EXAMPLE_PRODUCT_DETAILS } from './examples.ts'
 import { fromStoredPrices, OfferedPriceSchema, type StoredPrices } from './offered-prices.ts'
-import { PRODUCT_COLUMNS, type ProductRow, ProductSchema, type ProductView, toProduct } from './products.ts'
+import { IS_EDITED, PRODUCT_COLUMNS, type ProductRow, ProductSchema, type ProductView, toProduct } from './products.ts'
 import { type TranslatedTexts, TranslatedTextsSchema, type Translations } from './translations.ts'
 
 const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -46,11 +46,20 @@ export const ProductDetailsSchema = Type.Object(
 )
 export type ProductDetails = Static<typeof ProductDetailsSchema>
 
+const time = nullable(Type.String({ format: 'date-time' }))
+export const PublicationSchema = Type.Object({
+  status: Type.Union([Type.Literal('draft'), Type.Literal('active')], { description: 'A draft is not in the shop.' }),
+  published_at: { ...time, description: 'An active product is in the shop from then on; null: without a beginning.' },
+  unpublished_at: { ...time, description: 'It is in the shop until then; null: without an end.' },
+})
+type Publication = Static<typeof PublicationSchema>
+
 export const EditedProductSchema = Type.Object(
   {
     ...ProductDetailsSchema.properties,
     translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'By language (BCP 47).' }),
     prices: Type.Array(OfferedPriceSchema, { description: 'In other currencies than that of `price`, by currency.' }),
+    ...PublicationSchema.properties,
   },
   { title: 'EditedProduct', description: 'A product with all that operators edit, in its own texts.', examples: [EXAMPLE_EDITED_PRODUCT] },
 )
@@ -70,6 +79,9 @@ export interface DetailsRow extends ProductRow {
   translations: Translations
   prices: StoredPrices
   lowest_prior_amounts: Record<string, number> | null
+  status: Publication['status']
+  published_at: Date | null
+  unpublished_at: Date | null
 }
 
 const ALL_TRANSLATIONS = sql`product.translations`
@@ -80,15 +92,16 @@ export const selectDetails = (
   columns: Sql,
   translations = ALL_TRANSLATIONS,
 ) => sql`select ${PRODUCT_COLUMNS}, ${columns}, page.images, page.seo_title, page.seo_description, page.availability_text,
-      ${translations} as translations, product.prices, product.lowest_prior_amounts
+      ${translations} as translations, product.prices, product.lowest_prior_amounts,
+      product.status, product.published_at, product.unpublished_at
     from products as product
     left join product_pages as page on page.product_id = product.id`
 
-/** The product that `condition` names, null also for an archived one. */
-async function findSold(db: Queryable, condition: Sql): Promise<StoredProduct | null> {
-  const { rows } = await db.query<DetailsRow>(
-    sql`${selectDetails(sql`${PRODUCT_CATEGORIES} as categories`)} where ${condition} and product.archived_at is null`,
-  )
+/** The condition that a product is in the shop. */
+const IS_LISTED = sql`product.archived_at is null`
+
+async function findProduct(db: Queryable, condition: Sql): Promise<StoredProduct | null> {
+  const { rows } = await db.query<DetailsRow>(sql`${selectDetails(sql`${PRODUCT_CATEGORIES} as categories`)} where ${condition}`)
   return rows[0] === undefined ? null : toDetails(rows[0])
 }
 
@@ -131,14 +144,21 @@ export async function findDetails(db: Queryable, skus: readonly string[], isTran
   return new Map(rows.map((row) => [row.sku, toDetails(row)]))
 }
 
-/** Throws `not_found`, also for an archived product. */
+/** A product in the shop. Throws `not_found`. */
 export async function getProduct(db: Queryable, id: string): Promise<StoredProduct> {
-  return present(await findSold(db, sql`product.id = ${id}`))
+  return present(await findProduct(db, sql`product.id = ${id} and ${IS_LISTED}`))
+}
+
+/** Also a product that is not in the shop. Throws `not_found`, also for an archived product. */
+export async function getEditedProduct(db: Queryable, id: string): Promise<StoredProduct> {
+  return present(await findProduct(db, sql`product.id = ${id} and ${IS_EDITED}`))
 }
 
 /** The product that has this slug or had it. Another spelling of a slug means the same. Throws `not_found`. */
 export async function getProductBySlug(db: Queryable, slug: string): Promise<StoredProduct> {
-  return present(await findSold(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug}))`))
+  return present(
+    await findProduct(db, sql`product.id = (select product_id from product_slugs where slug = slug_of(${slug})) and ${IS_LISTED}`),
+  )
 }
 
 function present(product: StoredProduct | null): StoredProduct {
@@ -157,12 +177,15 @@ export function toDetails(row: DetailsRow): StoredProduct {
     translations: row.translations,
     prices: fromStoredPrices(row.prices, row.price_currency),
     lowestPriorAmounts: row.lowest_prior_amounts ?? {},
+    status: row.status,
+    published_at: row.published_at?.toISOString() ?? null,
+    unpublished_at: row.unpublished_at?.toISOString() ?? null,
   }
 }
 
 /** The page of a product as a view shows it. Throws `currency_not_available`. */
 export function presentPage(
-  { translations, prices, lowestPriorAmounts, ...own }: StoredProduct,
+  { translations, prices, lowestPriorAmounts, status: _status, published_at: _from, unpublished_at: _until, ...own }: StoredProduct,
   { languages, currency }: ProductView,
 ): ProductDetails {
   const texts: TranslatedTexts = Object.assign({}, ...languages.toReversed().map((language) => translations[language]))

@@ -87,6 +87,12 @@ export const identifier = (name: TextName) =>
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 const optionalLabel = (name: TextName) =>
   withRule(orNull(oneLine(name, VISIBLE)), (text) => (text === null ? null : findFaultInLabel(name, text)))
+/** A time that PostgreSQL and JavaScript read alike. */
+const time = (name: string) =>
+  withRule(Type.String({ format: 'date-time', pattern: '^[12]' }), (text) =>
+    Number.isNaN(Date.parse(text)) ? `${name} must ${MUST.time}` : null,
+  )
+const optionalTime = (name: string, description: string) => Type.Union([time(name), Type.Null()], { description, 'x-must': MUST.time })
 const imageUrl = (name: TextName) => withRule(Type.String({ maxLength: MAX_LENGTHS[name] }), (url) => findFaultInImageUrl(name, url))
 const Pixels = orNull(Type.Integer({ minimum: 1, maximum: MAX_PIXELS, description: 'Pixels.' }))
 const ImageInput = Type.Object(
@@ -197,6 +203,12 @@ const properties = {
   ),
   availability_text: optionalLabel('availability_text'),
   translations: Translated,
+  status: Type.Union([Type.Literal('draft'), Type.Literal('active')], {
+    description: 'A draft is not in the shop. Without it the status stays; a new product is active.',
+    'x-must': MUST.status,
+  }),
+  published_at: optionalTime('published_at', 'An active product is in the shop from then on; null: at once.'),
+  unpublished_at: optionalTime('unpublished_at', 'It leaves the shop at that time; null: it stays.'),
   prices: Type.Array(OfferedPriceInput, {
     maxItems: MAX_PRICES,
     'x-must': MUST.prices,
@@ -224,15 +236,11 @@ export const ProductPatchBody = Type.Partial(Type.Object(properties), {
 
 /** A product in a request or a catalogue file. */
 export type NewProduct = Static<typeof NewProductBody>
+type StayingProperty = 'slug' | 'category' | 'categories' | 'stock' | 'status' | 'published_at' | 'unpublished_at'
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored; `sku` is its identity across imports.
- * If `stock`, `slug`, `translations` or `prices` are missing, the stored ones stay; if `categories` are, those after
- * the first. The stock of a new product is then not tracked, and its slug follows its name.
+ * If `stock`, `slug`, `translations`, `prices`, `status`, `published_at` or `unpublished_at` are missing, the stored
+ * ones stay; if `categories` are, those after the first. The stock of a new product is then not tracked, and its slug follows its name.
  */
-export type ProductInput = Required<
-  Omit<NewProduct, 'slug' | 'category' | 'categories' | 'stock' | 'images' | 'seo' | 'translations' | 'prices'>
-> &
-  Pick<NewProduct, 'slug' | 'category' | 'categories' | 'stock'> & { translations?: Translations; prices?: OfferedPrice[] } & Pick<
-    ProductDetails,
-    'images' | 'seo'
-  >
+export type ProductInput = Required<Omit<NewProduct, StayingProperty | 'images' | 'seo' | 'translations' | 'prices'>> &
+  Pick<NewProduct, StayingProperty> & { translations?: Translations; prices?: OfferedPrice[] } & Pick<ProductDetails, 'images' | 'seo'>

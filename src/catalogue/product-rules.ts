@@ -51,6 +51,8 @@ export const MUST = {
   seo: 'be an object with a title and a description, each null or a text of one line',
   translations: `be an object with at most ${MAX_LANGUAGES} languages (BCP 47), each an object with some of ${TRANSLATED_TEXTS.join(', ')}`,
   prices: `be a list of at most ${MAX_PRICES} objects with amount in minor units, currency and, if reduced, compare_at`,
+  status: 'be draft or active',
+  time: 'be null or a time such as 2026-11-27T00:00:00Z',
   stock: `be null or a whole number from 0 to ${MAX_STOCK}`,
   stock_delta: `be a whole number from ${-MAX_STOCK} to ${MAX_STOCK}`,
 }

@@ -73,6 +73,9 @@ export interface ProductView {
   currency: string | null
 }
 
+/** The condition that a product, of the alias `product`, is not archived: it is in the shop, a draft or outside of its time. */
+export const IS_EDITED = sql`(product.archived_at is null or product.is_withheld)`
+
 /** The columns of a ProductRow, of the alias `product`, with its own texts and price. */
 export const PRODUCT_COLUMNS = sql`${COMMON}, ${OWN_PRICE}`
 

@@ -5,6 +5,7 @@ import { notFound } from '../errors.ts'
 import type { Page, Paging } from '../http/pagination.ts'
 import { EXAMPLE_STOCK_ADJUSTMENT } from './examples.ts'
 import { stockEventColumns } from './product-events.ts'
+import { IS_EDITED } from './products.ts'
 
 /** The author of a stock change outside orders: an operator, or the system (a command or the store itself). */
 export interface StockActor {
@@ -79,21 +80,21 @@ async function selectStockLevel(db: Queryable, productId: string, locking: Sql):
   const { rows } = await db.query<StockLevel>(
     sql`select inventory.available, ${STOCK_VERSION} as version
     from inventory
-    join products on products.id = inventory.product_id
-    where inventory.product_id = ${productId} and products.archived_at is null
+    join products as product on product.id = inventory.product_id
+    where inventory.product_id = ${productId} and ${IS_EDITED}
     ${locking}`,
   )
   if (rows[0] === undefined) throw notFound('product')
   return rows[0]
 }
 
-/** The levels of the sold products among `productIds`. */
+/** The levels of the products that are not archived among `productIds`. */
 export async function listStockLevels(db: Queryable, productIds: readonly string[]): Promise<(StockLevel & { product_id: string })[]> {
   const { rows } = await db.query<StockLevel & { product_id: string }>(
     sql`select inventory.product_id, inventory.available, ${STOCK_VERSION} as version
     from inventory
-    join products on products.id = inventory.product_id
-    where inventory.product_id = any(${productIds}::uuid[]) and products.archived_at is null
+    join products as product on product.id = inventory.product_id
+    where inventory.product_id = any(${productIds}::uuid[]) and ${IS_EDITED}
     order by inventory.product_id`,
   )
   return rows

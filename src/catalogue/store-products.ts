@@ -20,7 +20,8 @@ export interface ProductToStore {
   isInStock: boolean
 }
 
-const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb` }
+const TYPES = { text: sql`text`, bigint: sql`bigint`, jsonb: sql`jsonb`, timestamptz: sql`timestamptz(3)` }
+const NO_TIME = 'infinity'
 /** The columns of products that a change writes, each with its type and its value for `storeProducts`. Those of `KEPT` stay where it is null. */
 const ROW_COLUMNS = {
   sku: column('text', ({ product }) => product.sku),
@@ -37,6 +38,9 @@ const ROW_COLUMNS = {
   compare_at_amount: column('bigint', ({ product }) => product.compare_at_price?.amount ?? null),
   translations: column('jsonb', ({ product }) => product.translations ?? null),
   prices: column('jsonb', ({ product }) => (product.prices === undefined ? null : toStoredPrices(product.prices))),
+  status: column('text', ({ product }) => product.status ?? null),
+  published_at: column('timestamptz', ({ product }) => orNoTime(product.published_at)),
+  unpublished_at: column('timestamptz', ({ product }) => orNoTime(product.unpublished_at)),
 }
 /** Those of the page, in a row of its own, which is absent where all are null. */
 const PAGE_COLUMNS = {
@@ -44,6 +48,11 @@ const PAGE_COLUMNS = {
   seo_title: column('text', ({ product }) => product.seo.title),
   seo_description: column('text', ({ product }) => product.seo.description),
   availability_text: column('text', ({ product }) => product.availability_text),
+}
+
+/** A time for `KEPT`: null where it stays, and NO_TIME where there is none. */
+function orNoTime(time: string | null | undefined): string | null {
+  return time === undefined ? null : (time ?? NO_TIME)
 }
 
 function column(type: keyof typeof TYPES, read: (row: ProductToStore) => unknown) {
@@ -60,6 +69,9 @@ const KEPT: Readonly<Record<string, Sql>> = {
   translations: sql`coalesce(given.translations, product.translations, '{}')`,
   // Without the currency of the product's own price, which may have changed.
   prices: sql`coalesce(given.prices, product.prices, '{}') - given.price_currency`,
+  status: sql`coalesce(given.status, product.status, 'active')`,
+  published_at: sql`nullif(coalesce(given.published_at, product.published_at), ${NO_TIME})`,
+  unpublished_at: sql`nullif(coalesce(given.unpublished_at, product.unpublished_at), ${NO_TIME})`,
   images: sql`coalesce(given.images, '[]')`,
 }
 const GIVEN = commaList(COLUMNS.map(([name]) => sql`${KEPT[name] ?? sql`given.${identifier(name)}`} as ${identifier(name)}`))
@@ -100,12 +112,13 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
      ), changed as (
        update products as product
        set in_stock = input.in_stock, ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
+         is_withheld = false, changes_at = null,
          -- Two changes within a millisecond still get different entity tags.
          updated_at = greatest(clock_timestamp(), product.updated_at + interval '1 millisecond')
        from input
        left join product_pages as page on page.product_id = input.id
        where product.id = input.id
-         and (product.archived_at is not null
+         and ((product.archived_at is not null and not product.is_withheld)
            or product.id = any(${moved}::uuid[])
            or product.in_stock <> input.in_stock
            or (${list(PRODUCT_NAMES, (name) => sql`product.${name}`)}) is distinct from (${list(PRODUCT_NAMES, (name) => sql`input.${name}`)})

@@ -1,6 +1,7 @@
 import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { importBesideOrders } from '../catalogue/import/import-catalogue.ts'
 import type { ImportLine } from '../catalogue/import/imported-product.ts'
+import { IS_EDITED } from '../catalogue/products.ts'
 import { readMajorUnits } from '../currency.ts'
 import type { Pool } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
@@ -76,8 +77,8 @@ async function countPresent(pool: Pool, skus: readonly string[]): Promise<number
 async function countStored(pool: Pool, skus: readonly string[], store: Tally): Promise<void> {
   const { rows } = await pool.query<{ currency: string; products: number; amount: string }>(sql`select
       price_currency as currency, count(*) as products, sum(price_amount)::text as amount
-    from products
-    where sku = any(${skus}::text[]) and archived_at is null
+    from products as product
+    where sku = any(${skus}::text[]) and ${IS_EDITED}
     group by price_currency`)
   for (const { currency, products, amount } of rows) store.add(`${currency} products`, BigInt(amount), products)
 }

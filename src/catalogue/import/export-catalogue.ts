@@ -5,6 +5,7 @@ import { withGuard } from '../../spreadsheet-guard.ts'
 import { CATEGORY_IDS, readNames } from '../categories/category.ts'
 import { type DetailsRow, selectDetails, storedImages, toDetails } from '../product-details.ts'
 import { TRANSLATED_TEXTS } from '../product-rules.ts'
+import { IS_EDITED } from '../products.ts'
 import { NOT_TRACKED } from './import-csv.ts'
 import type { ImportFormat } from './import-lines.ts'
 import type { ImportedProduct } from './imported-product.ts'
@@ -50,7 +51,7 @@ export async function* exportCatalogue(
     await tx.query(
       sql`declare exported no scroll cursor for
        ${selectDetails(sql`${CATEGORY_IDS} as categories, (select available from inventory where product_id = product.id) as stock`)}
-       where archived_at is null
+       where ${IS_EDITED}
        order by sku`,
     )
     for (;;) {
@@ -82,7 +83,8 @@ function toProduct(
   return {
     ...{ slug, sku, name, description, category, ...(isPlain ? {} : { categories }) },
     ...{ brand, image_url, ...(images === null ? {} : { images: [...images] }), group, options, attributes, price, compare_at_price },
-    ...{ seo: product.seo, availability_text: product.availability_text },
+    ...{ seo: product.seo, availability_text: product.availability_text, status: product.status },
+    ...{ published_at: product.published_at, unpublished_at: product.unpublished_at },
     ...(languages.length === 0 ? {} : { translations: product.translations }),
     ...(currencies.length === 0 ? {} : { prices: product.prices }),
     ...(withStock ? { stock: row.stock } : {}),
@@ -102,6 +104,9 @@ const LATER_COLUMNS = [
   'seo_description',
   'availability_text',
   'categories',
+  'status',
+  'published_at',
+  'unpublished_at',
 ] as const
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | (typeof LATER_COLUMNS)[number], string>
 
@@ -143,6 +148,9 @@ function toCsv(product: ExportedProduct, content: ExportContent): string {
     seo_description: seo.description ?? '',
     availability_text: product.availability_text ?? '',
     categories: jsonOf(product.categories ?? []),
+    status: product.status ?? '',
+    published_at: product.published_at ?? '',
+    unpublished_at: product.unpublished_at ?? '',
   }
   const translated = Object.entries(translations).flatMap(([language, texts]) =>
     Object.entries(texts).map(([name, text]) => [`${name}:${language}`, text] as const),

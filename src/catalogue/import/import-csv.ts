@@ -32,6 +32,9 @@ const COLUMNS = [
   'seo_description',
   'availability_text',
   'categories',
+  'status',
+  'published_at',
+  'unpublished_at',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 /** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
@@ -176,6 +179,9 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
       trimmed('compare_at_price') === '' ? null : readPrice('compare_at_price', trimmed('compare_at_price'), currency, delimiter),
     seo: { title: orNull('seo_title'), description: orNull('seo_description') },
     availability_text: orNull('availability_text'),
+    ...(places.has('status') ? { status: orNull('status') ?? 'active' } : {}),
+    ...(places.has('published_at') ? { published_at: orNull('published_at') } : {}),
+    ...(places.has('unpublished_at') ? { unpublished_at: orNull('unpublished_at') } : {}),
     ...readTranslations(header, fields),
     ...readPrices(header, fields, delimiter),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),

@@ -114,7 +114,7 @@ as $$
 declare
   first uuid;
 begin
-  if new.category is distinct from old.category or old.archived_at is not null then
+  if new.category is distinct from old.category or (old.archived_at is not null and not old.is_withheld) then
     select category.id into first
     from product_categories as member
     join categories as category on category.id = member.category_id
@@ -130,6 +130,13 @@ begin
   set is_listed = new.archived_at is null, price_amount = new.price_amount, created_at = new.created_at, name = new.name
   where product_id = new.id
     and (is_listed, price_amount, created_at, name) is distinct from (new.archived_at is null, new.price_amount, new.created_at, new.name);
+  -- A rename passes over products that are not in the shop: it reaches this one now.
+  if old.is_withheld and new.archived_at is null then
+    update categories
+    set renamed_at = clock_timestamp()
+    from product_categories as member
+    where member.product_id = new.id and member.position = 0 and categories.id = member.category_id and categories.name <> new.category;
+  end if;
   return null;
 end
 $$;

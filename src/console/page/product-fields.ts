@@ -3,7 +3,7 @@ import { MAX_LENGTHS } from '#product-rules'
 import type { components } from '../../../client/src/schema.ts'
 import type { Schemas } from './api.ts'
 import { create } from './dom.ts'
-import { field } from './form.ts'
+import { choice, field } from './form.ts'
 import { ATTRIBUTES_HINT, formatAttributes, readAttributes } from './product-attributes.ts'
 import { formatImages, IMAGES_HINT, readImages } from './product-images.ts'
 import { formatTranslations, readTranslations, translationsControl } from './product-translations.ts'
@@ -20,6 +20,8 @@ function readCategories(text: string): string[][] {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   return lines.map((line) => line.split(/(?<!\\)>/).map((name) => name.replaceAll('\\>', '>').trim()))
 }
+
+const TIME_HINT = 'A time with its zone, such as 2026-11-27T09:00:00Z; empty: without a bound.'
 
 type OfferedPrice = components['schemas']['OfferedPrice']
 
@@ -51,13 +53,15 @@ function readPrices(text: string): OfferedPrice[] {
 }
 
 /** Translations and further prices only as operators see it who may change products. */
-export type Product = Schemas['ProductDetails'] & Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices'>>
+export type Product = Schemas['ProductDetails'] &
+  Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices' | 'status' | 'published_at' | 'unpublished_at'>>
 
 const LABELS = ['sku', 'name', 'brand', 'description', 'slug', 'availability_text'] as const
 /** What an operator edits; as texts, prices in major units. */
 export const FIELD_NAMES = [
   ...(['sku', 'name', 'categories', 'brand', 'price', 'currency', 'compare_at_price', 'description', 'availability_text'] as const),
   ...(['images', 'slug', 'seo_title', 'seo_description', 'attributes', 'prices', 'translations'] as const),
+  ...(['status', 'published_at', 'unpublished_at'] as const),
 ]
 type FieldName = (typeof FIELD_NAMES)[number]
 export type ProductTexts = Readonly<Record<FieldName, string>>
@@ -78,6 +82,9 @@ export function textsOf(product: Product): ProductTexts {
     attributes: formatAttributes(attributes),
     prices: formatPrices(prices),
     translations: formatTranslations(translations),
+    status: product.status ?? 'active',
+    published_at: product.published_at ?? '',
+    unpublished_at: product.unpublished_at ?? '',
   }
 }
 
@@ -110,6 +117,9 @@ export function productFields(texts: ProductTexts): ProductFields {
     attributes: area('attributes', 4),
     prices: area('prices', 2),
     translations: translationsControl(texts.translations),
+    status: choice({ name: 'status' }, ['active', 'draft'], texts.status || 'active'),
+    published_at: optional('published_at', 40),
+    unpublished_at: optional('unpublished_at', 40),
   }
   return {
     elements: [
@@ -129,6 +139,9 @@ export function productFields(texts: ProductTexts): ProductFields {
       withHint('Attributes', controls.attributes, ATTRIBUTES_HINT),
       withHint('Prices in other currencies', controls.prices, PRICES_HINT),
       controls.translations.element,
+      field('Status', controls.status, 'A draft is not in the shop.'),
+      field('In the shop from', controls.published_at, TIME_HINT),
+      field('In the shop until', controls.unpublished_at, TIME_HINT),
     ],
     read: () => Object.fromEntries(FIELD_NAMES.map((name) => [name, controls[name].value])) as unknown as ProductTexts,
     write: (next) => {
@@ -160,6 +173,9 @@ export function readProduct(texts: ProductTexts) {
     attributes: readAttributes(texts.attributes),
     prices: readPrices(texts.prices),
     translations: readTranslations(texts.translations),
+    status: texts.status === 'draft' ? ('draft' as const) : ('active' as const),
+    published_at: orNull(texts.published_at),
+    unpublished_at: orNull(texts.unpublished_at),
   }
 }
 

@@ -18,6 +18,7 @@ export const products: Screen = {
     else if (context.parameters.has('categories')) showCategories(root, context)
     else if (context.parameters.has('new')) showNewProduct(root, context)
     else if (context.parameters.has('import')) showImport(root, context)
+    else if (context.parameters.has('withheld')) showWithheld(root, context)
     else showProductList(root, context)
   },
 }
@@ -132,6 +133,7 @@ function showProductList(root: HTMLElement, { parameters, signal, may, report, t
 function changeLinks(): HTMLElement {
   const links = [
     link('#products?new=1', 'New product'),
+    link('#products?withheld=1', 'Drafts and planned products'),
     link('#products?import=1', 'Import a file'),
     link('#products?categories=1', 'Categories'),
   ]
@@ -165,6 +167,36 @@ function filterForm(filters: URLSearchParams, onChange: (filters: URLSearchParam
     labelled('Stock', inStock),
     create('button', { type: 'submit', class: 'primary' }, 'Search'),
   )
+}
+
+/** The products that are neither in the shop nor archived. */
+function showWithheld(root: HTMLElement, { signal, report }: ScreenContext): void {
+  let cursor: string | null = null
+  const found: Schemas['WithheldProduct'][] = []
+  const rows = keyedTable<Schemas['WithheldProduct']>('Products', ['Name', 'SKU', 'Category', 'Status', 'From', 'Until'], {
+    keyOf: ({ id }) => id,
+    cellsOf: ({ id, name, sku, category, status, published_at, unpublished_at }) => [
+      link(`#products?product=${id}`, name),
+      ...[sku, category, status, published_at ?? '–', unpublished_at ?? '–'],
+    ],
+  })
+  const more = moreButton('More products', load, (error) => signal.aborted || report(error))
+  root.append(link('#products', '← All products'), create('h2', {}, 'Products: not in the shop'), rows.element, actions(more))
+
+  async function load(): Promise<void> {
+    const page: Schemas['WithheldProductPage'] = await call(
+      'GET',
+      withQuery('/admin/products', { limit: 100, cursor: cursor ?? undefined }),
+      {
+        signal,
+      },
+    )
+    found.push(...page.data)
+    cursor = page.next_cursor
+    more.hidden = cursor === null
+    rows.show(found)
+  }
+  load().catch((error: unknown) => signal.aborted || report(error))
 }
 
 /** The form for a product that does not exist yet. Its SKU is unique, so sending it twice makes one product. */

@@ -87,28 +87,19 @@ for (const [shop, format, make] of formats) {
 }
 
 const NOT_SOLD: readonly (readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp])[] = [
-  ...['DRAFT', 'ARCHIVED', 'UNLISTED'].map((status) => ['shopify', 'JSON', { status }, new RegExp(status, 'i')] as const),
-  ['shopify', 'JSON', { publishedAt: null }, /not published/],
-  ['shopify', 'JSON', { publishedAt: '2027-01-01T00:00:00Z' }, /2027/],
-  ['shopify', 'CSV', { status: 'draft' }, /draft/],
+  ...['ARCHIVED', 'UNLISTED'].map((status) => ['shopify', 'JSON', { status }, new RegExp(status, 'i')] as const),
   ['shopify', 'CSV', { status: 'archived' }, /archived/],
-  ['shopify', 'CSV', { published: 'false' }, /not published/],
-  ...['draft', 'pending', 'private', 'trash', 'future', 'auto-draft'].map(
-    (status) => ['woocommerce', 'JSON', { status }, /its status is|published later/] as const,
-  ),
+  ...['trash', 'auto-draft'].map((status) => ['woocommerce', 'JSON', { status }, /its status is/] as const),
   ['woocommerce', 'JSON', { type: 'external' }, /external/],
   ['woocommerce', 'JSON', { type: 'grouped' }, /grouped/],
   ['woocommerce', 'JSON', { catalog_visibility: 'hidden' }, /hidden/],
   ['woocommerce', 'JSON', { post_password: 'x' }, /password/],
   ['woocommerce', 'JSON', { purchasable: false }, /cannot be bought/],
   ['woocommerce', 'JSON', { price: '' }, /no price/],
-  ['woocommerce', 'CSV', { published: '0' }, /private/],
-  ['woocommerce', 'CSV', { published: '-1' }, /draft/],
   ['woocommerce', 'CSV', { type: 'external' }, /external/],
   ['woocommerce', 'CSV', { visibility: 'hidden' }, /hidden/],
-  ...['draft', 'proposed', 'rejected'].map((status) => ['medusa', 'JSON', { status }, /its status/] as const),
+  ['medusa', 'JSON', { status: 'rejected' }, /its status/],
   ['medusa', 'JSON', { currency: 'usd' }, /no price/],
-  ['magento', 'CSV', { online: '2' }, /disabled/],
   ['magento', 'CSV', { visibility: 'Not Visible Individually' }, /not visible/],
   ['magento', 'CSV', { type: 'grouped' }, /grouped/],
 ]
@@ -121,6 +112,33 @@ for (const [shop, format, change, reason] of NOT_SOLD) {
     assert.match(reports.join(), /^left out: MUG-1 /)
   })
 }
+
+const WITHHELD: readonly (readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp])[] = [
+  ['shopify', 'JSON', { status: 'DRAFT' }, /draft/],
+  ['shopify', 'JSON', { publishedAt: null }, /not published/],
+  ['shopify', 'CSV', { status: 'draft' }, /draft/],
+  ['shopify', 'CSV', { published: 'false' }, /not published/],
+  ...['draft', 'pending', 'private', 'future'].map(
+    (status) => ['woocommerce', 'JSON', { status, purchasable: false }, /its status is|published later/] as const,
+  ),
+  ['woocommerce', 'CSV', { published: '0' }, /private/],
+  ['woocommerce', 'CSV', { published: '-1' }, /draft/],
+  ...['draft', 'proposed'].map((status) => ['medusa', 'JSON', { status }, /its status/] as const),
+  ['magento', 'CSV', { online: '2' }, /disabled/],
+]
+for (const [shop, format, change, reason] of WITHHELD) {
+  test(`${each(shop, format)}: with ${JSON.stringify(change)} it becomes a draft, and it is said`, async (t) => {
+    const make = formats.find(([name, kind]) => name === shop && kind === format)?.[2] ?? assert.fail()
+    const { products, reports, leftOut, refused } = await productsOf(t, shop, make(change), { imagesBelow: 'https://images.example/media' })
+    assert.deepEqual([products.map(({ status }) => status), leftOut, refused], [['draft'], 0, 0], reports.join())
+    assert.match(reports.join(), reason)
+  })
+}
+
+test('a product that Shopify publishes later is published here then', async (t) => {
+  const { products } = await productsOf(t, 'shopify', shopifyJsonl({ publishedAt: '2027-01-01T00:00:00Z' }))
+  assert.deepEqual([products[0]?.status, products[0]?.published_at], [undefined, '2027-01-01T00:00:00.000Z'])
+})
 
 const REFUSED: readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp][] = [
   ['shopify', 'JSON', { isGiftCard: true }, /gift cards/],
@@ -202,7 +220,7 @@ test('variable products become variants of one group, those that are not for sal
   const variations = [
     variation(71, 'S'),
     variation(72, 'M'),
-    variation(73, 'L', { status: 'private' }),
+    variation(73, 'L', { status: 'trash' }),
     variation(74, '', { sku: 'SHIRT-ANY' }),
   ]
   const parent = wooProduct({ type: 'variable', variations: [71, 72, 73, 74], attributes: [{ name: 'Size', variation: true }] })

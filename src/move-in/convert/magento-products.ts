@@ -1,5 +1,5 @@
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { toProductLine } from './shop-products.ts'
+import { draft, toProductLine, type Withheld } from './shop-products.ts'
 import { isWithin, type Row, readDay, readTable } from './shop-tables.ts'
 
 const COLUMNS = ['sku', 'product_type', 'product_online', 'visibility', 'price', 'qty', 'is_in_stock']
@@ -49,11 +49,12 @@ export async function* convertMagentoProducts(
     const parent = parents.get(sku)
     const label = labelOf(sku, row.text('name'))
     conversion.add(label, () => {
-      assertForSale(row, parent?.row)
+      const withheld = assertForSale(row, parent?.row)
       const shown = parent?.row ?? row
       return toProductLine(
         {
           sku,
+          withheld,
           name: shown.text('name'),
           description: shown.text('description') || row.text('description'),
           categories: readCategories(shown.text('categories')),
@@ -77,17 +78,14 @@ export async function* convertMagentoProducts(
   yield conversion.take()
 }
 
-function assertForSale(row: Row, parent: Row | undefined): void {
-  for (const [one, what] of [
-    [row, 'it'],
-    [parent, 'its configurable product'],
-  ] as const)
-    if (one !== undefined && one.text('product_online') !== '1') notForSale(`${what} is disabled`)
+function assertForSale(row: Row, parent: Row | undefined): Withheld | null {
   const shown = parent ?? row
   if (shown.text('visibility') === HIDDEN) notForSale('it is not visible individually')
   const type = row.text('product_type')
   if (type === 'grouped') notForSale('it is a list of other products (grouped)')
   if (!['simple', 'virtual', 'downloadable'].includes(type)) unmappable(`its type ${type} cannot be sold here`)
+  if (row.text('product_online') !== '1') return draft('it is disabled')
+  return shown.text('product_online') === '1' ? null : draft('its configurable product is disabled')
 }
 
 /** What is tracked by the shop's own setting is tracked: its exports have 1 in `manage_stock`, too. */

@@ -1,6 +1,6 @@
 import type { Decimal } from './amounts.ts'
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { toProductLine } from './shop-products.ts'
+import { draft, toProductLine } from './shop-products.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -41,7 +41,8 @@ export async function* convertMedusaProducts(
       const sku = variant.sku || `medusa-${variant.id}`
       const label = labelOf(sku, title)
       conversion.add(label, () => {
-        if (product.status !== 'published') notForSale(`its status is ${product.status}`)
+        const isWithheld = product.status === 'draft' || product.status === 'proposed'
+        if (!isWithheld && product.status !== 'published') notForSale(`its status is ${product.status}`)
         if (product.is_giftcard) unmappable('gift cards cannot be sold here')
         const price = variant.prices?.find(
           ({ currency_code, min_quantity }) => currency_code.toUpperCase() === currency && (min_quantity ?? 1) <= 1,
@@ -49,6 +50,7 @@ export async function* convertMedusaProducts(
         return toProductLine(
           {
             sku,
+            withheld: isWithheld ? draft(`its status is ${product.status}`) : null,
             name: title,
             description: product.description ?? '',
             categories: (categories.length > 0 ? categories.map(({ name }) => name) : [collection?.title]).flatMap((name) =>

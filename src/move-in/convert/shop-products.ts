@@ -6,6 +6,14 @@ import { htmlToLine, htmlToText } from './html-text.ts'
 const MAX_IMAGES = 20
 const MAX_CATEGORIES = 20
 
+export interface Withheld {
+  reason: string
+  status?: 'draft'
+  published_at?: string
+}
+
+export const draft = (reason: string): Withheld => ({ reason, status: 'draft' })
+
 /** A product, or a variant of one, as every converter describes it. Texts may be HTML. */
 export interface ShopProduct {
   sku: string
@@ -23,13 +31,17 @@ export interface ShopProduct {
   options?: Record<string, string> | undefined
   /** Units in stock; null when the product is sold without limit. */
   stock: number | null
+  /** Why it is not in the other shop now, and what it becomes. Null for one that is. */
+  withheld?: Withheld | null
   seo?: { title?: string | null | undefined; description?: string | null | undefined } | null | undefined
 }
 
 /** A line of the catalogue's format. Throws NotForSale and Unmappable. */
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
-  const { sku, price, compareAt, categories, group, options = {}, stock, seo, slug } = product
+  const { sku, price, compareAt, categories, group, options = {}, stock, seo, slug, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
+  const { reason, ...publication } = withheld ?? { reason: null }
+  if (reason !== null) conversion.note(label, `it is not in the shop yet: ${reason}`)
   const cut = (what: string, text: string, length: number) => {
     const characters = [...text]
     if (characters.length <= length) return text
@@ -60,6 +72,7 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
     ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
     stock: stock === null ? null : Math.max(0, stock),
+    ...publication,
   }
 }
 

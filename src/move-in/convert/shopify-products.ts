@@ -1,6 +1,6 @@
 import type { Decimal } from './amounts.ts'
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { toProductLine } from './shop-products.ts'
+import { draft, toProductLine, type Withheld } from './shop-products.ts'
 import { readJsonRecords } from './shop-records.ts'
 import { isTable, type Row, readTable } from './shop-tables.ts'
 import { bulkOperation, withChildren } from './shopify-orders.ts'
@@ -63,9 +63,10 @@ export async function* convertShopifyProducts(
       const sku = variant.sku || `shopify-${variant.id?.split('/').at(-1) ?? `${product.handle}-${index + 1}`}`
       const label = labelOf(sku, product.title)
       conversion.add(label, () => {
-        assertForSale(product, now)
+        const withheld = assertForSale(product, now)
         return toProductLine(
           {
+            withheld,
             sku,
             name: product.title,
             description: product.descriptionHtml ?? '',
@@ -96,12 +97,13 @@ export async function* convertShopifyProducts(
 }
 
 /** https://shopify.dev/docs/api/admin-graphql/latest/enums/ProductStatus */
-function assertForSale({ status, publishedAt, isGiftCard, requiresSellingPlan }: Product, now: Date): void {
-  if (status !== 'ACTIVE') notForSale(`it is ${status.toLowerCase()}`)
-  if (!publishedAt) notForSale('it is not published')
-  if (new Date(publishedAt) > now) notForSale(`it is published on ${publishedAt}`)
+function assertForSale({ status, publishedAt, isGiftCard, requiresSellingPlan }: Product, now: Date): Withheld | null {
+  if (status !== 'ACTIVE' && status !== 'DRAFT') notForSale(`it is ${status.toLowerCase()}`)
   if (isGiftCard) unmappable('gift cards cannot be sold here')
   if (requiresSellingPlan) unmappable('subscriptions cannot be sold here')
+  if (status === 'DRAFT') return draft('it is a draft')
+  if (!publishedAt) return draft('it is not published')
+  return new Date(publishedAt) > now ? { reason: `it is published on ${publishedAt}`, published_at: publishedAt } : null
 }
 
 function stockOf({ inventoryItem, inventoryQuantity, inventoryPolicy }: Variant): number | null {

@@ -1,5 +1,5 @@
 import { type Conversion, labelOf, notForSale, unmappable, WrongFile } from './conversion.ts'
-import { type ShopProduct, toProductLine } from './shop-products.ts'
+import { draft, type ShopProduct, toProductLine, type Withheld } from './shop-products.ts'
 import { readJsonRecords } from './shop-records.ts'
 import { isTable } from './shop-tables.ts'
 import { restPages } from './woocommerce-orders.ts'
@@ -31,8 +31,8 @@ export async function* convertWooCommerceProducts(
     else {
       const label = labelOf(product.sku || product.id, product.name)
       conversion.add(label, () => {
-        assertForSale(product)
-        return toProductLine({ ...describe(product), slug: product.slug, stock: stockOf(product) }, currency, label, conversion)
+        const withheld = assertForSale(product)
+        return toProductLine({ ...describe(product), withheld, slug: product.slug, stock: stockOf(product) }, currency, label, conversion)
       })
     }
     yield conversion.take()
@@ -47,10 +47,10 @@ function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProdu
     const variation = known.get(variationId)
     const label = labelOf(variation?.sku || `variation ${variationId}`, name)
     conversion.add(label, () => {
-      assertForSale({ ...parent, type: 'simple', purchasable: true })
+      const withheld = assertForSale({ ...parent, type: 'simple', purchasable: true })
       if (variation === undefined)
         return unmappable(`it is not in the file of --variations, which has the pages of /wp-json/wc/v3/products/${id}/variations`)
-      assertForSale({ ...variation, type: 'simple', catalog_visibility: 'visible' })
+      const withheldAlone = assertForSale({ ...variation, type: 'simple', catalog_visibility: 'visible' })
       const options = Object.fromEntries((variation.attributes ?? []).map((attribute) => [attribute.name, attribute.option ?? '']))
       const open = axes.find((axis) => !options[axis]) ?? Object.keys(options).find((axis) => options[axis] === '')
       if (open !== undefined || Object.keys(options).length === 0)
@@ -60,6 +60,7 @@ function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProdu
         {
           ...describe(parent),
           sku: own.sku,
+          withheld: withheld ?? withheldAlone,
           description: [parent.description, variation.description].filter(Boolean).join('\n'),
           images: [variation.image ?? {}, ...(variation.images ?? []), ...(parent.images ?? [])].map(toImage),
           ...{ price: own.price, compareAt: own.compareAt },
@@ -107,14 +108,18 @@ function describe(product: WooProduct): Omit<ShopProduct, 'stock'> {
 
 const SOLD_TYPES = ['simple', 'variation', undefined, null, '']
 
-function assertForSale({ type, status, catalog_visibility, post_password, purchasable }: WooProduct): void {
-  if (status !== 'publish') notForSale(status === 'future' ? 'it is published later' : `its status is ${status}`)
+function assertForSale({ type, status, catalog_visibility, post_password, purchasable }: WooProduct): Withheld | null {
+  const isWithheld = ['draft', 'pending', 'private', 'future'].includes(status ?? '')
+  if (!isWithheld && status !== 'publish') notForSale(`its status is ${status}`)
   if (post_password) notForSale('it needs a password')
   if (catalog_visibility === 'hidden') notForSale('it is hidden')
   if (type === 'external') notForSale('it is sold elsewhere (external)')
   if (type === 'grouped') notForSale('it is a list of other products (grouped)')
   if (!SOLD_TYPES.includes(type)) unmappable(`its type ${type} cannot be sold here`)
+  // What is not published cannot be bought there.
+  if (isWithheld) return draft(status === 'future' ? 'it is published later' : `its status is ${status}`)
   if (purchasable === false) notForSale('it cannot be bought')
+  return null
 }
 
 /** `outofstock` without a number is 0; what can be ordered without stock has no limit. */

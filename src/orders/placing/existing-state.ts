@@ -1,3 +1,4 @@
+import { applyDueChanges } from '../../catalogue/apply-due-changes.ts'
 import type { PriceList, Prices, SellableProduct } from '../../catalogue/products.ts'
 import { lockStock, type Shortage, type StockLine } from '../../catalogue/stock.ts'
 import type { Pool, Transaction } from '../../db/pool.ts'
@@ -93,6 +94,7 @@ export function readState(source: StateSource, requests: readonly OrderRequest[]
       const stock = await lockStock(tx, productIds)
       // This follows the lock: an order placed meanwhile counts, and an import that changed the stock may have changed
       // the price.
+      await applyDueChanges(tx, productIds)
       const purchases = maxQuantityPerProductAndUser === null ? null : await findPurchases(tx, requests, maxQuantityPerProductAndUser)
       const guestHolds = maxGuestStockPercent === null ? null : await findGuestHolds(tx, requests, maxGuestStockPercent)
       return { ...found, stock, purchases, guestHolds, prices: await prices.refresh(tx, productIds) }

@@ -58,6 +58,7 @@ declare
   sold_out uuid[];
   guest_orders uuid[];
   max_percent integer;
+  right_now timestamptz;
 begin
   perform set_config('lock_timeout', lock_timeout_ms::text, true);
   perform abort_unless(coalesce(bool_and(pg_try_advisory_xact_lock(hashtextextended(lock_key, 0))), true))
@@ -143,6 +144,9 @@ begin
   perform abort_unless(
     prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
   );
+  -- A product is in the shop, and has its price, by the clock of the database: what is due comes before the order.
+  right_now := clock_timestamp();
+  perform abort_unless(not exists (select from products where changes_at <= right_now and id = any(taken_product_ids)));
   with sold as (
     update inventory set available = inventory.available - taken.quantity, version = inventory.version + 1
     from unnest(taken_product_ids, taken_quantities) as taken (product_id, quantity)

@@ -1,0 +1,7 @@
+-- no transaction
+-- functions: e36bdaa994808055
+create index concurrently if not exists products_changes_at_idx on products (changes_at) where changes_at is not null;
+
+create index concurrently if not exists products_withheld_idx on products (id) where is_withheld;
+
+alter table products validate constraint products_status_known;

@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { pino } from 'pino'
+import { eventually } from '../../test/eventually.ts'
+import { assertProblem } from '../../test/problem.ts'
+import { registerOperator } from '../../test/register-operator.ts'
+import { startStore } from '../../test/store.ts'
+import { createScheduledChanges } from './apply-due-changes.ts'
+
+const store = await startStore({ after })
+const { token } = await registerOperator(store)
+const ada = await store.register()
+const HOUR = 3_600_000
+let lastSku = 0
+
+const inHours = (hours: number) => new Date(Date.now() + hours * HOUR).toISOString()
+const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: object) =>
+  store.call(method, path, { token, headers: { 'if-match': '*' }, ...(body && { body }) })
+async function create(changes: object) {
+  const body = { sku: `PUB-${++lastSku}`, name: 'A quokka', category: 'Quokkas', price: { amount: 1_000, currency: 'EUR' }, ...changes }
+  const created = await call('POST', '/admin/products', body)
+  assert.equal(created.status, 201, created.text)
+  return created.json
+}
+const patch = async (id: string, body: object) => {
+  const changed = await call('PATCH', `/admin/products/${id}`, body)
+  assert.equal(changed.status, 200, changed.text)
+  return changed.json
+}
+const order = (id: string) => store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+const withheld = async () => (await call('GET', '/admin/products?limit=100')).json.data.map((product: { id: string }) => product.id)
+
+/** Lets the clock pass for a product: nothing is changed, and its times are earlier. */
+async function pass(id: string, hours: number): Promise<void> {
+  const tx = await store.pool.connect()
+  await tx.query('begin')
+  await tx.query('set local session_replication_role = replica')
+  await tx.query(
+    `update products set published_at = published_at - $2 * interval '1 hour', unpublished_at = unpublished_at - $2 * interval '1 hour',
+       changes_at = changes_at - $2 * interval '1 hour'
+     where id = $1`,
+    [id, hours],
+  )
+  await tx.query('commit')
+  tx.release()
+}
+async function runLoops(count = 1): Promise<void> {
+  const loops = Array.from({ length: count }, () => createScheduledChanges({ pool: store.pool, logger: pino({ level: 'silent' }) }))
+  await Promise.all(loops.map((loop) => loop.start()))
+  const due = `select from products where changes_at <= clock_timestamp()`
+  await eventually(async () => (await store.pool.query(due)).rowCount === 0, { what: 'no due change', timeoutMs: 20_000 })
+  await Promise.all(loops.map((loop) => loop.stop()))
+}
+const eventsOf = async (id: string) =>
+  (await store.pool.query<{ type: string }>(`select type from product_events where product_id = $1 order by version`, [id])).rows.map(
+    ({ type }) => type,
+  )
+
+/** Whether the shop shows and sells the product, which all places agree about. */
+async function isInShop(product: { id: string; slug: string; sku: string }): Promise<boolean> {
+  const { id, slug, sku } = product
+  const lists = ['/products?limit=100', '/products?q=quokka&limit=100', '/products?category=Quokkas&limit=100']
+  const shown = await Promise.all(
+    lists.map(async (path) => (await store.call('GET', path)).json.data.some((each: { id: string }) => each.id === id)),
+  )
+  const pages = await Promise.all(
+    [`/products/${id}`, `/products/by-slug/${slug}`].map(async (path) => (await store.call('GET', path)).status),
+  )
+  const feed = (await store.call('GET', '/feeds/products.ndjson')).text.includes(sku)
+  const quote = await store.call('POST', '/orders/quote', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
+  const all = [...shown, ...pages.map((status) => status === 200), feed, quote.status === 200]
+  assert.ok(
+    all.every((each) => each === all[0]),
+    JSON.stringify([...shown, ...pages, feed, quote.status]),
+  )
+  return all[0] === true
+}
+
+test('a draft is nowhere in the shop, and is edited, stocked and published', async () => {
+  const draft = await create({ status: 'draft', stock: 3 })
+  assert.deepEqual([draft.status, draft.published_at, draft.unpublished_at], ['draft', null, null])
+  assert.equal(await isInShop(draft), false)
+  assertProblem(await order(draft.id), 422, 'unknown_product')
+  assert.ok((await withheld()).includes(draft.id))
+  await patch(draft.id, { name: 'A quokka in a hat' })
+  const counted = await call('PATCH', `/admin/products/${draft.id}`, { description: 'Small.' })
+  assert.equal(counted.json.description, 'Small.')
+  assert.equal((await call('GET', `/admin/products/${draft.id}/stock`)).json.available, 3)
+  await patch(draft.id, { status: 'active' })
+  assert.equal(await isInShop(draft), true)
+  assert.ok(!(await withheld()).includes(draft.id))
+  assert.equal((await order(draft.id)).status, 201)
+  await patch(draft.id, { status: 'draft' })
+  assert.equal(await isInShop(draft), false)
+  assert.deepEqual(await eventsOf(draft.id), [
+    'product.created',
+    'product.updated',
+    'product.updated',
+    'product.restored',
+    'product.archived',
+  ])
+})
+
+test('a product enters and leaves the shop at its times, with an event and an activity, once with two processes', async () => {
+  const product = await create({ published_at: inHours(1), unpublished_at: inHours(3) })
+  assert.equal(await isInShop(product), false)
+  const before = (await store.call('GET', '/products?limit=1')).headers.etag
+  await pass(product.id, 2)
+  await runLoops(2)
+  assert.equal(await isInShop(product), true)
+  assert.notEqual((await store.call('GET', '/products?limit=1')).headers.etag, before)
+  await pass(product.id, 2)
+  await runLoops(2)
+  assert.equal(await isInShop(product), false)
+  assert.deepEqual(await eventsOf(product.id), ['product.created', 'product.restored', 'product.archived'])
+  const { rows } = await store.pool.query(
+    `select action, actor_type, before, after from activities where subject_id = $1 and action <> 'createProduct' order by id`,
+    [product.id],
+  )
+  const by = { action: 'scheduled change', actor_type: 'system' }
+  assert.deepEqual(rows, [
+    { ...by, before: { is_listed: false }, after: { is_listed: true } },
+    { ...by, before: { is_listed: true }, after: { is_listed: false } },
+  ])
+})
+
+test('an order of the moment between the time and the change is decided by the time', async () => {
+  const leaving = await create({ unpublished_at: inHours(1) })
+  assert.equal((await order(leaving.id)).status, 201)
+  await pass(leaving.id, 2)
+  assertProblem(await order(leaving.id), 422, 'unknown_product')
+  const coming = await create({ published_at: inHours(1) })
+  assertProblem(await order(coming.id), 422, 'unknown_product')
+  await pass(coming.id, 2)
+  assert.equal((await order(coming.id)).status, 201)
+  assert.deepEqual(await eventsOf(coming.id), ['product.created', 'product.restored'])
+})
+
+test('many that are due at once, after a time in which nothing ran, are all changed', async () => {
+  const sku = (index: number) => `MANY-${index}`
+  const line = (index: number) =>
+    JSON.stringify({ sku: sku(index), name: sku(index), category: 'Many', price: { amount: 1, currency: 'EUR' }, published_at: inHours(1) })
+  const body = Array.from({ length: 450 }, (_, index) => line(index)).join('\n')
+  await store.call('POST', '/admin/products/import', { token, raw: body, headers: { 'content-type': 'application/x-ndjson' } })
+  await store.pool.query(`do $$ begin
+    set local session_replication_role = replica;
+    update products set published_at = now() - interval '1 day', changes_at = now() - interval '1 day' where sku like 'MANY-%';
+  end $$`)
+  await runLoops(2)
+  const { rows } = await store.pool.query(`select count(*)::int as listed from products where sku like 'MANY-%' and archived_at is null`)
+  assert.deepEqual(rows, [{ listed: 450 }])
+})
+
+test('archiving ends the schedule, and an import without the columns keeps it', async () => {
+  const archived = await create({ published_at: inHours(1) })
+  assert.equal((await call('DELETE', `/admin/products/${archived.id}`)).status, 204)
+  await pass(archived.id, 2)
+  await runLoops()
+  assert.equal(await isInShop(archived), false)
+  assert.equal((await call('GET', `/admin/products/${archived.id}`)).status, 404)
+  const draft = await create({ status: 'draft' })
+  const line = { sku: draft.sku, name: 'Another quokka', category: 'Quokkas', price: draft.price }
+  const imported = async (changes: object) =>
+    (
+      await store.call('POST', '/admin/products/import', {
+        token,
+        raw: JSON.stringify({ ...line, ...changes }),
+        headers: { 'content-type': 'application/x-ndjson' },
+      })
+    ).text
+  assert.match(await imported({}), /"updated"/)
+  assert.match(await imported({}), /"unchanged"/)
+  assert.equal(await isInShop(draft), false)
+  assert.match(await imported({ status: 'active' }), /"updated"/)
+  assert.equal(await isInShop(draft), true)
+  assert.match(await imported({ published_at: inHours(2) }), /"updated"/)
+  assert.match(await imported({}), /"unchanged"/)
+  assert.equal(await isInShop(draft), false)
+  assert.match(await imported({ published_at: null }), /"updated"/)
+  assert.equal(await isInShop(draft), true)
+})
+
+test('a draft keeps its category while that is renamed', async () => {
+  const draft = await create({ status: 'draft', category: 'Marsupials' })
+  await store.pool.query(`update categories set name = 'Marsupials of old', renamed_at = now() where name = 'Marsupials'`)
+  await patch(draft.id, { status: 'active' })
+  const { json } = await store.call('GET', `/products/${draft.id}`)
+  assert.deepEqual(
+    json.categories.map(({ name }: { name: string }) => name),
+    ['Marsupials of old'],
+  )
+})
+
+test('refuses an end that is not after the beginning, what is no time, and another status', async () => {
+  for (const [body, detail] of [
+    [{ published_at: inHours(2), unpublished_at: inHours(1) }, /after published_at/],
+    [{ published_at: '0000-01-01T00:00:00Z' }, /./],
+    [{ published_at: '2026-12-31T23:59:60Z' }, /./],
+    [{ published_at: 'soon' }, /./],
+    [{ status: 'archived' }, /./],
+  ] as const) {
+    const answer = await call('POST', '/admin/products', {
+      sku: 'NO',
+      name: 'No',
+      category: 'No',
+      price: { amount: 1, currency: 'EUR' },
+      ...body,
+    })
+    assertProblem(answer, 422, 'invalid_body')
+    assert.match(answer.text, detail)
+  }
+  const product = await create({ published_at: inHours(2) })
+  assertProblem(await call('PATCH', `/admin/products/${product.id}`, { unpublished_at: inHours(1) }), 422, 'invalid_body')
+})
