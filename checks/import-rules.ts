@@ -91,7 +91,15 @@ export const WALLS: readonly Wall[] = [
   { room: 'catalogue/purge', may: ['db', 'deliveries', 'catalogue'], reason: 'Purging a cache is a delivery that follows a commit.' },
   {
     room: 'orders',
-    may: ['db', 'http', 'activity', 'catalogue/stock.ts', 'catalogue/products.ts', 'catalogue/offered-prices.ts'],
+    may: [
+      'db',
+      'http',
+      'activity',
+      'catalogue/stock.ts',
+      'catalogue/products.ts',
+      'catalogue/apply-due-changes.ts',
+      'catalogue/offered-prices.ts',
+    ],
     reason: 'Orders use the stock and the products of the catalogue, take the caller from http/caller.ts, and publish nothing.',
   },
   {

@@ -1079,6 +1079,7 @@ declare
   sold_out uuid[];
   guest_orders uuid[];
   max_percent integer;
+  right_now timestamptz;
 begin
   perform set_config('lock_timeout', lock_timeout_ms::text, true);
   perform abort_unless(coalesce(bool_and(pg_try_advisory_xact_lock(hashtextextended(lock_key, 0))), true))
@@ -1164,6 +1165,9 @@ begin
   perform abort_unless(
     prices_version = (select sum(changes) || ' ' || extract(epoch from max(changed_at)) from catalogue_versions)
   );
+  -- A product is in the shop, and has its price, by the clock of the database: what is due comes before the order.
+  right_now := clock_timestamp();
+  perform abort_unless(not exists (select from products where changes_at <= right_now and id = any(taken_product_ids)));
   with sold as (
     update inventory set available = inventory.available - taken.quantity, version = inventory.version + 1
     from unnest(taken_product_ids, taken_quantities) as taken (product_id, quantity)
@@ -1242,6 +1246,9 @@ CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uu
         from jsonb_each(product.prices) as other
         where other.key <> product.price_currency
       ),
+      'status', nullif(product.status, 'active'),
+      'published_at', to_char(product.published_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+      'unpublished_at', to_char(product.unpublished_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'created_at', to_char(product.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'archived_at', to_char(product.archived_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
     )
@@ -1427,6 +1434,31 @@ CREATE FUNCTION public.search_option_words(options jsonb) RETURNS text
 CREATE FUNCTION public.product_words(name text, category text, options jsonb, brand text, sku text, description text) RETURNS tsvector
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ((((setweight(public.catalogue_words(name), 'A'::"char") || setweight(public.catalogue_words(concat_ws(' '::text, category, CASE WHEN (options <> '{}'::jsonb) THEN public.search_option_words(options) ELSE NULL::text END, brand)), 'B'::"char")) || setweight(public.catalogue_words(sku), 'C'::"char")) || setweight(public.catalogue_words(description), 'D'::"char")) || public.search_name(name));
+
+
+--
+-- Name: products_apply_schedule(); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.products_apply_schedule() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  right_now constant timestamptz := clock_timestamp();
+begin
+  new.changes_at := null;
+  -- Archived by an operator: no time brings it back.
+  if new.archived_at is not null and not new.is_withheld then
+    return new;
+  end if;
+  new.is_withheld := new.status <> 'active' or new.published_at > right_now is true or new.unpublished_at <= right_now is true;
+  new.archived_at := case when new.is_withheld then coalesce(old.archived_at, right_now) end;
+  if new.status = 'active' then
+    select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
+  end if;
+  return new;
+end
+$$;
 
 
 --
@@ -1693,7 +1725,7 @@ CREATE FUNCTION public.products_update_category() RETURNS trigger
 declare
   first uuid;
 begin
-  if new.category is distinct from old.category or old.archived_at is not null then
+  if new.category is distinct from old.category or (old.archived_at is not null and not old.is_withheld) then
     select category.id into first
     from product_categories as member
     join categories as category on category.id = member.category_id
@@ -1709,6 +1741,13 @@ begin
   set is_listed = new.archived_at is null, price_amount = new.price_amount, created_at = new.created_at, name = new.name
   where product_id = new.id
     and (is_listed, price_amount, created_at, name) is distinct from (new.archived_at is null, new.price_amount, new.created_at, new.name);
+  -- A rename passes over products that are not in the shop: it reaches this one now.
+  if old.is_withheld and new.archived_at is null then
+    update categories
+    set renamed_at = clock_timestamp()
+    from product_categories as member
+    where member.product_id = new.id and member.position = 0 and categories.id = member.category_id and categories.name <> new.category;
+  end if;
   return null;
 end
 $$;
@@ -3153,6 +3192,11 @@ CREATE TABLE public.products (
     translated_search tsvector,
     prices jsonb DEFAULT '{}'::jsonb NOT NULL,
     lowest_prior_amounts jsonb,
+    status text DEFAULT 'active'::text NOT NULL,
+    published_at timestamp(3) with time zone,
+    unpublished_at timestamp(3) with time zone,
+    is_withheld boolean DEFAULT false NOT NULL,
+    changes_at timestamp(3) with time zone,
     CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
     CONSTRAINT products_brand_not_empty CHECK ((brand <> ''::text)),
     CONSTRAINT products_compare_at_in_range CHECK (((compare_at_amount >= 1) AND (compare_at_amount <= '9007199254740991'::bigint))),
@@ -3161,6 +3205,7 @@ CREATE TABLE public.products (
     CONSTRAINT products_options_object CHECK ((jsonb_typeof(options) = 'object'::text)),
     CONSTRAINT products_price_in_range CHECK (((price_amount >= 0) AND (price_amount <= '9007199254740991'::bigint))),
     CONSTRAINT products_prices_object CHECK ((jsonb_typeof(prices) = 'object'::text)),
+    CONSTRAINT products_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'active'::text]))),
     CONSTRAINT products_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text)),
     CONSTRAINT products_variant_group_not_empty CHECK ((variant_group <> ''::text))
 );
@@ -4617,6 +4662,13 @@ CREATE INDEX products_category_price_id_idx ON public.products USING btree (cate
 
 
 --
+-- Name: products_changes_at_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_changes_at_idx ON public.products USING btree (changes_at) WHERE (changes_at IS NOT NULL);
+
+
+--
 -- Name: products_created_at_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 
@@ -4670,6 +4722,13 @@ CREATE INDEX products_translated_search_idx ON public.products USING gin (transl
 --
 
 CREATE INDEX products_variant_group_idx ON public.products USING btree (variant_group) WHERE ((archived_at IS NULL) AND (variant_group IS NOT NULL));
+
+
+--
+-- Name: products_withheld_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX products_withheld_idx ON public.products USING btree (id) WHERE is_withheld;
 
 
 --
@@ -5007,6 +5066,13 @@ CREATE TRIGGER orders_release_guest_holds AFTER UPDATE ON public.orders REFERENC
 --
 
 CREATE TRIGGER orders_remove_search_texts AFTER DELETE ON public.orders REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.remove_order_search_texts();
+
+
+--
+-- Name: products products_apply_schedule; Type: TRIGGER; Schema: public; Owner: -
+--
+
+CREATE TRIGGER products_apply_schedule BEFORE INSERT OR UPDATE OF status, published_at, unpublished_at, archived_at, changes_at ON public.products FOR EACH ROW WHEN (((new.status <> 'active'::text) OR (new.published_at IS NOT NULL) OR (new.unpublished_at IS NOT NULL))) EXECUTE FUNCTION public.products_apply_schedule();
 
 
 --

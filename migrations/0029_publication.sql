@@ -1,4 +1,4 @@
--- See docs/decisions/0352-products-that-change-by-the-clock.md.
+-- See docs/decisions/catalogue-schedules.md.
 alter table products
   add column status text not null default 'active',
   -- From when and until when an active product is in the shop; null: without a bound.

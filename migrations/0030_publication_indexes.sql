@@ -1,5 +1,5 @@
 -- no transaction
--- functions: e36bdaa994808055
+-- functions: e58ab61d85858518
 create index concurrently if not exists products_changes_at_idx on products (changes_at) where changes_at is not null;
 
 create index concurrently if not exists products_withheld_idx on products (id) where is_withheld;

@@ -52,7 +52,7 @@ async function untilNextChange(pool: Pool): Promise<number> {
 
 /**
  * Makes the changes of these products that are due by the clock of the database, each with its event and its activity. Locks the products
- * that are due; the caller may have locked their stock. See docs/decisions/0352-products-that-change-by-the-clock.md.
+ * that are due; the caller may have locked their stock. See docs/decisions/catalogue-schedules.md.
  */
 export async function applyDueChanges(tx: Transaction, productIds: readonly string[]): Promise<void> {
   if (productIds.length === 0) return

@@ -149,7 +149,7 @@ export async function getProduct(db: Queryable, id: string): Promise<StoredProdu
   return present(await findProduct(db, sql`product.id = ${id} and ${IS_LISTED}`))
 }
 
-/** Also a product that is not in the shop. Throws `not_found`, also for an archived product. */
+/** A product that operators edit, in the shop or not. Throws `not_found`, also for an archived product. */
 export async function getEditedProduct(db: Queryable, id: string): Promise<StoredProduct> {
   return present(await findProduct(db, sql`product.id = ${id} and ${IS_EDITED}`))
 }

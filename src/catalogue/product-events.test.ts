@@ -39,7 +39,7 @@ test('a created product is recorded whole, as its page shows it', async () => {
     assert.deepEqual([event.version, event.type, others], [1, 'product.created', []])
     const { in_stock: _, updated_at: _updated, lowest_price_30_days: _lowest, ...page } = product
     const categories = page.categories.map(({ path: _path, ...category }: { path: unknown }) => category)
-    assert.deepEqual(event.data, { product: { attributes: {}, ...page, categories, archived_at: null } })
+    assert.deepEqual(event.data, { product: { attributes: {}, ...page, categories, status: null, archived_at: null } })
   }
 })
 

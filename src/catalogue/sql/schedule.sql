@@ -1,5 +1,5 @@
 -- Gives a product the state that its schedule has at this moment, and the time of the next change. See
--- docs/decisions/0352-products-that-change-by-the-clock.md.
+-- docs/decisions/catalogue-schedules.md.
 create or replace function products_apply_schedule() returns trigger language plpgsql as $$
 declare
   right_now constant timestamptz := clock_timestamp();
