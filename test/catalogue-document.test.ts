@@ -15,7 +15,7 @@ const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text 
 const CURLS = [...DOCUMENT.matchAll(/^curl .*$/gm)].map(([line]) => line)
 
 test('the bodies of the document are accepted in their order, with what it says about the answers', async (t) => {
-  const [newProduct, productChange, newCategory, categoryChange, ...others] = BODIES
+  const [newProduct, productChange, publication, newCategory, categoryChange, ...others] = BODIES
   assert.deepEqual(others, [])
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -34,6 +34,9 @@ test('the bodies of the document are accepted in their order, with what it says 
   assert.deepEqual([changed.json.slug, changed.json.attributes], [productChange.slug, newProduct.attributes])
   assert.equal((await change(String(created.headers.etag))).json.code, 'precondition_failed')
   assert.equal((await store.call('GET', `/products/by-slug/${slug}`)).status, 301)
+  const planned = await call('PATCH', path, { body: publication, headers: { 'if-match': '*' } })
+  assert.deepEqual([planned.status, planned.json.status], [200, 'active'], planned.text)
+  await call('PATCH', path, { body: { published_at: null }, headers: { 'if-match': '*' } })
   assert.equal((await call('GET', `${path}/prices`)).json.data.length, 2)
 
   const category = await call('POST', '/admin/categories', { body: newCategory })

@@ -232,7 +232,7 @@ test('variable products become variants of one group, those that are not for sal
       ['SHIRT-M', 'mug', { Size: 'M' }, 2, undefined, 'https://i.example/M.jpg'],
     ],
   )
-  assert.match(reports[0] ?? '', /^left out: SHIRT-L .*private/)
+  assert.match(reports[0] ?? '', /^left out: SHIRT-L .*trash/)
   assert.match(reports[1] ?? '', /^refused: SHIRT-ANY .*any Size/)
   const shared = variations.slice(0, 2).map((one) => ({ ...one, manage_stock: 'parent' }))
   const refused = await productsOf(t, 'woocommerce', parent.replace('[71,72,73,74]', '[71,72]'), { variationText: JSON.stringify(shared) })
