@@ -1,5 +1,5 @@
 -- no transaction
--- functions: 142749e77d4fd0dd
+-- functions: 0dda5f677fdfdafb
 create index concurrently if not exists products_changes_at_idx on products (changes_at) where changes_at is not null;
 
 create index concurrently if not exists products_withheld_idx on products (id) where is_withheld;
