@@ -95,7 +95,9 @@ test('is OpenAPI 3.1 and has every call of the contract', () => {
 
 test('has schemas that compile, each of which a store compiles only for the first request', () => {
   const compile = SerializerSelector()(store.server.getSchemas())
-  let compiled = 0
+  let answers = 0
+  // Most routes answer with the same problems.
+  const compiled = new Set<string>()
   for (const { method, url, schema } of store.server.listedRoutes) {
     for (const httpPart of ['body', 'querystring', 'params', 'headers'] as const) {
       const part = schema[httpPart] as TSchema | undefined
@@ -103,13 +105,16 @@ test('has schemas that compile, each of which a store compiles only for the firs
     }
     for (const [httpStatus, answer] of Object.entries((schema.response ?? {}) as Record<string, Response>)) {
       const schemas = answer.content === undefined ? [answer] : Object.values(answer.content).map((media) => media.schema)
+      answers += schemas.length
       for (const part of schemas) {
+        const text = JSON.stringify(part)
+        if (compiled.has(text)) continue
         assert.doesNotThrow(() => compile({ method, url, httpStatus, schema: part as never }), `${method} ${url}`)
-        compiled++
+        compiled.add(text)
       }
     }
   }
-  assert.ok(compiled > operations.length)
+  assert.ok(answers > operations.length)
 })
 
 test('has all methods of each of its paths, and no other', async () => {

@@ -27,23 +27,36 @@ test('more than three failed files are not run again', (t) => {
   assert.doesNotMatch(output, /^ℹ again /m)
 })
 
-/** Runs test/run.ts on files made for it: `once…` fails the first time, `always` each time. */
-function runFiles(t: TestContext, names: string[], options = ['--again']) {
+test('files that share a process get its environment and clocks as they were, and one that keeps a signal fails the run', (t) => {
+  const change = `process.env.LEFT = 'by the first'\nmock.timers.enable({ apis: ['Date'], now: 0 })\n`
+  const look = `test('unchanged', () => assert.deepEqual([process.env.LEFT, Date.now() > 0], [undefined, true]))\n`
+  const names = ['a', 'b', 'c', 'd'].map((name) => `passes-${name}`)
+  const { status, output } = runFiles(t, [...names, 'passes-e'], [], { 'passes-a': change, 'passes-e': look })
+  assert.equal(status, 0, output)
+  const keep = `process.on('SIGHUP', () => {})\n`
+  const kept = runFiles(t, [...names, 'passes-e'], [], { 'passes-a': keep })
+  assert.equal(kept.status, 1, kept.output)
+  assert.match(kept.output, /passes-a\.test\.ts changes the process for the files after it/)
+})
+
+/** Runs test/run.ts on files made for it: `once…` fails the first time, `always` each time. `more` is what a file does besides. */
+function runFiles(t: TestContext, names: string[], options = ['--again'], more: Record<string, string> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-run-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const files = names.map((name) => {
     const file = join(folder, `${name}.test.ts`)
     writeFileSync(
       file,
-      `import { existsSync, writeFileSync } from 'node:fs'
-import { test } from 'node:test'
+      `import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { mock, test } from 'node:test'
 const mark = ${JSON.stringify(`${file}.failed`)}
 test(${JSON.stringify(name)}, () => {
-  if (${name === 'passes'} || ${name.startsWith('once')} && existsSync(mark)) return
+  if (${name.startsWith('passes')} || ${name.startsWith('once')} && existsSync(mark)) return
   writeFileSync(mark, '')
   throw new Error('as meant')
 })
-`,
+${more[name] ?? ''}`,
     )
     return file
   })

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 const USAGE = `usage: npm test -- [PATH]… [OPTION]…
        npm run test:long -- [PATH]… [OPTION]…
@@ -17,7 +18,9 @@ const FOLDERS = ['src', 'test']
 // Files at once on two cores: a test waits for a server more than for a processor, a long one also starts servers of its own.
 const CONCURRENCY = 4
 const LONG_CONCURRENCY = 3
-/** An emergency brake for one file. */
+/** Short files that share a process at most: half of what a file costs is to start Node.js and to import the program. */
+const MAX_FILES_OF_PROCESS = 12
+/** An emergency brake for one process. */
 const TIMEOUT_MS = 900_000
 /** More files than these do not fail because the machine is busy. See docs/decisions/tests.md. */
 const MAX_FILES_AGAIN = 3
@@ -76,11 +79,25 @@ async function run(these: string[], concurrency: number): Promise<{ status: numb
     ...[`--test-reporter=./${here('failed-files.ts')}`, `--test-reporter-destination=${list}`],
     ...options.filter((option) => option !== '--again'),
   ]
-  runner = spawn(process.execPath, ['--test', ...settings, ...these], { stdio: 'inherit' })
+  const isGrouped = !isLong && concurrency > 1 && options.every((option) => option === '--again')
+  const entries = isGrouped ? writeGroups(these) : these
+  runner = spawn(process.execPath, ['--test', ...settings, ...entries], { stdio: 'inherit' })
   const [code, signal] = (await once(runner, 'exit')) as [number | null, NodeJS.Signals | null]
   const cause = interruptedBy ?? signal
   const status = cause === null ? (code ?? 1) : 128 + constants.signals[cause]
   return { status, failed: readFileSync(list, 'utf8').split('\n').filter(Boolean) }
+}
+
+/** Every n-th file shares a process, so that each has files of several rooms and all take about as long. */
+function writeGroups(these: string[]): string[] {
+  const count = Math.max(Math.ceil(these.length / MAX_FILES_OF_PROCESS), Math.min(these.length, CONCURRENCY))
+  return Array.from({ length: count }, (_, group) => {
+    const names = these.filter((_, index) => index % count === group)
+    const entry = join(folder, `group-${group + 1}.mjs`)
+    const program = pathToFileURL(join(import.meta.dirname, 'run-group.ts')).href
+    writeFileSync(entry, `import { runGroup } from '${program}'\nawait runGroup(${JSON.stringify(names)})\n`)
+    return entry
+  })
 }
 
 function here(file: string): string {

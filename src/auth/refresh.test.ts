@@ -5,7 +5,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { type Account, type Answer, type StoreOverrides, startSecondProcess, startStore, type TestStore } from '../../test/store.ts'
 
 const DAY_MS = 86_400_000
-const ROUNDS = 200
+const ROUNDS = 20
 
 type Call = TestStore['call']
 const refresh = (call: Call, token: string) => call('POST', '/auth/refresh', { body: { refresh_token: token } })

@@ -42,12 +42,3 @@ test('a lake that was moved is read where it is, and its next snapshot names the
     assert.deepEqual(await readEvents(moved.store), [...ids, ...more])
   }
 })
-
-test('a hundred files leave few snapshots and manifests, and every event', async (t) => {
-  const lake = await makeLocalLake(t)
-  const ids = await writeFiles(t, lake.store, Array(110).fill(1))
-  const { base, files } = await readSnapshot(lake.store, 'orders')
-  assert.deepEqual([files.length, base.metadata?.snapshots.length], [110, 100])
-  assert.ok(base.manifests.length <= 50)
-  assert.deepEqual(await readEvents(lake.store), ids)
-})
