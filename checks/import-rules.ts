@@ -20,6 +20,7 @@ const EVERYWHERE = [
   'loop.ts',
   'loopback.ts',
   'money.ts',
+  'shop-time.ts',
   'source-amounts.ts',
   'spreadsheet-guard.ts',
   'subscribers.ts',

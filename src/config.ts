@@ -23,6 +23,7 @@ import {
   readMailReplyTo,
   readNats,
   readObjectStoreEnvironment,
+  readTimeZone,
 } from './config/services.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
 import { readTraces } from './config/traces.ts'
@@ -122,6 +123,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     mailLocale,
     /** The language of accounts that have chosen none. */
     defaultLanguage,
+    /** IANA, of the shop's days and local times. */
+    timeZone: readTimeZone(read),
     /** BCP 47, of products' own texts. */
     catalogueLanguage: readCatalogueLanguage(read, defaultLanguage),
     /** Order mails an hour for one account; further ones wait. No limit when null. */

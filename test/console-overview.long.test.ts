@@ -113,7 +113,7 @@ test('the overview explains that it is empty, then shows figures in place', { sk
   await page.emulateMedia({ colorScheme: 'light' })
   assert.equal(await isDrawn(page, 'Orders per minute'), true, 'in the other colours')
 
-  for (const name of ['Last day', 'Last week']) {
+  for (const name of ['Last day', 'Today', 'Last week']) {
     await page.getByRole('link', { name }).click()
     await page.locator('a[aria-current="true"]', { hasText: name }).waitFor()
     await page.getByText(HOSTILE).first().waitFor()

@@ -1788,8 +1788,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Orders and revenue over the last hour, day or week
-         * @description Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase. Needs the scope `figures:read`.
+         * Orders and revenue over the last hour, day or week, or today
+         * @description Collected once a minute, so at most about a minute behind; kept for eight days. Send the `ETag` as `If-None-Match`: while nothing new was collected the answer is 304. Amounts are in minor units. The last step is not over, so its counts still increase. Today begins at the midnight of the shop, so a day on which the clocks change has 23 or 25 hours. Needs the scope `figures:read`.
          */
         get: operations["getFigures"];
         put?: never;
@@ -2704,7 +2704,7 @@ export interface components {
             /** @description Null for a product that no longer exists. */
             name: string | null;
             quantity: number;
-            /** @description One amount for each currency. */
+            /** @description One amount for each currency, at most 9007199254740991. */
             revenue: components["schemas"]["Money"][];
         };
         Categories: {
@@ -2987,15 +2987,17 @@ export interface components {
         /** @description The sums of the series. */
         FigureTotals: {
             orders: number;
-            /** @description One amount for each currency. */
+            /** @description One amount for each currency, at most 9007199254740991. */
             revenue: components["schemas"]["Money"][];
         };
         Figures: {
             /** @enum {string} */
-            range: "hour" | "day" | "week";
+            range: "hour" | "day" | "week" | "today";
+            /** @description The shop's time zone, by its name in the IANA database: its day is `today`. */
+            time_zone: string;
             /** @description When the figures were collected, which happens once a minute. Null before the first time. */
             generated_at: string | null;
-            /** @description 60 for an hour, 600 for a day, 3600 for a week. */
+            /** @description 60 for an hour, 600 for a day or today, 3600 for a week. */
             step_seconds: number;
             /**
              * Format: date-time
@@ -4561,7 +4563,7 @@ export interface components {
             currency: string;
             /** @description Orders placed in each step. */
             orders: number[];
-            /** @description Their totals in each step, in minor units of the currency, including orders that were cancelled later. */
+            /** @description Their totals in each step, in minor units of the currency, including orders that were cancelled later; at most 9007199254740991. */
             revenue: number[];
         };
         SearchResult: {
@@ -15007,8 +15009,8 @@ export interface operations {
     getFigures: {
         parameters: {
             query?: {
-                /** @description The last hour, day or week. */
-                range?: "hour" | "day" | "week";
+                /** @description The last hour, 24 hours or seven days, or the shop's day, which began at midnight. */
+                range?: "hour" | "day" | "week" | "today";
             };
             header?: never;
             path?: never;
@@ -15025,6 +15027,7 @@ export interface operations {
                     /**
                      * @example {
                      *       "range": "hour",
+                     *       "time_zone": "Europe/Vienna",
                      *       "generated_at": "2026-03-04T18:03:00.120Z",
                      *       "step_seconds": 60,
                      *       "from": "2026-03-04T18:00:00.000Z",

@@ -327,7 +327,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       const lakeCatalogue = new Catalogue(() => openLake(config))
       scope.addHook('onClose', () => lakeCatalogue.close())
       const { allowedHosts } = config
-      const consoleOptions = { ...consoleParts, pool, now, auth: auth.context, baseUrl, basePath, allowedHosts }
+      const consoleOptions = { ...consoleParts, pool, now, timeZone: config.timeZone, auth: auth.context, baseUrl, basePath, allowedHosts }
       const webhooks = { encryption: webhookEncryption, isPrivateAllowed: config.isPrivateWebhookAllowed }
       consoleRoutes(scope, { ...consoleOptions, mails, webhooks, lakeQueries, lakeCatalogue })
     },

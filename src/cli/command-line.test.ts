@@ -6,6 +6,7 @@ import { type Command, type Flag, type Option, UsageError } from './command.ts'
 import { readCommandLine } from './command-line.ts'
 import { COMMANDS } from './commands.ts'
 import { commandHelp, overview, usageOf } from './help.ts'
+import type { GivenTime } from './options.ts'
 
 const VERSION = '1.2.3'
 
@@ -48,6 +49,10 @@ function callWith(command: Command, option: string): string[] {
   const { name, arguments: args } = command
   return [...name.split(' '), ...args.filter(({ or }) => or !== option).map((argument) => argument.name.toLowerCase())]
 }
+
+/** Values with times as instants. */
+const plain = (values: object) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, typeof value === 'function' ? value('UTC') : value]))
 
 function read(args: readonly string[]) {
   const request = readCommandLine(args, VERSION)
@@ -100,7 +105,7 @@ test('every command takes its options and refuses all others, and shows its own 
       const complete = callWith(command, name)
       const { values } = read([...complete, ...given])
       assert.notEqual(values[name], undefined)
-      assert.deepEqual(read([...given, ...complete]).values, values)
+      assert.deepEqual(plain(read([...given, ...complete]).values), plain(values))
       if (!('read' in known)) {
         assert.match(refusalOf([...complete, `--${name}=no`]), /^--[a-z-]+ takes no value\n/)
         assert.match(refusalOf([...complete, ...given, ...given]), /^give --[a-z-]+ once\n/)
@@ -149,8 +154,12 @@ test('refuses values that are wrong by themselves: names, days that no month has
       ['replay', '--subscriber', 'catalogue-lake'],
       /; catalogue-lake cannot be rewound: storefront lake repair writes what the lake lacks\n/,
     ],
-    [['replay', '--since', '2026-02-30'], /^--since must be a time such as 2026-03-01T12:00:00Z\n/],
+    [
+      ['replay', '--since', '2026-02-30'],
+      /^--since must be a time such as 2026-03-01T12:00:00Z, or a day or a time of the shop's clock such as 2026-03-01\n/,
+    ],
     [['replay', '--since', '2026-02-30T12:00:00Z'], /^--since must be a time/],
+    [['replay', '--since', '2026-02-28T24:00'], /^--since must be a time/],
     [['replay', '--since', '2026-02-28T25:00:00Z'], /^--since must be a time/],
     [['mail', 'list', '--limit', '-1'], /^--limit must be a whole number from 1 to 10000\n/],
     [['lake', 'query', ''], /^lake query lacks an argument: "select …"\n/],
@@ -158,8 +167,23 @@ test('refuses values that are wrong by themselves: names, days that no month has
   ] as const) {
     assert.match(refusalOf(args), message)
   }
-  for (const time of ['2028-02-29', '2026-12-31T23:59:59.5+02:00'])
-    assert.ok((read(['replay', '--since', time]).values.since as unknown) instanceof Date)
+})
+
+test("a day and a time without an offset are the shop's, through the change of its clocks", () => {
+  for (const [given, inVienna, inKathmandu] of [
+    ['2028-02-29', '2028-02-28T23:00:00.000Z', '2028-02-28T18:15:00.000Z'],
+    ['2026-03-29', '2026-03-28T23:00:00.000Z', '2026-03-28T18:15:00.000Z'],
+    ['2026-03-30', '2026-03-29T22:00:00.000Z', '2026-03-29T18:15:00.000Z'],
+    ['2026-10-25T12:00', '2026-10-25T11:00:00.000Z', '2026-10-25T06:15:00.000Z'],
+    ['2026-12-31T23:59:59.5+02:00', '2026-12-31T21:59:59.500Z', '2026-12-31T21:59:59.500Z'],
+  ] as const) {
+    const { since } = read(['replay', '--since', given]).values as { since?: GivenTime }
+    assert.deepEqual(
+      ['Europe/Vienna', 'Asia/Kathmandu'].map((zone) => since?.(zone).toISOString()),
+      [inVienna, inKathmandu],
+      given,
+    )
+  }
 })
 
 test('a command that does not exist is refused in one line, or with the commands that begin like it', () => {

@@ -178,9 +178,13 @@ export const COMMANDS: readonly Command[] = [
     name: 'verify',
     options: { json, from: placedFrom, to: placedBefore, run: runId },
     help: 'compares orders, catalogue, topic, mails and lake; exit status 1 when something is missing, duplicated, corrupt or invalid, 3 when that is undecided',
-    findContradiction: ({ from, to }) => (from !== undefined && to !== undefined && from >= to ? '--to must be later than --from' : null),
     run: async (context, { json, from, to, run }) =>
-      (await import('./pipeline-commands.ts')).verifyStore(context, { isJson: json, from, to, runId: run }),
+      (await import('./pipeline-commands.ts')).verifyStore(context, {
+        isJson: json,
+        from: from?.(context.config.timeZone),
+        to: to?.(context.config.timeZone),
+        runId: run,
+      }),
   }),
   defineCommand({
     name: 'replay',
@@ -204,7 +208,9 @@ export const COMMANDS: readonly Command[] = [
       return subscriber === 'lake' && since !== undefined ? 'the lake finds by itself what it lacks; leave out --since' : null
     },
     run: async (context, { since, order, subscriber, restored, run: runId }) =>
-      (await import('./pipeline-commands.ts')).replayOrders(context, { since, orderId: order, subscriber, isRestored: restored, runId }),
+      (await import('./pipeline-commands.ts')).replayOrders(context, {
+        ...{ since: since?.(context.config.timeZone), orderId: order, subscriber, isRestored: restored, runId },
+      }),
   }),
   defineCommand({
     name: 'admin create',
@@ -248,8 +254,10 @@ export const COMMANDS: readonly Command[] = [
       json,
     },
     help: 'what operators, keys and commands have changed, the newest first',
-    run: async (context, { actor, subject, action, since, limit = DEFAULT_LIMIT, json }) =>
-      (await import('./activity-commands.ts')).printActivities(context, { actor, subjectId: subject, action, from: since, limit }, json),
+    run: async (context, { actor, subject, action, since, limit = DEFAULT_LIMIT, json }) => {
+      const from = since?.(context.config.timeZone)
+      return (await import('./activity-commands.ts')).printActivities(context, { actor, subjectId: subject, action, from, limit }, json)
+    },
   }),
   defineCommand({
     name: 'admin reset-factors',

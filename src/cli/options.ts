@@ -1,6 +1,7 @@
 import { isCurrency } from '../currency.ts'
 import { isEncoding } from '../encoding.ts'
 import { KEY_SCOPES, type Scope } from '../http/scopes.ts'
+import { instantOf } from '../shop-time.ts'
 import type { Flag, Option } from './command.ts'
 
 const ORDER_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i
@@ -99,17 +100,22 @@ export const databaseUrl: Option<string> = {
   read: (given) => (URL.canParse(given) && /^postgres(ql)?:$/.test(new URL(given).protocol) ? given : undefined),
 }
 
-const timeOf = (help: string): Option<Date> => ({
+/** An instant, or a day or a time of the shop's clock: an instant once the shop's time zone is known. */
+export type GivenTime = (timeZone: string) => Date
+
+const timeOf = (help: string): Option<GivenTime> => ({
   value: 'TIME',
   help,
-  must: 'be a time such as 2026-03-01T12:00:00Z',
+  must: "be a time such as 2026-03-01T12:00:00Z, or a day or a time of the shop's clock such as 2026-03-01",
   read(given) {
     const time = new Date(given)
-    return isDay(given.slice(0, 10)) && !Number.isNaN(time.getTime()) ? time : undefined
+    if (!isDay(given.slice(0, 10)) || Number.isNaN(time.getTime())) return undefined
+    if (/(?:Z|[+-]\d\d:\d\d)$/.test(given)) return () => time
+    return instantOf(given, 'UTC') === null ? undefined : (timeZone) => instantOf(given, timeZone) ?? time
   },
 })
 
-export const since = timeOf('only what changed since then, such as 2026-03-01T12:00:00Z')
+export const since = timeOf('only what changed since then, an instant or a day of the shop')
 export const placedFrom = timeOf('compares only the orders that were placed then or later; not the catalogue')
 export const placedBefore = timeOf('compares only the orders that were placed before then; not the catalogue')
 

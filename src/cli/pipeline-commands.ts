@@ -20,7 +20,7 @@ import { DeliveryLog } from '../topic/delivery-log.ts'
 import { isBrokerError } from '../topic/nats/connection.ts'
 import { CATALOGUE } from '../topic/partitions.ts'
 import type { Topic } from '../topic/topic.ts'
-import type { Contexts } from './command.ts'
+import { type Contexts, UsageError } from './command.ts'
 import { isUntrusted } from './explain-error.ts'
 import { reportRestoredKeys } from './key-commands.ts'
 import { withProgress } from './progress.ts'
@@ -35,6 +35,7 @@ const now = () => new Date()
 /** Compares orders, catalogue, topic, mails and lake. Status 1 when something is missing, duplicated or corrupt, 3 when that is undecided. */
 export async function verifyStore(context: Contexts['database'], verifyArguments: VerifyArguments): Promise<number> {
   const { isJson, from, to, runId } = verifyArguments
+  if (from !== undefined && to !== undefined && from >= to) throw new UsageError('--to must be later than --from')
   const command = withOptions('storefront verify', [
     ['--from', from?.toISOString()],
     ['--to', to?.toISOString()],

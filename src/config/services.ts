@@ -2,6 +2,7 @@ import { domainToASCII } from 'node:url'
 import { findLocale } from '../currency.ts'
 import { type DatabaseAddresses, roleOf } from '../db/addresses.ts'
 import { isLanguage, isLanguageTag, LANGUAGES, type Language, languageOf } from '../language.ts'
+import { findTimeZone } from '../shop-time.ts'
 import type { Settings } from './settings.ts'
 
 const DEFAULT_SENDER = 'Storefront <no-reply@storefront.example>'
@@ -49,6 +50,13 @@ export function readLocale({ setting }: Settings): string | null {
   const parse = (value: string) => findLocale(value) ?? undefined
   const unset = { value: null, documented: "as usual in the mail's language" }
   return setting('MAIL_LOCALE', { mustBe: 'a language tag such as en, de-AT or fr', parse }, unset)
+}
+
+/** The zone of the shop's days. */
+export function readTimeZone({ setting }: Settings): string {
+  const parse = (value: string) => findTimeZone(value) ?? undefined
+  const mustBe = 'a time zone of the IANA database such as Europe/Vienna, and no number of hours'
+  return setting('SHOP_TIME_ZONE', { mustBe, parse }, { value: 'UTC', documented: 'UTC' })
 }
 
 /** MAIL_LOCALE is older and gives the default: a shop with Austrian amounts has German mails. */

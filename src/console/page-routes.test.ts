@@ -23,6 +23,7 @@ test('serves each module without its types, and 304 while it is unchanged', asyn
     'order-status.ts',
     'product-rules.ts',
     'scopes.ts',
+    'shop-time.ts',
     'spreadsheet-guard.ts',
     'uplot.js',
     'uplot.css',

@@ -10,7 +10,7 @@ const ofProgram = (path: string): SharedFile => {
 }
 const SHARED: readonly SharedFile[] = [
   ...['../currency.ts', '../orders/order-status.ts', '../catalogue/product-rules.ts', '../http/scopes.ts'].map(ofProgram),
-  ...['../spreadsheet-guard.ts', '../subscribers.ts'].map(ofProgram),
+  ...['../shop-time.ts', '../spreadsheet-guard.ts', '../subscribers.ts'].map(ofProgram),
   { name: 'uplot.js', file: resolve('uplot').replace('uPlot.cjs.js', 'uPlot.esm.js'), specifier: 'uplot' },
   { name: 'uqr.js', file: resolve('uqr').replace('index.cjs', 'index.mjs'), specifier: 'uqr' },
   { name: 'uplot.css', file: resolve('uplot/dist/uPlot.min.css') },

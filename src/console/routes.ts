@@ -29,6 +29,7 @@ export interface ConsoleOptions extends ConsoleParts {
   now: () => Date
   baseUrl: string
   basePath: string
+  timeZone: string
   allowedHosts: readonly string[]
   mails: Omit<MailRoutesOptions, 'pool'>
   webhooks: Omit<WebhookRoutesOptions, 'pool' | 'now'>
@@ -41,13 +42,14 @@ export interface ConsoleOptions extends ConsoleParts {
  * for other tools.
  */
 export function consoleRoutes(server: HttpServer, options: ConsoleOptions): void {
-  const { pool, now, auth, baseUrl, basePath, allowedHosts, pipeline, audits, mails, webhooks, lakeQueries, lakeCatalogue } = options
+  const { pool, now, timeZone, auth, baseUrl, basePath, allowedHosts } = options
+  const { pipeline, audits, mails, webhooks, lakeQueries, lakeCatalogue } = options
   server.register(async (scope) => {
     scope.addHook('onRequest', (request, _reply, done) => done(findForeignHost(request, { baseUrl, allowedHosts }) ?? undefined))
     consolePageRoutes(scope)
-    consoleSessionRoutes(scope, { auth, baseUrl, basePath })
+    consoleSessionRoutes(scope, { auth, baseUrl, basePath, timeZone })
   })
-  figuresRoutes(server, { pool, now })
+  figuresRoutes(server, { pool, now, timeZone })
   pipelineRoutes(server, { pipeline })
   webhookRoutes(server, { ...webhooks, pool, now })
   auditRoutes(server, { pool, audits, baseUrl })

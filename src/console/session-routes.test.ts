@@ -21,7 +21,7 @@ const cookieOf = (answer: { headers: Record<string, string | undefined> }) => St
 test('gives the page an access token, and the refresh token to a cookie that no script reads', async () => {
   const answer = await signIn(operator)
   assert.equal(answer.status, 200, answer.text)
-  assert.deepEqual(Object.keys(answer.json).sort(), ['access_token', 'email', 'expires_in', 'token_type'])
+  assert.deepEqual(Object.keys(answer.json).sort(), ['access_token', 'email', 'expires_in', 'time_zone', 'token_type'])
   assert.match(
     String(answer.headers['set-cookie']),
     /^storefront_console_3000=[\w-]{43}; Max-Age=\d+; Path=\/console\/session; HttpOnly; SameSite=Strict$/,
@@ -29,7 +29,7 @@ test('gives the page an access token, and the refresh token to a cookie that no 
   assert.equal(answer.headers['cache-control'], 'no-store')
   assert.equal((await store.call('GET', '/admin/orders', { token: answer.json.access_token })).status, 200)
   const refreshed = await refresh(cookieOf(answer))
-  assert.deepEqual(Object.keys(refreshed.json).sort(), ['access_token', 'expires_in', 'token_type'])
+  assert.deepEqual(Object.keys(refreshed.json).sort(), ['access_token', 'expires_in', 'time_zone', 'token_type'])
   assert.notEqual(cookieOf(refreshed), cookieOf(answer))
   assert.equal((await store.call('GET', '/admin/orders', { token: refreshed.json.access_token })).status, 200)
 })
@@ -151,7 +151,7 @@ test('the second step and a passkey set the same cookie, for operators and for t
   assertProblem(await send('second-factor', proof, { origin: 'https://evil.example' }), 403, 'forbidden')
   const completed = await send('second-factor', proof)
   assert.match(String(completed.headers['set-cookie']), /^storefront_console_3000=[\w-]{43}; .*HttpOnly; SameSite=Strict$/)
-  assert.deepEqual(Object.keys(completed.json).sort(), ['access_token', 'email', 'expires_in', 'token_type'])
+  assert.deepEqual(Object.keys(completed.json).sort(), ['access_token', 'email', 'expires_in', 'time_zone', 'token_type'])
   const begin = async () => (await store.call('POST', '/auth/passkey/options')).json.options
   assertProblem(await send('passkey', { passkey: authenticator.answer(await begin()) }, {}), 403, 'forbidden')
   const alone = await send('passkey', { passkey: authenticator.answer(await begin()) }, { ...FROM_PAGE, cookie: cookieOf(completed) })

@@ -22,13 +22,15 @@ export interface ConsoleSessionOptions {
   /** The public address, which decides whether the cookie needs TLS, and its path. */
   baseUrl: string
   basePath: string
+  /** The shop's, in which the page shows times. */
+  timeZone: string
 }
 
 /**
  * The sessions of the console's page. They are sessions as any other, but the refresh token is in a cookie that no script can read
  * (OWASP ASVS 5.0, 3.3): the page gets access tokens only, and keeps them in memory. The page calls these routes; they are no part of the API's document.
  */
-export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePath }: ConsoleSessionOptions): void {
+export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePath, timeZone }: ConsoleSessionOptions): void {
   const name = cookieName(baseUrl)
   const attributes = `Path=${basePath}/console/session; HttpOnly; SameSite=Strict${isSecure(baseUrl) ? '; Secure' : ''}`
   const setCookie = (token: string, seconds: number) => ({ 'set-cookie': `${name}=${token}; Max-Age=${seconds}; ${attributes}` })
@@ -47,7 +49,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     await endSessions(auth, readCookies(request, name))
     return reply
       .headers({ ...setCookie(opened.refresh_token, opened.refresh_expires_in) })
-      .send({ ...presentAccess(opened), email: opened.user.email } as never)
+      .send({ ...presentAccess(opened, timeZone), email: opened.user.email } as never)
   }
 
   defineRoute(server, 'POST /console/session', { access: 'public', cost: 'console_sign_in', body: Credentials }, async (request, reply) => {
@@ -83,7 +85,7 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
     for (const token of await findOperatorTokens(auth.pool, presented)) {
       const tokens = await refreshUnlessRefused(auth, token, clientOf(request))
       if (tokens === null) continue
-      return reply.headers(setCookie(tokens.refresh_token, tokens.refresh_expires_in)).send(presentAccess(tokens) as never)
+      return reply.headers(setCookie(tokens.refresh_token, tokens.refresh_expires_in)).send(presentAccess(tokens, timeZone) as never)
     }
     await endSessions(auth, presented)
     return reply.headers(clearCookie).code(204).send()
@@ -99,8 +101,8 @@ export function consoleSessionRoutes(server: HttpServer, { auth, baseUrl, basePa
   })
 }
 
-function presentAccess({ token_type, access_token, expires_in }: TokenSet) {
-  return { token_type, access_token, expires_in }
+function presentAccess({ token_type, access_token, expires_in }: TokenSet, timeZone: string) {
+  return { token_type, access_token, expires_in, time_zone: timeZone }
 }
 
 async function refreshUnlessRefused(auth: AuthContext, token: string, client: Client): Promise<TokenSet | null> {

@@ -7,6 +7,7 @@ const EUR = 'EUR'
 /** A body that the OpenAPI document shows. A test checks it against its schema. */
 const EXAMPLE_FIGURES = {
   range: 'hour',
+  time_zone: 'Europe/Vienna',
   generated_at: '2026-03-04T18:03:00.120Z',
   step_seconds: 60,
   from: '2026-03-04T18:00:00.000Z',
@@ -26,13 +27,25 @@ const EXAMPLE_FIGURES = {
   totals: { orders: 3, revenue: [{ amount: 6_450, currency: EUR }] },
 }
 
+/** Sums end where JSON numbers lose units. */
+const AT_MOST = `at most ${Number.MAX_SAFE_INTEGER}`
+
 const Count = Type.Integer({ minimum: 0 })
 const Counts = (description: string) => Type.Array(Count, { description })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const NullableText = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
+const RANGES = ['hour', 'day', 'week', 'today'] as const
+
 export const RangeQuery = Type.Object(
-  { range: Type.Optional(Type.Enum(['hour', 'day', 'week'], { default: 'hour', description: 'The last hour, day or week.' })) },
+  {
+    range: Type.Optional(
+      Type.Enum(RANGES, {
+        default: 'hour',
+        description: "The last hour, 24 hours or seven days, or the shop's day, which began at midnight.",
+      }),
+    ),
+  },
   { additionalProperties: false },
 )
 export type Range = NonNullable<Static<typeof RangeQuery>['range']>
@@ -41,7 +54,7 @@ const SalesSeries = Type.Object(
   {
     currency: MoneySchema.properties.currency,
     orders: Counts('Orders placed in each step.'),
-    revenue: Counts('Their totals in each step, in minor units of the currency, including orders that were cancelled later.'),
+    revenue: Counts(`Their totals in each step, in minor units of the currency, including orders that were cancelled later; ${AT_MOST}.`),
   },
   { title: 'SalesSeries' },
 )
@@ -52,7 +65,7 @@ const BestSeller = Type.Object(
     sku: NullableText('Null for a product that no longer exists.'),
     name: NullableText('Null for a product that no longer exists.'),
     quantity: Count,
-    revenue: Type.Array(MoneySchema, { description: 'One amount for each currency.' }),
+    revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
   },
   { title: 'BestSeller' },
 )
@@ -64,11 +77,12 @@ const LowStock = Type.Object(
 
 export const FiguresSchema = Type.Object(
   {
-    range: Type.Enum(['hour', 'day', 'week']),
+    range: Type.Enum(RANGES),
+    time_zone: Type.String({ description: "The shop's time zone, by its name in the IANA database: its day is `today`." }),
     generated_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
       description: 'When the figures were collected, which happens once a minute. Null before the first time.',
     }),
-    step_seconds: Type.Integer({ description: '60 for an hour, 600 for a day, 3600 for a week.' }),
+    step_seconds: Type.Integer({ description: '60 for an hour, 600 for a day or today, 3600 for a week.' }),
     from: Time('Begin of the first step.'),
     to: Time('End of the last step, which is not over yet.'),
     times: Type.Array(Type.String({ format: 'date-time' }), {
@@ -82,7 +96,7 @@ export const FiguresSchema = Type.Object(
     totals: Type.Object(
       {
         orders: Count,
-        revenue: Type.Array(MoneySchema, { description: 'One amount for each currency.' }),
+        revenue: Type.Array(MoneySchema, { description: `One amount for each currency, ${AT_MOST}.` }),
       },
       { title: 'FigureTotals', description: 'The sums of the series.' },
     ),

@@ -11,15 +11,24 @@ interface Entry {
   readAt: number
 }
 
+export interface FiguresOptions {
+  pool: Pool
+  now: () => Date
+  /** The shop's. */
+  timeZone: string
+}
+
 /** The figures of each range as JSON, read at most once per collection and half minute, however many ask at once. */
 export class FiguresCache {
   readonly #pool: Pool
   readonly #now: () => Date
+  readonly #timeZone: string
   readonly #entries = new Map<Range, Entry>()
 
-  constructor({ pool, now }: { pool: Pool; now: () => Date }) {
+  constructor({ pool, now, timeZone }: FiguresOptions) {
     this.#pool = pool
     this.#now = now
+    this.#timeZone = timeZone
   }
 
   async get(range: Range): Promise<string> {
@@ -28,7 +37,8 @@ export class FiguresCache {
     const isFresh =
       known !== undefined && known.collectedAt === (collectedAt?.getTime() ?? null) && performance.now() - known.readAt < FRESH_MS
     if (isFresh) return known.body
-    const body = readFigures(this.#pool, range, collectedAt, this.#now()).then((figures) => JSON.stringify(figures))
+    const options = { range, collectedAt, now: this.#now(), timeZone: this.#timeZone }
+    const body = readFigures(this.#pool, options).then((figures) => JSON.stringify(figures))
     const entry = { body, collectedAt: collectedAt?.getTime() ?? null, readAt: performance.now() }
     this.#entries.set(range, entry)
     // The next call reads again.

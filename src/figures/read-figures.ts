@@ -1,14 +1,18 @@
 import type { Pool, Queryable } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
+import { startOfDay } from '../shop-time.ts'
 import type { Figures, Range } from './figure-schemas.ts'
 
-/** Length of a step, and their number. */
-const STEPS: Readonly<Record<Range, { seconds: number; count: number }>> = {
+/** Length of a step, and their number; null: those since the shop's day began. */
+const STEPS: Readonly<Record<Range, { seconds: number; count: number | null }>> = {
   hour: { seconds: 60, count: 60 },
   day: { seconds: 600, count: 144 },
   week: { seconds: 3_600, count: 168 },
+  today: { seconds: 600, count: null },
 }
 const LISTED_PRODUCTS = 10
+/** A greater sum would lose units as a JSON number. */
+const MOST = Number.MAX_SAFE_INTEGER
 
 interface Window {
   from: Date
@@ -23,16 +27,22 @@ export async function readCollectedAt(db: Queryable): Promise<Date | null> {
   return rows[0]?.at ?? null
 }
 
+interface ReadOptions {
+  range: Range
+  collectedAt: Date | null
+  now: Date
+  timeZone: string
+}
+
 /** The figures of a range that ends with the step of `collectedAt`. */
-export async function readFigures(pool: Pool, range: Range, collectedAt: Date | null, now: Date): Promise<Figures> {
-  const { seconds, count } = STEPS[range]
+export async function readFigures(pool: Pool, { range, collectedAt, now, timeZone }: ReadOptions): Promise<Figures> {
+  const window = windowOf(range, collectedAt ?? now, timeZone)
+  const { from, to, seconds, count } = window
   const stepMs = seconds * 1_000
-  const to = new Date((Math.floor((collectedAt ?? now).getTime() / stepMs) + 1) * stepMs)
-  const from = new Date(to.getTime() - count * stepMs)
-  const window: Window = { from, to, seconds, count }
   const sales = await readSales(pool, window)
   return {
     range,
+    time_zone: timeZone,
     generated_at: collectedAt?.toISOString() ?? null,
     step_seconds: seconds,
     from: from.toISOString(),
@@ -48,9 +58,22 @@ export async function readFigures(pool: Pool, range: Range, collectedAt: Date | 
   }
 }
 
+function windowOf(range: Range, until: Date, timeZone: string): Window {
+  const { seconds, count } = STEPS[range]
+  const stepMs = seconds * 1_000
+  const dayStart = count === null ? startOfDay(until, timeZone).getTime() : 0
+  const to = dayStart + (Math.floor((until.getTime() - dayStart) / stepMs) + 1) * stepMs
+  const steps = count ?? (to - dayStart) / stepMs
+  return { from: new Date(to - steps * stepMs), to: new Date(to), seconds, count: steps }
+}
+
 async function readSales(pool: Pool, window: Window): Promise<Figures['sales']> {
   const { rows } = await pool.query<{ currency: string; step: number; orders: number; revenue: number }>(
-    sql`select currency, (extract(epoch from minute - ${window.from}::timestamptz)::integer / ${window.seconds}::integer) as step, sum(orders)::bigint as orders, sum(revenue)::bigint as revenue
+    sql`select
+      currency,
+      (extract(epoch from minute - ${window.from}::timestamptz)::integer / ${window.seconds}::integer) as step,
+      sum(orders)::bigint as orders,
+      least(${MOST}, sum(revenue))::bigint as revenue
     from order_figures
     where minute >= ${window.from} and minute < ${window.to}
     group by 1, 2
@@ -70,10 +93,10 @@ async function readBestSellers(pool: Pool, window: Window): Promise<Figures['bes
   const { rows } = await pool.query<Figures['best_sellers'][number]>(
     sql`select best.product_id, products.sku, products.name, best.quantity, best.revenue
     from (
-      select product_id, sum(quantity)::bigint as quantity,
+      select product_id, least(${MOST}, sum(quantity))::bigint as quantity,
         json_agg(json_build_object('amount', revenue, 'currency', currency) order by currency) as revenue
       from (
-        select product_id, currency, sum(quantity) as quantity, sum(revenue)::bigint as revenue
+        select product_id, currency, sum(quantity) as quantity, least(${MOST}, sum(revenue))::bigint as revenue
         from product_figures
         where slice > ${window.from}::timestamptz - interval '10 minutes' and slice < ${window.to}
         group by product_id, currency
@@ -121,5 +144,5 @@ function zeros(count: number): number[] {
 }
 
 function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
+  return values.reduce((total, value) => Math.min(MOST, total + value), 0)
 }

@@ -7,6 +7,7 @@ import { pagedList } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
 import { shownSecret } from './shown-secret.ts'
 import { stateBadge } from './state-badge.ts'
+import { dayOf, toInstant } from './times.ts'
 
 type ApiKey = Schemas['ApiKey']
 
@@ -127,7 +128,7 @@ function askForNewKey({ signal, may }: Pick<ScreenContext, 'signal' | 'may'>, on
   const onSubmit = async (data: FormData) => {
     const scopes = data.getAll('scopes')
     if (scopes.length === 0) throw new Error('Choose at least one thing that the key may do.')
-    const expires_at = end.value === '' ? null : new Date(`${end.value}T23:59:59`).toISOString()
+    const expires_at = end.value === '' ? null : toInstant(`${end.value}T23:59:59`)
     const key = await call<NewApiKey>('POST', '/admin/api-keys', { body: { name: name.value.trim(), scopes, expires_at } })
     onShown(key, name)
   }
@@ -154,8 +155,6 @@ function askForRotation({ id, name }: Schemas['ApiKey'], { signal, onShown }: Pi
   )
 }
 
-/** A day in this browser's time zone, in the format of `<input type=date>`. */
 function dayIn(days: number): string {
-  const day = new Date(Date.now() + days * DAY_MS)
-  return [day.getFullYear(), day.getMonth() + 1, day.getDate()].map((part) => String(part).padStart(2, '0')).join('-')
+  return dayOf(new Date(Date.now() + days * DAY_MS))
 }

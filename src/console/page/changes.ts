@@ -4,10 +4,10 @@ import { customerAddress } from './customer-parts.ts'
 import { actions, type Child, create, keyedTable, link, timeElement } from './dom.ts'
 import { choice, labelled, searchForm, textInput } from './form.ts'
 import type { Names } from './names.ts'
-import { toInstant, toLocalTime } from './order-filters.ts'
 import { orderAddress } from './order-parts.ts'
 import { moreButton } from './paged-list.ts'
 import type { ScreenContext } from './screen.ts'
+import { toInstant, toLocalTime } from './times.ts'
 
 type Activity = Schemas['Activity']
 type Page = Schemas['ActivityPage']

@@ -1,4 +1,5 @@
 import { formatMoney } from '#currency'
+import { timeText } from './times.ts'
 
 /** What can be in an element; null, undefined and false are nothing. */
 export type Child = Node | string | number | null | undefined | false
@@ -59,11 +60,10 @@ export function card(title: string, ...children: Child[]): HTMLElement {
   return create('section', { class: 'card' }, create('h3', {}, title), ...children)
 }
 
-/** A time as the operator's browser writes it, with the exact time for programs and as a tooltip. */
+/** A time of the shop's clock as the operator's browser writes it, with the exact time for programs and as a tooltip. */
 export function timeElement(time: string | null): HTMLElement {
   if (time === null) return create('span', {}, '–')
-  const text = new Date(time).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'medium' })
-  return create('time', { dateTime: time, title: time }, text)
+  return create('time', { dateTime: time, title: time }, timeText(new Date(time)))
 }
 
 /** An amount of minor units as the operator's browser writes it. */

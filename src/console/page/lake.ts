@@ -5,6 +5,7 @@ import { choice } from './form.ts'
 import { plotOf } from './lake-plot.ts'
 import { readyQuestions } from './lake-questions.ts'
 import type { Screen, ScreenContext } from './screen.ts'
+import { timeZone } from './times.ts'
 
 const LIMITS = [100, 1_000, 10_000]
 const MAX_CHARACTERS = 20_000
@@ -13,7 +14,7 @@ export const lake: Screen = {
   title: 'Lake',
   scopes: ['lake:query'],
   open(root, context) {
-    const questions = readyQuestions(Intl.DateTimeFormat().resolvedOptions().timeZone)
+    const questions = readyQuestions(timeZone())
     const editor = create('textarea', {
       id: 'sql',
       rows: 12,

@@ -2,6 +2,7 @@ import { ORDER_STATUSES } from '#order-status'
 import { call, pathOf, type Schemas, withQuery } from './api.ts'
 import { button, create } from './dom.ts'
 import { choice, labelled, searchForm, textInput } from './form.ts'
+import { toInstant, toLocalTime } from './times.ts'
 
 const NAMES = ['q', 'number', 'email', 'status', 'product_id', 'user_id', 'from', 'to'] as const
 const UUID_PATTERN = '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}'
@@ -91,16 +92,4 @@ async function showSku(control: HTMLInputElement, productId: string): Promise<vo
   } catch {
     // The list itself reports a store that does not answer.
   }
-}
-
-/** The instant of a `datetime-local`; an empty one stays so. */
-export function toInstant(local: string): string {
-  return local === '' ? '' : new Date(local).toISOString()
-}
-
-/** An instant as `datetime-local` has it: the time of this browser's zone, to the minute. */
-export function toLocalTime(instant: string): string {
-  const time = new Date(instant)
-  if (Number.isNaN(time.getTime())) return ''
-  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }

@@ -1,5 +1,6 @@
 import type { Schemas } from './api.ts'
 import { create, timeElement } from './dom.ts'
+import { dayOf } from './times.ts'
 
 export type AdminOrder = Schemas['AdminOrder']
 export type OrderStatus = Schemas['OrderStatus']
@@ -23,7 +24,7 @@ export function actorText({ type, id }: Schemas['StatusChange']['actor'] | Schem
 /** A name for moves that are sent from here: the same move with the same reference is made once, however often it is sent. */
 export function newReference(): string {
   const digits = [...crypto.getRandomValues(new Uint8Array(5))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  return `console-${new Date().toISOString().slice(0, 10)}-${digits}`
+  return `console-${dayOf(new Date())}-${digits}`
 }
 
 /** What a step took: `120 ms`, `3.2 s`, `2 min 5 s`, `1 h 3 min`, `2 d 4 h`. Clocks of two machines can differ, so it is never below 0. */

@@ -6,18 +6,19 @@ import type { Screen } from './screen.ts'
 
 type Figures = Schemas['Figures']
 
-const RANGES = ['hour', 'day', 'week'] as const
+const RANGES = { hour: 'Last hour', day: 'Last day', week: 'Last week', today: 'Today' } as const
 const POLL_SECONDS = 10
 
 export const overview: Screen = {
   title: 'Overview',
   scopes: ['figures:read'],
   open(root, { parameters, signal, report }) {
-    const range = RANGES.find((name) => name === parameters.get('range')) ?? 'hour'
+    const names = Object.keys(RANGES) as (keyof typeof RANGES)[]
+    const range = names.find((name) => name === parameters.get('range')) ?? 'hour'
     const choice = create(
       'div',
       { class: 'ranges', attributes: { role: 'group', 'aria-label': 'Range' } },
-      ...RANGES.map((name) => link(`#overview?range=${name}`, `Last ${name}`, name === range && 'true')),
+      ...names.map((name) => link(`#overview?range=${name}`, RANGES[name], name === range && 'true')),
     )
     const collected = note('Loading …')
     const totals = create('dl', { class: 'totals' })
@@ -35,13 +36,13 @@ export const overview: Screen = {
   },
 }
 
-function ageOf({ generated_at }: Figures): (Node | string)[] {
+function ageOf({ generated_at, time_zone }: Figures): (Node | string)[] {
   return generated_at === null
     ? ['No figures have been collected yet. The store collects them once a minute.']
     : [
         'Collected at ',
         timeElement(generated_at),
-        ', once a minute. Orders, revenue and best sellers count what was ordered, also what was cancelled or returned later.',
+        `, once a minute, in the time of ${time_zone}. Orders, revenue and best sellers count what was ordered, also what was cancelled or returned later.`,
       ]
 }
 
@@ -62,10 +63,8 @@ function bestSellers({ best_sellers, range }: Figures): HTMLElement {
     revenue.map(amountText).join(' + '),
   ])
   return card(
-    `Best sellers of the last ${range}`,
-    rows.length === 0
-      ? note(`No order was placed in the last ${range}.`)
-      : table('Best sellers', ['Product', 'SKU', { number: 'Sold' }, { number: 'Revenue' }], rows),
+    range === 'today' ? 'Best sellers of today' : `Best sellers of the last ${range}`,
+    rows.length === 0 ? note(noOrders(range)) : table('Best sellers', ['Product', 'SKU', { number: 'Sold' }, { number: 'Revenue' }], rows),
   )
 }
 
@@ -86,13 +85,13 @@ function lowStock({ low_stock }: Figures): HTMLElement {
 const MINUTE_SECONDS = 60
 /** A rate of a shorter part of the last step would be noise. */
 const LEAST_PART = 0.1
-const STEP_NAMES = { hour: 'minute', day: 'ten minutes', week: 'hour' } as const
+const STEP_NAMES = { hour: 'minute', day: 'ten minutes', week: 'hour', today: 'ten minutes' } as const
 
 /** The plots of the overview. One for each currency appears with its first order. */
 function createOverviewPlots(range: Figures['range'], signal: AbortSignal): { element: HTMLElement; update(figures: Figures): void } {
   const element = create('div', { class: 'cards' })
-  const noOrders = `No order was placed in the last ${range}.`
-  const orders = createPlot({ title: 'Orders per minute', emptyText: noOrders, format: rounded, signal })
+  const emptyText = noOrders(range)
+  const orders = createPlot({ title: 'Orders per minute', emptyText, format: rounded, signal })
   element.append(orders.element)
   const revenues = new Map<string, Plot>()
 
@@ -100,7 +99,7 @@ function createOverviewPlots(range: Figures['range'], signal: AbortSignal): { el
     const known = revenues.get(currency)
     if (known !== undefined) return known
     const title = `Revenue in ${currency} per ${STEP_NAMES[range]}`
-    const plot = createPlot({ title, emptyText: noOrders, format: amountFormatter(currency, navigator.language), signal })
+    const plot = createPlot({ title, emptyText, format: amountFormatter(currency, navigator.language), signal })
     ;([...revenues.values()].at(-1) ?? orders).element.after(plot.element)
     revenues.set(currency, plot)
     return plot
@@ -123,6 +122,10 @@ function createOverviewPlots(range: Figures['range'], signal: AbortSignal): { el
       }
     },
   }
+}
+
+function noOrders(range: Figures['range']): string {
+  return `No order was placed ${range === 'today' ? 'today' : `in the last ${range}`}.`
 }
 
 /** How much of each step the counts are of: the last one is not over. Null where that is too little. */

@@ -1,5 +1,6 @@
 import uPlot from 'uplot'
 import { create, replaceChildren, table } from './dom.ts'
+import { timeText, timeZone } from './times.ts'
 
 export interface PlotSeries {
   label: string
@@ -107,7 +108,10 @@ function optionsOf(
   const muted = colourOf(canvas, '--muted')
   const grid = { stroke: colourOf(canvas, '--line'), width: 1 }
   const isLong = (x.at(-1) ?? 0) - (x[0] ?? 0) > 2 * DAY_SECONDS
-  const short = new Intl.DateTimeFormat(undefined, isLong ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' })
+  const short = new Intl.DateTimeFormat(undefined, {
+    timeZone: timeZone(),
+    ...(isLong ? ({ month: 'short', day: 'numeric' } as const) : ({ hour: '2-digit', minute: '2-digit' } as const)),
+  })
   const stepped = isStepped ? uPlot.paths.stepped?.({ align: 1 }) : undefined
   const shared = { stroke: muted, grid, ticks: grid, font: '12px system-ui, sans-serif' }
   const ofTime = {
@@ -131,7 +135,7 @@ function optionsOf(
       },
     ],
     series: [
-      { label: 'Time', value: (_, value) => (value === null ? '–' : timeText(value)) },
+      { label: 'Time', value: (_, value) => (value === null ? '–' : timeText(new Date(value * 1_000), 'short')) },
       ...series.map(({ label }, index) => {
         const stroke = colourOf(canvas, `--plot-${1 + (index % COLOURS)}`)
         return {
@@ -149,14 +153,10 @@ function optionsOf(
   }
 }
 
-function timeText(seconds: number): string {
-  return new Date(seconds * 1_000).toLocaleString(undefined, { dateStyle: 'short', timeStyle: 'short' })
-}
-
 /** Newest first. */
 function tableOf(title: string, { x, series }: PlotData, format: (value: number) => string): HTMLElement {
   const rows = x.map((value, index) => [
-    timeText(value),
+    timeText(new Date(value * 1_000), 'short'),
     ...series.map(({ values }) => {
       const of = values[index] ?? null
       return of === null ? '–' : format(of)

@@ -1,4 +1,5 @@
 import { answerWithPasskey } from './passkey-ceremony.ts'
+import { setTimeZone } from './times.ts'
 
 /** A session of the console. The refresh token is in a cookie that no script can read; the access token is in memory only. */
 const ROOT = new URL('.', location.href)
@@ -11,6 +12,8 @@ interface Access {
   access_token: string
   /** Seconds. */
   expires_in: number
+  /** The shop's. */
+  time_zone: string
 }
 
 let current: { token: string; renewAt: number } | null = null
@@ -115,7 +118,8 @@ function withLock<T>(work: () => Promise<T>): Promise<T> {
   return navigator.locks === undefined ? work() : navigator.locks.request('storefront-console', work)
 }
 
-function keep({ access_token, expires_in }: Access): void {
+function keep({ access_token, expires_in, time_zone }: Access): void {
+  setTimeZone(time_zone)
   const lifetimeMs = expires_in * 1_000
   current = { token: access_token, renewAt: Date.now() + Math.max(lifetimeMs - MARGIN_MS, lifetimeMs / 2) }
 }
