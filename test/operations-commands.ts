@@ -4,8 +4,8 @@ import { join } from 'node:path'
 
 const FOLDER = join(import.meta.dirname, '../docs/operate')
 
-/** Their commands have tests of their own, or need a machine of a provider. */
-const ELSEWHERE = ['commands.md', 'deploy.md', 'managed.md', 'move-in.md']
+/** Pages whose commands have tests of their own. */
+const ELSEWHERE = ['move-in.md']
 
 /** The pages about running a store, one after the other. */
 export const OPERATIONS = readdirSync(FOLDER)
