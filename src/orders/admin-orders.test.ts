@@ -38,6 +38,9 @@ test('finds orders by status, customer, number, e-mail, product and period, alon
   assert.deepEqual(ids(await search(`product_id=${lamp.id}&user_id=${bob.id}`)), [third.id])
   assert.deepEqual(ids(await search(`number=${second.number}`)), [second.id])
   assert.deepEqual(ids(await search(`email=${encodeURIComponent(bob.email.toUpperCase())}`)), [third.id, second.id])
+  const ofBob = `email=${encodeURIComponent(bob.email)}`
+  assert.deepEqual(ids(await search(`${ofBob}&user_id=${bob.id}`)), [third.id, second.id])
+  assert.deepEqual(ids(await search(`${ofBob}&user_id=${ada.id}`)), [])
   assert.deepEqual(ids(await search('email=nobody%40example.com')), [])
   assert.deepEqual(
     ids(await search(`from=${second.created_at}&to=${third.created_at}&user_id=${bob.id}`)),

@@ -99,7 +99,6 @@ export async function searchOrders(
   const conditions: Sql[] = []
   if (filters.status !== undefined) conditions.push(sql`status = ${filters.status}`)
   if (filters.number !== undefined) conditions.push(sql`number = ${filters.number}::bigint`)
-  if (filters.user_id !== undefined && filters.email !== undefined) conditions.push(sql`user_id in (${orderOwnersOf(filters.user_id)})`)
   if (filters.product_id !== undefined) conditions.push(sql`product_ids @> array[${filters.product_id}::uuid]`)
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
@@ -124,9 +123,7 @@ export async function searchOrders(
 }
 
 function orderOwnersIn({ user_id }: Static<typeof OrderSearch>, buyers: Buyers | null): Sql | undefined {
-  if (buyers !== null) {
-    return sql`select unnest(${buyers.userIds}::uuid[]) as user_id
-      union select user_id from orders where email = ${buyers.email}`
-  }
-  return user_id === undefined ? undefined : orderOwnersOf(user_id)
+  if (buyers === null) return user_id === undefined ? undefined : orderOwnersOf(user_id)
+  const found = sql`select unnest(${buyers.userIds}::uuid[]) as user_id union select user_id from orders where email = ${buyers.email}`
+  return user_id === undefined ? found : sql`select user_id from (${found}) as found where user_id in (${orderOwnersOf(user_id)})`
 }
