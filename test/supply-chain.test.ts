@@ -75,5 +75,5 @@ test('the security policy supports the version that this is, and its files exist
   const policy = read('SECURITY.md')
   assert.match(policy, new RegExp(`^\\| ${manifest.version.replace(/\.\d+$/, '')} \\| yes \\|$`, 'm'))
   assert.match(read('CHANGELOG.md'), new RegExp(`^## ${manifest.version} `, 'm'))
-  for (const [, path = ''] of policy.matchAll(/\]\(([^)]+)\)/g)) assert.ok(existsSync(join(ROOT, path)), path)
+  for (const [, path = ''] of policy.matchAll(/\]\(([^)#]+)/g)) assert.ok(existsSync(join(ROOT, path)), path)
 })

@@ -89,7 +89,7 @@ const optionalLabel = (name: TextName) =>
   withRule(orNull(oneLine(name, VISIBLE)), (text) => (text === null ? null : findFaultInLabel(name, text)))
 /** A time that PostgreSQL and JavaScript read alike. */
 const time = (name: string) =>
-  withRule(Type.String({ format: 'date-time', pattern: '^[12]' }), (text) =>
+  withRule(Type.String({ format: 'date-time', pattern: '^[12]', 'x-must': MUST.time }), (text) =>
     Number.isNaN(Date.parse(text)) ? `${name} must ${MUST.time}` : null,
   )
 const optionalTime = (name: string, description: string) => Type.Union([time(name), Type.Null()], { description, 'x-must': MUST.time })

@@ -77,6 +77,9 @@ const product: fc.Arbitrary<ImportedProduct> = fc
           all.map(({ currency, amount, reduction }) => ({ amount, currency, compare_at: reduction === 0 ? null : amount + reduction })),
         ),
       translations: fc.dictionary(fc.constantFrom('de', 'zh-Hant'), texts, plain),
+      status: fc.constantFrom('draft', 'active'),
+      published_at: fc.constantFrom(null, '2030-01-01T00:00:00.000Z'),
+      unpublished_at: fc.constantFrom(null, '2031-01-01T00:00:00.000Z'),
     },
     {
       ...plain,
@@ -97,6 +100,9 @@ const product: fc.Arbitrary<ImportedProduct> = fc
         'stock',
         'translations',
         'prices',
+        'status',
+        'published_at',
+        'unpublished_at',
       ],
     },
   )
