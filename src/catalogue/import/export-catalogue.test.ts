@@ -59,6 +59,20 @@ for (const format of ['ndjson', 'csv'] as const) {
   })
 }
 
+test('an export has the translations and prices that only drafts have', async (t) => {
+  const [{ pool }, { pool: other }] = [await createTestDatabase(t), await createTestDatabase(t)]
+  const draft = { sku: 'D', name: 'Cap', category: 'Hats', price: { amount: 1, currency: 'EUR' }, status: 'draft' }
+  const line = { ...draft, translations: { de: { name: 'Kappe' } }, prices: [{ amount: 2, currency: 'USD', compare_at: null }] }
+  await importText(pool, `${FILE}\n${JSON.stringify(line)}`, 'ndjson')
+  for (const format of ['ndjson', 'csv'] as const) {
+    const text = await exportAll(pool, format)
+    assert.match(text, /Kappe/)
+    await importText(other, text, format)
+    assert.equal(await exportAll(other, 'ndjson'), await exportAll(pool, 'ndjson'))
+    await other.query(`update products set translations = '{}', prices = '{}'`)
+  }
+})
+
 test('leaves out archived products, and an import of one sells it again', async (t) => {
   const { pool } = await createTestDatabase(t)
   await importText(pool, FILE, 'ndjson')

@@ -167,13 +167,24 @@ function toCsv(product: ExportedProduct, content: ExportContent): string {
 
 async function findLanguages(tx: Transaction): Promise<string[]> {
   const { rows } = await tx.query<{ language: string }>(
-    'select language from catalogue_languages where products > 0 order by language collate "C"',
+    `select language
+     from (
+       select language from catalogue_languages where products > 0
+       union
+       select jsonb_object_keys(translations) from products where is_withheld
+     ) as edited
+     order by language collate "C"`,
   )
   return rows.map(({ language }) => language)
 }
 
 async function findCurrencies(tx: Transaction): Promise<string[]> {
-  const { rows } = await tx.query<{ currency: string }>('select distinct currency from product_prices order by currency')
+  const { rows } = await tx.query<{ currency: string }>(
+    `select currency from product_prices
+     union
+     select jsonb_object_keys(prices) from products where is_withheld
+     order by currency`,
+  )
   return rows.map(({ currency }) => currency)
 }
 
