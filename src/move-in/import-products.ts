@@ -25,7 +25,9 @@ export async function importProducts(
     result.outcomes.refused++
     onProblem(line, reason)
   }
-  const counted = countSource(lines, result.source)
+  /** The products of lines that name a status: the others keep theirs. */
+  const withStatus = new Set<string>()
+  const counted = countSource(lines, result.source, withStatus)
   if (isDryRun) {
     let skus: string[] = []
     const look = async () => {
@@ -48,20 +50,26 @@ export async function importProducts(
       else if (one.outcome === 'updated') result.updated++
       else result.outcomes[one.outcome]++
     }
+    const skus = results.flatMap((one) => ('sku' in one ? one.sku : []))
     await countStored(
       pool,
-      results.flatMap((one) => ('sku' in one ? one.sku : [])),
+      skus,
+      skus.filter((sku) => withStatus.delete(sku)),
       result.store,
     )
   }
   return result
 }
 
-async function* countSource(lines: AsyncIterable<ImportLine>, source: Tally): AsyncGenerator<ImportLine> {
+async function* countSource(lines: AsyncIterable<ImportLine>, source: Tally, withStatus: Set<string>): AsyncGenerator<ImportLine> {
   for await (const read of lines) {
     if ('product' in read) {
-      const { price, source_price: text } = read.product
+      const { sku, price, status, source_price: text } = read.product
       source.add(`${price.currency} products`, (text === undefined ? null : readMajorUnits(text, price.currency)) ?? BigInt(price.amount))
+      if (status !== undefined) {
+        withStatus.add(sku)
+        source.add(`${status} products`)
+      }
     } else source.add(UNREADABLE)
     yield read
   }
@@ -74,11 +82,15 @@ async function countPresent(pool: Pool, skus: readonly string[]): Promise<number
   return rows[0]?.present ?? 0
 }
 
-async function countStored(pool: Pool, skus: readonly string[], store: Tally): Promise<void> {
-  const { rows } = await pool.query<{ currency: string; products: number; amount: string }>(sql`select
-      price_currency as currency, count(*) as products, sum(price_amount)::text as amount
+async function countStored(pool: Pool, skus: readonly string[], withStatus: readonly string[], store: Tally): Promise<void> {
+  const { rows } = await pool.query<{ currency: string; status: string | null; products: number; amount: string }>(sql`select
+      price_currency as currency, case when sku = any(${withStatus}::text[]) then status end as status,
+      count(*) as products, sum(price_amount)::text as amount
     from products as product
     where sku = any(${skus}::text[]) and ${IS_EDITED}
-    group by price_currency`)
-  for (const { currency, products, amount } of rows) store.add(`${currency} products`, BigInt(amount), products)
+    group by 1, 2`)
+  for (const { currency, status, products, amount } of rows) {
+    store.add(`${currency} products`, BigInt(amount), products)
+    if (status !== null) store.add(`${status} products`, 0n, products)
+  }
 }

@@ -137,7 +137,14 @@ for (const [shop, format, change, reason] of WITHHELD) {
 
 test('a product that Shopify publishes later is published here then', async (t) => {
   const { products } = await productsOf(t, 'shopify', shopifyJsonl({ publishedAt: '2027-01-01T00:00:00Z' }))
-  assert.deepEqual([products[0]?.status, products[0]?.published_at], [undefined, '2027-01-01T00:00:00.000Z'])
+  assert.deepEqual([products[0]?.status, products[0]?.published_at], ['active', '2027-01-01T00:00:00.000Z'])
+})
+
+test('a draft that was published meanwhile is published by the next file', async (t) => {
+  for (const [shop, , make] of formats) {
+    const { products } = await productsOf(t, shop, make({}), { imagesBelow: 'https://images.example/media' })
+    assert.deepEqual([products[0]?.status, products[0]?.published_at], ['active', null], shop)
+  }
 })
 
 const REFUSED: readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp][] = [

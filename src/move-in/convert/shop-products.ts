@@ -40,7 +40,7 @@ export interface ShopProduct {
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
   const { sku, price, compareAt, categories, group, options = {}, stock, seo, slug, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
-  const { reason, ...publication } = withheld ?? { reason: null }
+  const { reason, status = 'active', published_at = null } = withheld ?? { reason: null }
   if (reason !== null) conversion.note(label, `it is not in the shop yet: ${reason}`)
   const cut = (what: string, text: string, length: number) => {
     const characters = [...text]
@@ -72,7 +72,8 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
     ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
     stock: stock === null ? null : Math.max(0, stock),
-    ...publication,
+    // Always, so that a later file publishes what is published in the other shop meanwhile.
+    ...{ status, published_at },
   }
 }
 
