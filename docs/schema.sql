@@ -3206,6 +3206,7 @@ CREATE TABLE public.products (
     CONSTRAINT products_price_in_range CHECK (((price_amount >= 0) AND (price_amount <= '9007199254740991'::bigint))),
     CONSTRAINT products_prices_object CHECK ((jsonb_typeof(prices) = 'object'::text)),
     CONSTRAINT products_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'active'::text]))),
+    CONSTRAINT products_times_ordered CHECK ((published_at < unpublished_at)),
     CONSTRAINT products_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text)),
     CONSTRAINT products_variant_group_not_empty CHECK ((variant_group <> ''::text))
 );

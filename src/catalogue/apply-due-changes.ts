@@ -1,17 +1,21 @@
 import type { Logger } from 'pino'
 import { auditContextOfCommand, difference, recordActivities } from '../activity/record-activity.ts'
+import { canOneRowBeAtFault } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { Loop } from '../loop.ts'
 import { changeCatalogue } from './change-catalogue.ts'
+import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
-/** Products of one transaction, which are locked until it ends. */
-const BATCH_SIZE = 200
 /** A time that is entered now takes effect this much late at most. */
 const POLL_MS = 2_000
 /** Pause while another transaction has locked a product that is due. */
 const PAUSE_MS = 100
+/** A product whose change fails is passed over for this time, so that it holds up no other. */
+const PASS_OVER_MS = 60_000
+/** When this many fail, it is not for the products: the loop fails. */
+const MAX_PASSED_OVER = 1_000
 
 interface ChangedState {
   is_listed: boolean
@@ -19,11 +23,32 @@ interface ChangedState {
 
 /** Changes products when the time has come that their schedules name. Any number of processes may run it. */
 export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: Logger }): Loop {
+  const passedOver = new Map<string, number>()
+  let size = BUSY_BATCH_SIZE
   return new Loop({
     everyMs: POLL_MS,
-    async work(signal) {
-      while (!signal.aborted && (await inTransaction(pool, changeNextBatch)) === BATCH_SIZE);
-      return untilNextChange(pool)
+    async work() {
+      const beganAt = performance.now()
+      for (const [id, untilMs] of passedOver) if (untilMs <= beganAt) passedOver.delete(id)
+      let ids: string[] = []
+      try {
+        await inTransaction(pool, async (tx) => {
+          ids = await lockDueProducts(tx, [...passedOver.keys()], size)
+          await applyDueChanges(tx, ids)
+        })
+      } catch (error) {
+        const [id] = ids
+        if (id === undefined || passedOver.size >= MAX_PASSED_OVER || !canOneRowBeAtFault(error)) throw error
+        // Halves, until the product that fails is alone.
+        size = Math.ceil(ids.length / 2)
+        if (ids.length > 1) return 0
+        passedOver.set(id, performance.now() + PASS_OVER_MS)
+        logger.error({ err: error, productId: id }, 'the scheduled change of a product could not be made, will retry')
+      }
+      const isLast = ids.length < size
+      size = Math.min(BUSY_BATCH_SIZE, size * 2)
+      if (isLast) return untilNextChange(pool, [...passedOver.keys()])
+      return (await hasRecentOrders(pool)) ? performance.now() - beganAt : 0
     },
     onFailure(error, { isFirst }) {
       if (isFirst) logger.error({ err: error }, 'scheduled changes of products could not be made, will retry')
@@ -31,20 +56,25 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
   })
 }
 
-async function changeNextBatch(tx: Transaction): Promise<number> {
-  // Waits for no other transaction with a product, so it deadlocks with none.
+/** Waits for no other transaction with a product, so it deadlocks with none. */
+async function lockDueProducts(tx: Transaction, without: readonly string[], most: number): Promise<string[]> {
   const { rows } = await tx.query<{ id: string }>(
-    sql`select id from products where changes_at <= now() order by changes_at limit ${BATCH_SIZE} for no key update skip locked`,
+    sql`select id
+     from products
+     where changes_at <= now() and id <> all(${without}::uuid[])
+     order by changes_at
+     limit ${most}
+     for no key update skip locked`,
   )
-  const ids = rows.map(({ id }) => id)
-  await applyDueChanges(tx, ids)
-  return ids.length
+  return rows.map(({ id }) => id)
 }
 
 /** The milliseconds until the next change, by the clock of the database, at most `POLL_MS`. */
-async function untilNextChange(pool: Pool): Promise<number> {
+async function untilNextChange(pool: Pool, without: readonly string[]): Promise<number> {
   const { rows } = await pool.query<{ ms: number | null }>(
-    'select extract(epoch from min(changes_at) - clock_timestamp())::float8 * 1000 as ms from products where changes_at is not null',
+    sql`select extract(epoch from min(changes_at) - clock_timestamp())::float8 * 1000 as ms
+     from products
+     where changes_at is not null and id <> all(${without}::uuid[])`,
   )
   const ms = rows[0]?.ms ?? POLL_MS
   return ms <= 0 ? PAUSE_MS : Math.min(Math.ceil(ms), POLL_MS)
@@ -62,6 +92,19 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
   const ids = rows.map(({ id }) => id)
   if (ids.length === 0) return
   await changeCatalogue(tx, { ids, auditContext: null }, async () => {
+    // The categories that the trigger writes, in id order: two changes lock them in one direction.
+    await tx.query(
+      sql`select from categories
+       where id in (
+         select member.category_id
+         from product_categories as member
+         join products as product on product.id = member.product_id
+         join categories as category on category.id = member.category_id
+         where product.id = any(${ids}::uuid[]) and product.is_withheld and member.position = 0 and category.name <> product.category
+       )
+       order by id
+       for no key update`,
+    )
     // The trigger gives them their state. Another transaction may have done it during the wait for the lock.
     const { rows: changed } = await tx.query<{ id: string; before: ChangedState; after: ChangedState }>(
       sql`update products

@@ -30,6 +30,12 @@ const patch = async (id: string, body: object) => {
 const order = (id: string) => store.call('POST', '/orders', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }] } })
 const withheld = async () => (await call('GET', '/admin/products?limit=100')).json.data.map((product: { id: string }) => product.id)
 
+async function importLine({ sku, name, price }: { sku: string; name: string; price: object }, changes: object): Promise<string> {
+  const raw = JSON.stringify({ sku, name, category: 'Quokkas', price, ...changes })
+  const headers = { 'content-type': 'application/x-ndjson' }
+  return (await store.call('POST', '/admin/products/import', { token, raw, headers })).text
+}
+
 /** Lets the clock pass for a product: nothing is changed, and its times are earlier. */
 async function pass(id: string, hours: number): Promise<void> {
   const tx = await store.pool.connect()
@@ -157,15 +163,8 @@ test('archiving ends the schedule, and an import without the columns keeps it', 
   await assertInShop(archived, false)
   assert.equal((await call('GET', `/admin/products/${archived.id}`)).status, 404)
   const draft = await create({ status: 'draft' })
-  const line = { sku: draft.sku, name: 'Another quokka', category: 'Quokkas', price: draft.price }
-  const imported = async (changes: object) =>
-    (
-      await store.call('POST', '/admin/products/import', {
-        token,
-        raw: JSON.stringify({ ...line, ...changes }),
-        headers: { 'content-type': 'application/x-ndjson' },
-      })
-    ).text
+  const line = { sku: draft.sku, name: 'Another quokka', price: draft.price }
+  const imported = (changes: object) => importLine(line, changes)
   assert.match(await imported({}), /"updated"/)
   assert.match(await imported({}), /"unchanged"/)
   await assertInShop(draft, false)
@@ -187,6 +186,63 @@ test('a draft keeps its category while that is renamed', async () => {
     json.categories.map(({ name }: { name: string }) => name),
     ['Marsupials of old'],
   )
+})
+
+test('a category of drafts alone is not deleted, and one of archived products is', async () => {
+  const draft = await create({ status: 'draft', category: 'Wombats' })
+  const { rows } = await store.pool.query(`select id from categories where name = 'Wombats'`)
+  assertProblem(await call('DELETE', `/admin/categories/${rows[0].id}`), 409, 'category_not_empty')
+  const { json } = await call('GET', `/admin/products/${draft.id}`)
+  assert.equal(json.categories.length, 1)
+  await call('DELETE', `/admin/products/${draft.id}`)
+  assert.equal((await call('DELETE', `/admin/categories/${rows[0].id}`)).status, 204)
+})
+
+test('a draft in a renamed category moves to the category that has the former name now', async () => {
+  const draft = await create({ status: 'draft', category: 'Numbats' })
+  await store.pool.query(`update categories set name = 'Numbats of old' where name = 'Numbats'`)
+  assert.equal((await call('POST', '/admin/categories', { name: 'Numbats' })).status, 201)
+  const { json } = await call('PATCH', `/admin/products/${draft.id}`, { category: 'Numbats' })
+  assert.deepEqual([json.category, json.categories.map(({ name }: { name: string }) => name)], ['Numbats', ['Numbats']])
+})
+
+test('an import of an archived product sells it again when its end has passed, and refuses an end before the stored beginning', async () => {
+  const ended = await create({ unpublished_at: inHours(1) })
+  await pass(ended.id, 2)
+  await runLoops()
+  assert.equal((await call('DELETE', `/admin/products/${ended.id}`)).status, 204)
+  assert.match(await importLine(ended, {}), /"updated"/)
+  await assertInShop(ended, true)
+  const planned = await create({ published_at: inHours(2) })
+  assert.match(await importLine(planned, { unpublished_at: inHours(1) }), /unpublished_at must be after published_at/)
+  assert.match(await importLine(planned, { unpublished_at: inHours(3) }), /"updated"/)
+})
+
+test('a change that fails is passed over and logged, and all others are made', async () => {
+  const products = [
+    await create({ published_at: inHours(1) }),
+    await create({ published_at: inHours(1) }),
+    await create({ published_at: inHours(1) }),
+  ]
+  for (const { id } of products) await pass(id, 2)
+  const failing = products[1].id
+  await store.pool.query(`create function refuse_change() returns trigger language plpgsql as $$ begin raise 'no'; end $$`)
+  await store.pool.query(`create trigger refuse_change before update on products for each row when (old.sku = '${products[1].sku}')
+    execute function refuse_change()`)
+  const logged: { productId?: string }[] = []
+  const logger = pino({ level: 'error' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+  const loop = createScheduledChanges({ pool: store.pool, logger })
+  await loop.start()
+  await assertInShop(products[0], true)
+  await assertInShop(products[2], true)
+  await loop.stop()
+  await store.pool.query('drop function refuse_change cascade')
+  assert.deepEqual(
+    logged.map(({ productId }) => productId),
+    [failing],
+  )
+  await runLoops()
+  await assertInShop(products[1], true)
 })
 
 test('refuses an end that is not after the beginning, what is no time, and another status', async () => {

@@ -71,7 +71,14 @@ const KEPT: Readonly<Record<string, Sql>> = {
   prices: sql`coalesce(given.prices, product.prices, '{}') - given.price_currency`,
   status: sql`coalesce(given.status, product.status, 'active')`,
   published_at: sql`nullif(coalesce(given.published_at, product.published_at), ${NO_TIME})`,
-  unpublished_at: sql`nullif(coalesce(given.unpublished_at, product.unpublished_at), ${NO_TIME})`,
+  // An archived product is sold again: an end that has passed does not stay.
+  unpublished_at: sql`nullif(
+    coalesce(
+      given.unpublished_at,
+      case when product.archived_at is null or product.is_withheld or product.unpublished_at > now() then product.unpublished_at end
+    ),
+    ${NO_TIME}
+  )`,
   images: sql`coalesce(given.images, '[]')`,
 }
 const GIVEN = commaList(COLUMNS.map(([name]) => sql`${KEPT[name] ?? sql`given.${identifier(name)}`} as ${identifier(name)}`))

@@ -69,10 +69,11 @@ export async function deleteCategory(catalogue: ChangedCatalogue, id: string, if
     // The category is locked first: a transaction that has locked it may change these rows of its products.
     await tx.query(sql`select from categories where id = ${id} for update`)
     // Archived products only: nothing shows where they were. When one is sold again, its text gives it a category.
-    // A category with products is refused below, and its many rows are not read here.
+    // A category with products is refused below, also one of drafts, and its many rows are not read here.
     await tx.query(
       sql`delete from product_categories
       where category_id = ${id} and not is_listed
+        and not exists (select from products where id = product_id and is_withheld)
         and not exists (select from product_categories where category_id = ${id} and is_listed)`,
     )
     await tx.query(sql`delete from categories where id = ${id}`)

@@ -4,6 +4,7 @@ import { type Sql, sql } from '../../db/sql.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { Loop } from '../../loop.ts'
 import { changeCatalogue } from '../change-catalogue.ts'
+import { IS_EDITED } from '../products.ts'
 import { shareTree } from './category.ts'
 
 /** Products of one transaction, which are locked until it ends: as many as are changed in about `BATCH_MS`. */
@@ -106,12 +107,18 @@ export async function renameBeforeChange(tx: Transaction, productIds: readonly s
   if (productIds.length === 0) return []
   await keepNames(
     tx,
-    sql`id in (select category_id from product_categories where product_id = any(${productIds}::uuid[]) and position = 0 and is_listed)`,
+    sql`id in (
+      select member.category_id
+      from product_categories as member
+      join products as product on product.id = member.product_id
+      where product.id = any(${productIds}::uuid[]) and member.position = 0 and ${IS_EDITED}
+    )`,
   )
   return giveNames(
     tx,
     productIds,
-    sql`member.is_listed and category.renamed_at is not null
+    // A rename passes over products that are not in the shop.
+    sql`(products.is_withheld or (member.is_listed and category.renamed_at is not null))
       and exists (select from categories as other where other.name = products.category)`,
   )
 }

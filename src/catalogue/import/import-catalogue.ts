@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { AuditContext } from '../../activity/record-activity.ts'
 import { translateConstraint } from '../../db/constraints.ts'
 import type { Pool } from '../../db/pool.ts'
-import { sql } from '../../db/sql.ts'
 import { QUERY_CANCELED, sqlState } from '../../db/sql-state.ts'
 import { inTransaction } from '../../db/transaction.ts'
 import { AppError } from '../../errors.ts'
+import { BUSY_BATCH_SIZE, hasRecentOrders } from '../recent-orders.ts'
 import type { ImportedProduct, ImportLine } from './imported-product.ts'
 import { type Outcome, type Refusal, upsertProducts } from './upsert-products.ts'
 
@@ -37,15 +37,11 @@ export interface ImportSettings {
 }
 
 const BATCH_SIZE = 1_000
-/** While orders come in: the change stream reads a transaction at once, and the events of orders behind it wait for that. */
-const BUSY_BATCH_SIZE = 100
 /**
  * Limit of a transaction's products as JSON: a thousand of 500 bytes. A megabyte of long texts takes a second or two,
  * mostly for their words, and keeps the stock of its products locked.
  */
 const MAX_BATCH_BYTES = 500_000
-/** A store whose last order is older is not busy. */
-const BUSY_SECONDS = 10
 /** The time after which recent orders are queried again before a larger batch: lines may come slowly. */
 const ASK_AGAIN_MS = 1_000
 // SQLSTATE classes of errors that a row causes. Any other error (the server is unavailable, the disk is full) ends the import.
@@ -100,15 +96,6 @@ export async function* importBesideOrders(
     if (isBusy) await (settings.pause ?? delay)(tookMs)
     beganAt = askedAt = performance.now()
   }
-}
-
-/**
- * An import takes most of a processor of the database, for which orders and their events would wait. See
- * docs/decisions/catalogue-writing.md.
- */
-async function hasRecentOrders(pool: Pool): Promise<boolean> {
-  const { rows } = await pool.query(sql`select from orders where created_at > now() - make_interval(secs => ${BUSY_SECONDS}) limit 1`)
-  return rows.length > 0
 }
 
 /** Like `importCatalogue`, but without pauses, and yields the outcomes of each batch when it is stored. */
@@ -183,6 +170,8 @@ async function upsertWithRetry(
 function rowFault(error: unknown): string | null {
   const state = sqlState(error)
   if (state === undefined || !ROW_FAULTS.has(state.slice(0, 2))) return null
+  const refusal = translateConstraint(error)
+  if (refusal instanceof AppError) return refusal.message
   const { constraint } = error as { constraint?: string }
   return `the database refused the product (SQLSTATE ${state}${constraint === undefined ? '' : `, ${constraint}`})`
 }
