@@ -21,10 +21,12 @@ export const LARGE_SHOP = {
 const SEEDS = 1_000
 /** The products of a group of variants, in a shop of any size. */
 const VARIANTS = 200
+/** The address of a few orders that were amended, all of the customer with the most. */
+export const AMENDED = 'amended@example.com'
 const RARE = 10
 /** The orders of a shop of any size are spread over this time. */
 const MINUTES = 1_000_000
-/** Orders without a failed mail, webhook delivery or dead letter between two that have one. */
+/** Orders without a failed mail, webhook delivery, dead letter or amendment between two that have one. */
 const FAILS = 20_000
 
 export interface ShopSize {
@@ -150,13 +152,13 @@ const ADDRESS = `jsonb_build_object('name', format('%s %s', initcap(translate(su
 /** Nearly all are delivered; the newest are on their way, and the oldest were cancelled. Two versions each, but for the pending ones. */
 function orders({ orders: count }: ShopSize): string[] {
   return [
-    `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, version,
+    `insert into orders (id, number, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, email, version,
       status_history, created_at, updated_at)
     select ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, nextval('order_numbers'),
       case when n % 10 < 7 then ${ID_OF('0')} else ${ID_OF(`n % ${count / 4 - 1}`)} end, status,
       format('[{"product_id":"%s","sku":"SKU","name":"A lamp","category":"Common","quantity":1,"unit_price":%2$s,"total":%2$s}]', product,
         '{"amount":1250,"currency":"EUR"}')::json,
-      array[product], 1250, 'EUR', 'cart-' || n, ${ADDRESS}, case status when 'pending' then 1 else 2 end,
+      array[product], 1250, 'EUR', 'cart-' || n, ${ADDRESS}, case when n % ${FAILS} = 0 then '${AMENDED}' end, case status when 'pending' then 1 else 2 end,
       format('[%s]', concat_ws(',', format(step, 'pending'), case when status <> 'pending' then format(step, status) end))::jsonb, at, at
     from generate_series(1, ${count}) as n,
       lateral (select

@@ -1,5 +1,5 @@
 import type { Operation, Parameter } from '../fuzz/contract.ts'
-import { customerId, LARGE_SHOP } from './large-shop.ts'
+import { AMENDED, customerId, LARGE_SHOP } from './large-shop.ts'
 
 const { category, brand, word, attribute, currency, group, customers_with } = LARGE_SHOP
 const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString()
@@ -39,7 +39,7 @@ const WORST: Record<string, readonly string[]> = {
   limit: [],
   cursor: [],
   user_id: [customers_with.few, customers_with.most, customers_with.none],
-  email: [emailOf(7), emailOf(0), 'none@example.com', 'customer', 'cust*'],
+  email: [emailOf(7), emailOf(0), 'none@example.com', AMENDED, 'customer', 'cust*'],
   number: ['100500', '9007199254740991', '1'],
   id: Object.values(customers_with),
   from: [daysAgo(1), daysAgo(3650)],

@@ -34,9 +34,9 @@ interface ReadOptions {
   timeZone: string
 }
 
-/** The figures of a range that ends with the step of `collectedAt`. */
+/** The figures of a range that ends with the step of `collectedAt`; today ends now, whenever they were collected. */
 export async function readFigures(pool: Pool, { range, collectedAt, now, timeZone }: ReadOptions): Promise<Figures> {
-  const window = windowOf(range, collectedAt ?? now, timeZone)
+  const window = windowOf(range, range === 'today' ? now : (collectedAt ?? now), timeZone)
   const { from, to, seconds, count } = window
   const stepMs = seconds * 1_000
   const sales = await readSales(pool, window)

@@ -35,6 +35,8 @@ export interface OrderPageQuery<T> {
   paging: Paging<Static<typeof OrderPosition>>
   /** A query of `user_id`s whose orders alone are listed; everybody's unless given. */
   owners?: Sql
+  /** A condition by an index: the orders that meet it are listed besides those of `owners`. */
+  others?: Sql
   conditions: readonly Sql[]
   sort: OrderSort
   present: (order: Order) => T
@@ -59,7 +61,7 @@ export async function readOrderPage<T>(pool: Pool, query: OrderPageQuery<T>): Pr
   const { sort, present, statementName } = query
   const { limit, after, cursorAfter } = query.paging
   const conditions = [...query.conditions, ...(after === undefined ? [] : [behind(after)])]
-  const statement = selectPage(query.owners, conditions, sort, limit + 1)
+  const statement = selectPage(query, conditions, limit + 1)
   const { rows } = await pool.query<PageRow>(statementName === undefined ? statement : prepared(statement, `${statementName} ${limit}`))
   const orders: string[] = []
   let sizeBytes = 0
@@ -112,14 +114,22 @@ async function readLarge(pool: Pool, conditions: readonly Sql[], rows: readonly 
   return new Map(large.map((row) => [row.id, row]))
 }
 
-/** Reads a full page for each owner, from an index that ends in the sort key, and keeps the newest orders of all. */
-function selectPage(owners: Sql | undefined, conditions: readonly Sql[], sort: OrderSort, rows: number): Sql {
+/**
+ * Reads a full page for each owner, and one of the others, from an index that ends in the sort key, and keeps the newest
+ * orders of all.
+ */
+function selectPage(
+  { owners, others, sort }: Pick<OrderPageQuery<unknown>, 'owners' | 'others' | 'sort'>,
+  conditions: readonly Sql[],
+  rows: number,
+): Sql {
   const newest = sql`order by ${DIRECTIONS[sort]} ${limitTo(rows)}`
   const selectNewest = (all: readonly Sql[]) => sql`select ${SIZED_COLUMNS} from orders where ${allOf(all)} ${newest}`
   if (owners === undefined) return sql`select ${PAGE_COLUMNS} from (${selectNewest(conditions)}) as newest ${newest}`
+  const ofOwners = sql`(${owners}) as buyer (buyer_id) cross join lateral (${selectNewest([sql`user_id = buyer_id`, ...conditions])}) as newest`
+  if (others === undefined) return sql`select ${PAGE_COLUMNS} from ${ofOwners} ${newest}`
   return sql`select ${PAGE_COLUMNS}
-    from (${owners}) as buyer (buyer_id)
-    cross join lateral (${selectNewest([sql`user_id = buyer_id`, ...conditions])}) as newest
+    from (select newest.* from ${ofOwners} union all (${selectNewest([others, ...conditions])})) as newest
     ${newest}`
 }
 

@@ -7,7 +7,7 @@ import { EmailFilter, Instant, type Paging, readInstant } from '../http/paginati
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Finders, findOrders } from './find-orders.ts'
 import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
-import { type OrderPage, type OrderPosition, readOrderPage } from './order-page.ts'
+import { type OrderPage, type OrderPageQuery, type OrderPosition, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
 import { ShippingAddressSchema } from './postal-address.ts'
@@ -103,18 +103,15 @@ export async function searchOrders(
   if (filters.from !== undefined) conditions.push(sql`created_at >= ${readInstant('from', filters.from)}::timestamptz`)
   if (filters.to !== undefined) conditions.push(sql`created_at < ${readInstant('to', filters.to)}::timestamptz`)
   const buyers = filters.email === undefined ? null : await finders.findBuyers(filters.email)
-  // An order that was amended to another address is found by it, and no other order of its customer.
-  // `is not distinct from` uses no index: with `=` a plan may read all orders of a customer to sort them.
-  if (buyers !== null) conditions.push(sql`(user_id = any(${buyers.userIds}::uuid[]) or email is not distinct from ${buyers.email})`)
   const owners = orderOwnersIn(filters, buyers)
   const present = (order: Order) => presentForAdmin({ ...order, formerValues: null })
-  const query = { paging, ...(owners === undefined ? {} : { owners }), conditions, present }
+  const query = { paging, ...owners, conditions, present }
   if (filters.q === undefined) {
     // The index by time is the one that finds a period quickly.
     return readOrderPage(pool, { ...query, sort: filters.from === undefined && filters.to === undefined ? 'number' : 'time' })
   }
   const before = paging.after?.[0] ?? Number.MAX_SAFE_INTEGER
-  const most = conditions.length === 0 && owners === undefined ? paging.limit + 1 : EXAMINED
+  const most = conditions.length === 0 && owners === null ? paging.limit + 1 : EXAMINED
   const numbers = await findOrders(pool, await readSearchText(pool, filters.q), finders, { before, most })
   const page = await readOrderPage(pool, { ...query, sort: 'number', conditions: [...conditions, sql`number = any(${numbers}::bigint[])`] })
   const last = numbers.at(-1)
@@ -122,8 +119,17 @@ export async function searchOrders(
   return { ...page, next_cursor: paging.cursorAfter([last]) }
 }
 
-function orderOwnersIn({ user_id }: Static<typeof OrderSearch>, buyers: Buyers | null): Sql | undefined {
-  if (buyers === null) return user_id === undefined ? undefined : orderOwnersOf(user_id)
-  const found = sql`select unnest(${buyers.userIds}::uuid[]) as user_id union select user_id from orders where email = ${buyers.email}`
-  return user_id === undefined ? found : sql`select user_id from (${found}) as found where user_id in (${orderOwnersOf(user_id)})`
+/** Whose orders are listed, null for everybody's. An order that was amended to another address is found by it, and no other order of its customer. */
+function orderOwnersIn(
+  { user_id }: Static<typeof OrderSearch>,
+  buyers: Buyers | null,
+): Pick<OrderPageQuery<AdminOrder>, 'owners' | 'others'> | null {
+  const owners = user_id === undefined ? undefined : orderOwnersOf(user_id)
+  if (buyers === null) return owners === undefined ? null : { owners }
+  const { email, userIds } = buyers
+  const isOfOwners = owners === undefined ? sql`true` : sql`user_id in (${owners})`
+  return {
+    owners: sql`select user_id from unnest(${userIds}::uuid[]) as buyers (user_id) where ${isOfOwners}`,
+    others: sql`email = ${email} and user_id <> all(${userIds}::uuid[]) and ${isOfOwners}`,
+  }
 }

@@ -16,9 +16,9 @@ export function timeText(instant: Date, seconds: 'medium' | 'short' = 'medium'):
   return instant.toLocaleString(undefined, { dateStyle: 'short', timeStyle: seconds, timeZone: zone })
 }
 
-/** The instant of a `datetime-local`; an empty one stays so. */
+/** The instant of a `datetime-local`. What is no time stays as it was typed, and the API refuses it. */
 export function toInstant(local: string): string {
-  return instantOf(local, zone)?.toISOString() ?? ''
+  return instantOf(local, zone)?.toISOString() ?? local
 }
 
 /** An instant as `datetime-local` has it: the shop's time, to the minute. */
