@@ -5,6 +5,9 @@ import { toImage } from './product-details.ts'
 import type { CategoryReference, NewProduct, ProductInput } from './product-input.ts'
 import { findFaultInTranslations, normalizeTranslations } from './translations.ts'
 
+/** A time without an offset is that of no clock in particular, and is refused. */
+const HAS_OFFSET = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/i
+
 /** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
   const { slug = null, category = null, categories = null, translations = null, prices = null, status = null, ...rest } = input
@@ -76,7 +79,7 @@ export function trim<T>(value: T): T {
 
 /** A time as answers have it. */
 function normalizeTime<T>(time: T): T {
-  const date = new Date(typeof time === 'string' ? time : Number.NaN)
+  const date = new Date(typeof time === 'string' && HAS_OFFSET.test(time) ? time : Number.NaN)
   return Number.isNaN(date.getTime()) ? time : (date.toISOString() as T)
 }
 

@@ -215,6 +215,8 @@ test('an import of an archived product sells it again when its end has passed, a
   await assertInShop(ended, true)
   const planned = await create({ published_at: inHours(2) })
   assert.match(await importLine(planned, { unpublished_at: inHours(1) }), /unpublished_at must be after published_at/)
+  for (const noTime of ['2126-11-29 09:00', '2126-11-29T09:00', '1'])
+    assert.match(await importLine(planned, { published_at: noTime }), /published_at must be null or a time/, noTime)
   assert.match(await importLine(planned, { unpublished_at: inHours(3) }), /"updated"/)
 })
 
