@@ -1667,7 +1667,7 @@ export interface paths {
         put?: never;
         /**
          * Corrects the delivery address, the e-mail address or the lines of an order, or the tracking of a parcel
-         * @description Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * @description Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -2564,7 +2564,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was then. Null: a payment is refunded in part, and the store does not know how much of it. */
+            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`. Null: the order has ended, or the store does not know what a payment covers: it is refunded in part, was paid when nothing was owed, or the total fell between its authorization and its capture. */
             due: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;

@@ -277,6 +277,28 @@ test('the same lines again change nothing, with or without a reference; another 
   )
   assertProblem(await amend(id, { lines: [{ product_id: mug.id, quantity: 3 }] }, { 'if-match': '"1"' }), 412, 'precondition_failed')
   assert.deepEqual([(await row(id)).version, await stock()], [3, [9, 9, 9]])
+
+  assert.equal((await admin(id, 'transitions', { to: 'cancelled' })).status, 200)
+  const ended = await amend(id, body)
+  assert.deepEqual([ended.headers['idempotency-replayed'], ended.json.due], ['true', null], 'an order that has ended owes nothing')
+})
+
+test('the same reference with the price of then is another amendment where units were added at the price of now', async () => {
+  const { id, lamp, mug } = await place()
+  assert.equal(
+    (await store.call('PATCH', `/admin/products/${lamp.id}`, { token, body: { price: EUR(1_200) }, headers: { 'if-match': '*' } })).status,
+    200,
+  )
+  const add = (reference: string, price: string, quantity = 3, product_id = lamp.id) =>
+    amend(id, { lines: [{ product_id, quantity, price }], reference })
+  assert.equal((await add('now', 'now')).status, 200)
+  assertProblem(await add('now', 'then'), 409, 'change_reference_taken')
+  assert.equal((await add('now', 'now')).headers['idempotency-replayed'], 'true')
+  assert.equal((await add('then', 'then', 4)).status, 200)
+  assert.equal((await add('then', 'then', 4)).headers['idempotency-replayed'], 'true')
+  assert.equal((await add('new', 'now', 1, mug.id)).status, 200)
+  assertProblem(await add('new', 'then', 1, mug.id), 409, 'change_reference_taken', 'the order had no price of it')
+  assert.equal((await row(id)).version, 4)
 })
 
 test('of amendments at once in two processes none sells what is not there, and none exceeds the limit of purchases', async () => {

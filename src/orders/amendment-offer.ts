@@ -1,5 +1,6 @@
+import { applyDueChanges } from '../catalogue/apply-due-changes.ts'
 import { readPrices, type SellableProduct } from '../catalogue/products.ts'
-import { lockStock, type StockLevels, type StockLine } from '../catalogue/stock.ts'
+import { lockStock, type StockLevels, type StockLine, type StockPrecision } from '../catalogue/stock.ts'
 import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { findPurchases, type Purchases } from './placing/customer-limits.ts'
@@ -8,6 +9,8 @@ import { findPurchases, type Purchases } from './placing/customer-limits.ts'
 export interface AmendmentOffer {
   products: ReadonlyMap<string, SellableProduct>
   stock: StockLevels
+  /** How exactly the stock is judged. */
+  precision: StockPrecision
   /** Purchases so far, with this order; null without a limit. */
   purchases: Purchases | null
 }
@@ -17,7 +20,7 @@ export async function readOffer(
   tx: Transaction,
   userId: string,
   lines: readonly StockLine[],
-  limit: number | null,
+  { limit, precision }: { limit: number | null; precision: StockPrecision },
 ): Promise<AmendmentOffer> {
   // Placing an order locks this row, too, so what it adds is counted.
   const lockCount = sql`insert into pending_order_counts (user_id, pending) values (${userId}, 0)
@@ -25,6 +28,7 @@ export async function readOffer(
   if (limit !== null) await tx.query(lockCount)
   const productIds = lines.map((line) => line.product_id)
   const stock = await lockStock(tx, productIds)
+  await applyDueChanges(tx, productIds)
   const { products } = await readPrices(tx, productIds)
-  return { products, stock, purchases: limit === null ? null : await findPurchases(tx, [{ userId, basket: { lines } }], limit) }
+  return { products, stock, precision, purchases: limit === null ? null : await findPurchases(tx, [{ userId, basket: { lines } }], limit) }
 }

@@ -10,6 +10,7 @@ import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_AMENDMENT, EXAMPLE_NEW_AMENDMENT } from './examples.ts'
 import type { Order } from './order.ts'
 import { dueOf } from './order-charges.ts'
+import { ruleOf } from './order-status.ts'
 import { assertNamedOnce } from './part-routes.ts'
 import { amendmentMails } from './plan-amendment.ts'
 import type { RequestedLine } from './plan-lines.ts'
@@ -78,8 +79,9 @@ const AmendmentSchema = Type.Object(
     amount: Type.Object(SignedMoneySchema.properties, { description: 'What it adds to the total, below 0 what it takes off.' }),
     due: Type.Union([Type.Object(SignedMoneySchema.properties), Type.Null()], {
       description:
-        'What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was then. ' +
-        'Null: a payment is refunded in part, and the store does not know how much of it.',
+        'What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment ' +
+        'was `authorized` or, without such a report, when it was `paid`. Null: the order has ended, or the store does not know what a payment covers: it is ' +
+        'refunded in part, was paid when nothing was owed, or the total fell between its authorization and its capture.',
     }),
     stock: Type.Array(
       Type.Object({
@@ -123,7 +125,7 @@ export function amendmentRoutes(
       description:
         'Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are ' +
         'taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new ' +
-        'e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent. What ' +
+        'e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What ' +
         'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
         'whatever `If-Match` says, with `Idempotency-Replayed: true`.',
       params: OrderParams,
@@ -174,10 +176,10 @@ function toRequestedLine({
 }
 
 /** What follows from the newest change of an order for its total, its payment and the stock. */
-function followUpOf({ statusHistory, total: { amount: placed, currency } }: Order, isRepeat: boolean) {
+function followUpOf({ status, statusHistory, total: { amount: placed, currency } }: Order, isRepeat: boolean) {
   const change = isRepeat ? undefined : statusHistory.at(-1)?.change
   const { removed = [], added = [], amount = 0 } = change?.type === 'amended' ? change : {}
-  const due = dueOf(statusHistory, placed)
+  const due = ruleOf(status).phase === 'ended' ? null : dueOf(statusHistory, placed)
   return {
     amount: { amount, currency },
     due: due === null ? null : { amount: due, currency },

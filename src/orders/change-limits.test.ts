@@ -2,12 +2,15 @@ import assert from 'node:assert/strict'
 import { randomInt, randomUUID } from 'node:crypto'
 import { test } from 'node:test'
 import { makeOrderItem } from '../../test/order-event-factory.ts'
+import type { SellableProduct } from '../catalogue/products.ts'
+import { StockLevels } from '../catalogue/stock.ts'
 import { AppError } from '../errors.ts'
 import { encodeEvent } from '../topic/nats/messages.ts'
+import type { AmendmentOffer } from './amendment-offer.ts'
 import { changesSizeBytes, MAX_CHANGES_BYTES } from './change-limits.ts'
 import { type OrderEvent, toOrderEvent } from './events.ts'
 import { decideMove, type Move } from './move-orders.ts'
-import { newOrder, type Order } from './order.ts'
+import { newOrder, type Order, stateOf } from './order.ts'
 import type { LineQuantity } from './order-changes.ts'
 
 const NOW = new Date('2026-03-01T10:00:00.000Z')
@@ -40,9 +43,9 @@ const TRACKING = () => ({ carrier: text(100), number: text(100), url: `https://$
 
 type Requested = Pick<Move, 'to' | 'change'> & Partial<Move>
 
-function take(order: Order, requested: Requested): Order {
+function take(order: Order, requested: Requested, offer?: AmendmentOffer): Order {
   const actor = { type: 'admin', id: randomUUID() } as const
-  const outcome = decideMove({ orderId: order.id, actor, reason: null, traceparent: '', ...requested } as Move, order, NOW)
+  const outcome = decideMove({ orderId: order.id, actor, reason: null, traceparent: '', ...requested } as Move, order, NOW, offer)
   if (outcome.kind === 'refused') throw outcome.error
   return outcome.order
 }
@@ -89,6 +92,24 @@ test('an order takes a hundred part changes of each kind, and then still its res
   assert.deepEqual([rest.status, take(rest, { to: 'returned' }).status], ['shipped', 'returned'])
   const done = take(cancelled.order, { change: { type: 'lines_cancelled', lines: null } })
   assert.deepEqual([done.status, take(done, { change: { type: 'returned', lines: null, restock: false } }).status], ['shipped', 'returned'])
+})
+
+test('an amendment leaves an order of at most a thousand lines', () => {
+  const placed = place(1, 1)
+  const added = Array.from({ length: 1_000 }, (): SellableProduct => {
+    return { id: randomUUID(), sku: 'S', name: 'Lamp', category: 'Lamps', price: EUR(100), prices: {}, inStock: true }
+  })
+  const offer: AmendmentOffer = {
+    products: new Map(added.map((product) => [product.id, product])),
+    stock: new StockLevels(new Map(added.map(({ id }) => [id, null]))),
+    ...{ precision: 'exact', purchases: null },
+  }
+  const amend = (products: readonly SellableProduct[]) => {
+    const lines = products.map(({ id }) => ({ product_id: id, quantity: 1, price: 'now' as const }))
+    return take(placed, { change: { type: 'amended', lines } }, offer)
+  }
+  assert.equal(stateOf(amend(added.slice(1))).items.length, 1_000)
+  assert.throws(() => amend(added), { code: 'too_many_changes' })
 })
 
 const ADJUST = () =>

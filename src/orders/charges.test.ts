@@ -2,8 +2,12 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import { addBuyers } from '../../test/buyers.ts'
+import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
+import { listPaymentReports } from './events.ts'
+import type { OrderChange, PaymentState } from './order-changes.ts'
+import { dueOf } from './order-charges.ts'
 
 const store = await startStore({ after })
 const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
@@ -274,4 +278,47 @@ test('the record of what operators did has what was charged and paid, and no tex
     { before: { ...at(2), total }, after: { ...at(3), total: original, change: { type: 'adjustment_voided', adjustment: 2 } } },
     { before: at(3), after: { ...at(4), change: { type: 'payment', provider: 'stripe', state: 'paid' } } },
   ])
+})
+
+test('a payment covers the order as it was authorized, less what others cover, and what cannot be known is null', () => {
+  const at = '2026-03-01T10:00:00.000Z'
+  const amend = (amount: number): OrderChange => ({ type: 'amended', amended: ['lines'], amount })
+  const report = (state: PaymentState, reference = 'a'): OrderChange => ({ type: 'payment', provider: 'p', reference, state })
+  const [paid, authorized, more, less] = [report('paid'), report('authorized'), amend(1_000), amend(-1_000)]
+  const [second, refunded] = [report('paid', 'b'), report('refunded', 'b')]
+  for (const [changes, due, amounts] of [
+    [[], 2_500, []],
+    [[authorized, paid], 0, []],
+    [[authorized, more], 3_500, []],
+    [[authorized, more, paid], 1_000, []],
+    [[authorized, more, paid, second], 0, []],
+    [[authorized, more, paid, report('refunded')], 3_500, [2_500]],
+    [[authorized, report('failed'), more, paid], 0, []],
+    [[report('failed'), more, authorized, paid], 0, []],
+    [[authorized, less, paid], null, []],
+    [[authorized, less, paid, report('refunded')], 1_500, [undefined]],
+    [[more, paid], 0, []],
+    [[paid, less], -1_000, []],
+    [[paid, more, second, refunded], 1_000, [1_000]],
+    [[paid, second], null, []],
+    [[paid, second, refunded], 0, [2_500]],
+    [[paid, less, second, refunded], -1_000, [undefined]],
+    [[paid, more, report('partially_refunded'), second, refunded], null, [undefined]],
+    [[amend(-2_500), paid], 0, []],
+    [[paid, report('refunded'), more, second, refunded], 3_500, [2_500, 3_500]],
+  ] as const) {
+    const history = [undefined, ...changes].map((change) => ({
+      ...{ status: 'pending' as const, at, actor: { type: 'admin' as const, id: null }, reason: null },
+      ...(change === undefined ? {} : { change }),
+    }))
+    const what = JSON.stringify(changes)
+    assert.equal(dueOf(history, 2_500), due, what)
+    const { data } = makeOrderEvent({ order: { status_history: history, original_total: EUR(2_500) } })
+    const refunds = listPaymentReports(data.order).filter(({ state }) => state === 'refunded')
+    assert.deepEqual(
+      refunds.map(({ amount }) => amount),
+      amounts,
+      what,
+    )
+  }
 })

@@ -1,6 +1,7 @@
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
 import { valuesAt } from './order-amendments.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
+import { followPayments } from './order-charges.ts'
 import {
   type LaterColumn,
   ORDER_COLUMNS,
@@ -250,15 +251,12 @@ export function parcelsOf({ parcels, items, total, status_history: history }: Im
  * refund of all that was paid: the provider tells no amount, so it is not known of a part, nor of the rest. Pure.
  */
 export function listPaymentReports({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
-  const paid = new Map<string, number | undefined>()
-  return history.flatMap(({ at, change, version }, index) => {
-    if (change?.type !== 'payment') return []
-    const { provider, reference, state } = change
-    const key = JSON.stringify([provider, reference])
-    if (state === 'paid') paid.set(key, placed.amount + amountOf(history.slice(0, index)))
-    if (state === 'partially_refunded') paid.set(key, undefined)
-    const amount = state === 'refunded' ? paid.get(key) : undefined
-    return [{ version: versionOf({ version }, index), provider, reference, state, at, amount }]
+  const { reports } = followPayments(history, placed.amount)
+  // The rows of other orders are published with the whole total of the time of the payment.
+  const hasAmendedLines = history.some(({ change }) => change?.type === 'amended' && change.amount !== undefined)
+  return reports.map(({ covered, paidTotal, ...report }) => {
+    const known = hasAmendedLines ? (covered ?? undefined) : paidTotal
+    return { ...report, amount: report.state === 'refunded' ? known : undefined }
   })
 }
 

@@ -150,7 +150,8 @@ async function attempt(
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
   // The order of locks is the same everywhere, so no two deadlock: orders by id, their customers' counts by the update, stock by product id.
   const written = new Map((await updateOrderStatuses(tx, moved)).map((order) => [order.id, order]))
-  if (rows.products.length > 0) await moveStock(tx, { restocked, taken })
+  // A preview judges stock rounded, so there may be less than it takes.
+  if (rows.products.length > 0 && !moves.some(({ isPreview }) => isPreview)) await moveStock(tx, { restocked, taken })
   if (auditContext !== undefined) await recordMoves(tx, auditContext, orders, [...written.values()])
   return outcomes.map((outcome) =>
     outcome.kind === 'moved' ? { kind: 'moved', order: written.get(outcome.order.id) ?? outcome.order } : outcome,
@@ -161,14 +162,14 @@ async function attempt(
 async function readOfferFor(
   tx: Transaction,
   order: Order | undefined,
-  { change }: Move,
+  { change, isPreview = false }: Move,
   { lockedRows, rows, limit }: Pick<Attempt, 'lockedRows' | 'rows'> & { limit: number | null },
 ): Promise<AmendmentOffer | undefined> {
   if (order === undefined || change?.type !== 'amended' || change.lines === undefined) return undefined
   rows.customers = [order.userId]
   rows.products = change.lines.map((line) => line.product_id)
   if (lockedRows.hasAny(rows)) throw new RowsLocked()
-  return readOffer(tx, order.userId, change.lines, limit)
+  return readOffer(tx, order.userId, change.lines, { limit, precision: isPreview ? 'rounded' : 'exact' })
 }
 
 /** What a move makes of an order, if there is one. `offer`: for an amendment of lines. Pure. */

@@ -32,27 +32,56 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   return all.findLast(({ state }) => HOLDING.includes(state)) ?? all.at(-1) ?? null
 }
 
+interface PaymentCover {
+  /** Minor units; null: unknown. Absent while it is not paid. */
+  covered?: number | null
+  /** What the order cost when it was paid. Absent when it is not paid, or refunded in part. */
+  paidTotal?: number
+}
+
+/** A provider's report, and what its payment covered before it. */
+interface PaymentReport extends PaymentCover, Omit<PaymentChange, 'type'> {
+  /** That of the order. */
+  version: number
+  at: string
+}
+
 /**
- * What the customer still owes for the order, in minor units; below 0 what is to be paid back. A payment that is paid
- * covers the order as it was then. Null: a provider has not told how much it has paid back of one. Pure.
+ * The reports of providers, the oldest first, and what all payments cover now, in minor units. A payment that is paid
+ * covers the order as it was when it was authorized, or else when it was paid, less what others cover. Null: a report
+ * has no amount, so what one covers is not known after a partial refund, when nothing was left to cover, or when the
+ * total fell between authorization and capture. Pure.
  */
-export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
-  const paid = new Map<string, number | null>()
-  const paidNow = () => [...paid.values()].reduce((sum, amount) => (sum === null || amount === null ? null : sum + amount), 0)
+export function followPayments(history: readonly HistoryEntry[], placedAmount: number) {
+  const payments = new Map<string, PaymentCover & { authorizedTotal?: number }>()
+  const sumCovered = () =>
+    [...payments.values()].reduce<number | null>((sum, { covered = 0 }) => (sum === null || covered === null ? null : sum + covered), 0)
+  const reports: PaymentReport[] = []
   let total = placedAmount
-  for (const { change } of history) {
+  for (const [index, { at, change, version }] of history.entries()) {
     if (change !== undefined && 'amount' in change) total += change.amount ?? 0
     if (change?.type !== 'payment') continue
+    const { provider, reference, state } = change
     const key = paymentKey(change)
-    const known = paid.get(key)
-    if (change.state === 'paid' && known === undefined) {
-      const earlier = paidNow()
-      paid.set(key, earlier === null ? null : Math.max(0, total - earlier))
-    }
-    if (change.state === 'partially_refunded') paid.set(key, null)
-    if (change.state === 'refunded') paid.delete(key)
+    const { authorizedTotal = total, ...known } = payments.get(key) ?? {}
+    reports.push({ version: versionOf({ version }, index), provider, reference, state, at, ...known })
+    if (state === 'authorized') payments.set(key, { ...known, authorizedTotal: total })
+    if (state === 'failed') payments.set(key, known)
+    if (state === 'paid') payments.set(key, { covered: coverOf(total, authorizedTotal, sumCovered()), paidTotal: total })
+    if (state === 'partially_refunded') payments.set(key, { covered: null })
+    if (state === 'refunded') payments.set(key, { ...known, covered: 0 })
   }
-  const covered = paidNow()
+  return { reports, total, covered: sumCovered() }
+}
+
+function coverOf(total: number, authorizedTotal: number, earlier: number | null): number | null {
+  if (earlier === null || authorizedTotal > total) return null
+  return earlier > 0 && authorizedTotal <= earlier ? null : authorizedTotal - earlier
+}
+
+/** What the customer still owes for the order, in minor units; below 0 what is to be paid back; null: unknown. Pure. */
+export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
+  const { total, covered } = followPayments(history, placedAmount)
   return covered === null ? null : total - covered
 }
 

@@ -74,7 +74,7 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
   const isWhole =
     isAmendment(change) &&
     change.amended.every((name) => requested[MEMBERS[name]] !== undefined) &&
-    areLinesCovered(change, requested.lines ?? [])
+    areLinesCovered(change, requested.lines ?? [], stateOf({ ...order, statusHistory: history.slice(0, place) }).items)
   if (isWhole && differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0)
     return true
   throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {

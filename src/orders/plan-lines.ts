@@ -1,6 +1,6 @@
 import { AppError, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
-import { sum } from '../money.ts'
+import { type Money, sum } from '../money.ts'
 import type { AmendmentOffer } from './amendment-offer.ts'
 import { assertAvailable, MAX_LINES, priceBasket } from './basket.ts'
 import { type Order, stateOf } from './order.ts'
@@ -30,10 +30,21 @@ export function haveLinesChanged(order: Order, requested: readonly RequestedLine
   return requested.some(({ product_id, quantity }) => quantity !== (units.get(product_id)?.kept ?? 0))
 }
 
-/** Whether every product that a change of lines is about is named. Pure. */
-export function areLinesCovered({ removed = [], added = [] }: AmendedChange, requested: readonly RequestedLine[]): boolean {
-  const named = new Set(requested.map(({ product_id }) => product_id))
-  return [...removed, ...added].every(({ product_id }) => named.has(product_id))
+/** Whether every product that a change of lines is about is named, at the price that it got. `before`: the order's lines before it. Pure. */
+export function areLinesCovered(
+  { removed = [], added = [] }: AmendedChange,
+  requested: readonly RequestedLine[],
+  before: readonly OrderLine[],
+): boolean {
+  const named = new Map(requested.map((line) => [line.product_id, line]))
+  // The price of `now` was the present one at that time, which the history does not have.
+  const isPriced = ({ product_id, unit_price }: OrderLine) =>
+    named.get(product_id)?.price === 'now' || unit_price.amount === priceThen(before, product_id)?.amount
+  return [...removed, ...added].every(({ product_id }) => named.has(product_id)) && added.every(isPriced)
+}
+
+function priceThen(items: readonly OrderLine[], productId: string): Money | undefined {
+  return items.find((item) => item.product_id === productId)?.unit_price
 }
 
 /**
@@ -90,19 +101,19 @@ function assertUnshipped({ status }: Order, requested: readonly RequestedLine[],
 function priceLines(
   order: Order,
   wanted: readonly (RequestedLine & { pointer: string })[],
-  { products, stock, purchases }: AmendmentOffer,
+  { products, stock, precision, purchases }: AmendmentOffer,
 ): OrderLine[] {
   const basket = { sent: wanted, lines: wanted, pointers: wanted.map(({ pointer }) => pointer) }
   const priced = new Map(products)
   for (const { product_id, price, pointer } of wanted) {
     if (price === 'now') continue
-    const before = stateOf(order).items.find((item) => item.product_id === product_id)
+    const before = priceThen(stateOf(order).items, product_id)
     if (before === undefined) throw invalidBody(`${pointer}/price`, 'the order has no price of this product')
     const product = products.get(product_id)
-    if (product !== undefined) priced.set(product_id, { ...product, price: before.unit_price, prices: {} })
+    if (product !== undefined) priced.set(product_id, { ...product, price: before, prices: {} })
   }
   const { items } = priceBasket(basket, order.total.currency, { products: priced, stock })
-  assertAvailable(basket, stock.shortagesOf(wanted, 'exact'), purchases?.excessOf(order.userId, wanted) ?? [])
+  assertAvailable(basket, stock.shortagesOf(wanted, precision), purchases?.excessOf(order.userId, wanted) ?? [])
   return items
 }
 

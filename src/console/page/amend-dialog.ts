@@ -37,7 +37,8 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
   ])
 
   const units = phase === 'open' ? unitsByProduct(order) : []
-  const quantity = (name: string, value: string) => textInput(name, { type: 'number', min: '0', max: '10000', step: '1', value })
+  const quantity = (name: string, value: string) =>
+    textInput(name, { type: 'number', min: '0', max: '10000', step: '1', required: true, value })
   const lineFields = units.map(({ product_id, label, kept }) => field(label, quantity(product_id, String(kept))))
   const added = [
     field('Add product', textInput('added_product', { maxLength: 36 }), 'The id of a product, as in its address in the catalogue.'),
@@ -65,7 +66,9 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     const lines = units.flatMap(({ product_id, kept }) =>
       Number(text(product_id)) === kept ? [] : [{ product_id, quantity: Number(text(product_id)) }],
     )
-    if (text('added_product') !== '') lines.push({ product_id: text('added_product'), quantity: Number(text('added_quantity')) })
+    const product_id = text('added_product').toLowerCase()
+    if (units.some((each) => each.product_id === product_id)) throw new Error('The order has this product: change its units above.')
+    if (product_id !== '') lines.push({ product_id, quantity: Number(text('added_quantity')) })
     const body = {
       ...(isMoved ? { shipping_address: address } : {}),
       ...(text('email') === (order.email ?? '') ? {} : { email: text('email') === '' ? null : text('email') }),

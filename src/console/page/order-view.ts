@@ -68,9 +68,10 @@ export function showOrder(root: HTMLElement, orderId: string, context: ScreenCon
   }
 
   function amendButton(order: Order): HTMLButtonElement {
-    const onDone = ({ order: { number }, mails, stock, due }: Schemas['Amendment']) => {
+    const onDone = ({ order: { number, version }, mails, stock, due }: Schemas['Amendment']) => {
       const owed = stock.length === 0 || due === null ? '' : ` ${owedText(due)}`
-      tell(mails.length === 0 ? `Order ${number} was like that already.` : `Order ${number} is amended, and a mail reports it.${owed}`)
+      const amended = mails.length === 0 ? 'is amended.' : 'is amended, and a mail reports it.'
+      tell(version === order.version ? `Order ${number} was like that already.` : `Order ${number} ${amended}${owed}`)
       refresh()
     }
     return button('Amend…', () => openAmendDialog(order, { signal, onDone }))
