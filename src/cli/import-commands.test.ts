@@ -34,6 +34,16 @@ test('a dry run of products says how many are new and how many the store has', a
   assert.deepEqual(dry, { status: 0, lines: ['dry run: 2 created, 0 refused, 1 present', 'every line can be imported'] })
 })
 
+test('the proof counts the drafts and the active products of lines that name a status', async (t) => {
+  const run = await startImports(t)
+  const withStatus = (sku: string, status: string) => `${JSON.stringify({ ...JSON.parse(line(sku)), status })}\n`
+  const first = await run('first.ndjson', withStatus('MUG-1', 'draft') + withStatus('MUG-2', 'active') + line('MUG-3'))
+  assert.match(first.lines.join('\n'), /active products +\| 1 +\| +\| 1 +\| +\| equal\ndraft products +\| 1 +\| +\| 1 +\| +\| equal/)
+  const second = await run('second.ndjson', withStatus('MUG-1', 'active') + withStatus('MUG-2', 'active'))
+  assert.match(second.lines.join('\n'), /active products +\| 2 +\| +\| 2 +\| +\| equal/)
+  assert.deepEqual([first.status, second.status], [0, 0])
+})
+
 test("another shop's export is refused with the command that converts it, and is not compared", async (t) => {
   const run = await startImports(t)
   const { status, lines } = await run('shopify.csv', 'Handle,Title,Variant SKU,Variant Price\nmug,Mug,MUG-1,8.50\n')
