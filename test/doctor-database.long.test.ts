@@ -175,7 +175,7 @@ test('a standby: its slot, its copy of the order slot, and its promotion', async
     async () => (await primary.query(`select from pg_replication_slots where slot_name = 'standby' and active`)).rows.length > 0,
   )
   assertFinding(await look(), 'standby', 'ok', /^connected: standby; run storefront doctor with the address of a standby/)
-  const remedy = /^set DATABASE_URL to the primary; promote this standby only when its copy is ready: PostgreSQL with a standby/
+  const remedy = /^set DATABASE_URL to the primary; promote this standby only when its copy is ready: docs\/operate\/failover.md/
   assertFinding(
     await look(unsynced.url),
     'slot',
