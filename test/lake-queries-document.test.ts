@@ -95,10 +95,15 @@ const events = [
     { user_id: EVE, shipping_address: address('FR'), total: { amount: 4_000, currency: 'EUR' }, client_reference: null, items: [divided] },
   ),
   // Paid back after it was cancelled.
-  makeLife('2026-03-11T11:00:00.000Z', 1, [placed, change('cancelled', 'customer', 'too late'), pay('cancelled', 'refunded')], {
-    ...{ user_id: EVE, shipping_address: address('FR'), total: { amount: 700, currency: 'EUR' }, client_reference: null },
-    items: [item('kitchen', 1, 700, 'EUR')],
-  }),
+  makeLife(
+    '2026-03-11T11:00:00.000Z',
+    1,
+    [placed, pay('pending', 'paid'), change('cancelled', 'customer', 'too late'), pay('cancelled', 'refunded')],
+    {
+      ...{ user_id: EVE, shipping_address: address('FR'), total: { amount: 700, currency: 'EUR' }, client_reference: null },
+      items: [item('kitchen', 1, 700, 'EUR')],
+    },
+  ),
 ].flat()
 
 const EXPECTED: Record<string, unknown[][]> = {
@@ -122,6 +127,7 @@ const EXPECTED: Record<string, unknown[][]> = {
     ['admin', 'sold out', '1'],
     ['customer', 'too late', '1'],
   ],
+  'Refunds by month': [['2026-03', 'EUR', '2', '700', '1']],
   'From the order to the parcel': [['3', 12, 21.6]],
   'Customers who came again': [
     ['1', '2'],

@@ -220,6 +220,7 @@ test('shows all commands, those of one word, or one command', () => {
   }
   const group = textOf(['help', 'webhook'])
   assert.match(group, /\n {2}webhook add URL /)
+  assert.match(group, /such as storefront help webhook add,/)
   assert.doesNotMatch(group, /mail list/)
 })
 

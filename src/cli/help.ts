@@ -13,11 +13,13 @@ export function usageOf({ name, arguments: args, options }: Command): string {
 
 /** The text of `storefront help`, or of `storefront help mail` for those commands. */
 export function overview(commands: readonly Command[]): string {
+  const example = commands[0]?.name ?? 'COMMAND'
   return `usage: storefront COMMAND
 
 ${commandList(commands)}
 
-storefront help COMMAND, or COMMAND --help, shows one command with its options; storefront --version shows the version.
+storefront help COMMAND, such as storefront help ${example}, or COMMAND --help, shows one command with its options.
+storefront --version shows the version.
 Settings come from the environment; docs/operate/settings.md lists them, and storefront config shows what is in effect.`
 }
 

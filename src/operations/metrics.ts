@@ -64,7 +64,7 @@ export class Metrics {
   readonly #queued = this.#gauge('queued', 'Waiting deliveries of each subscriber, account mails and purges, of all processes.', ['queue'])
   readonly #oldest = this.#gauge(
     'queue_oldest_untried_seconds',
-    'Age of the oldest one that is due and was never attempted, unless its receiver fails.',
+    'Seconds for which the oldest due entry has waited for its first attempt. Entries whose receiver is failing do not count.',
     ['queue'],
   )
   readonly #connections = this.#gauge(
