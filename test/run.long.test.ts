@@ -37,7 +37,43 @@ test('files that share a process get its environment and clocks as they were, an
   const kept = runFiles(t, [...names, 'passes-e'], [], { 'passes-a': keep })
   assert.equal(kept.status, 1, kept.output)
   assert.match(kept.output, /passes-a\.test\.ts changes the process for the files after it/)
+  const again = runFiles(t, ['once', ...names], ['--again'], { once: keep })
+  assert.equal(again.status, 1, again.output)
+  assert.doesNotMatch(again.output, /^ℹ again /m)
 })
+
+test('a test that a helper makes fails its file, also when it runs again', (t) => {
+  const helper = `import { test } from 'node:test'
+export const fail = () => test('of a helper', () => Promise.reject(new Error('as meant')))
+`
+  const use = `const helper = import.meta.filename.replace('.test', '')
+writeFileSync(helper, ${JSON.stringify(helper)})
+const { fail } = await import(helper)
+fail()
+`
+  const { status, output } = runFiles(t, ['passes'], ['--again'], { passes: use })
+  assert.equal(status, 1, output)
+  assert.match(output, /^ℹ again \S+passes\.test\.ts$/m)
+})
+
+test('files that a process did not reach are run again, and fail the run', (t) => {
+  const end = `if (!existsSync(mark)) test('ends', () => {
+  writeFileSync(mark, '')
+  process.exit(0)
+})
+`
+  const { status, output } = runFiles(t, ['passes-a', 'passes-b', 'passes-c', 'passes-d', 'always'], ['--again'], { 'passes-a': end })
+  assert.equal(status, 1, output)
+  assert.match(output, /^ℹ again \S+passes-a\.test\.ts \S+always\.test\.ts$/m)
+})
+
+for (const options of [[], ['--again'], ['--long'], ['--long', '--again']]) {
+  test(`a file that ends its process with status 0 fails the run: ${options.join(' ') || 'no option'}`, (t) => {
+    const { status, output } = runFiles(t, ['passes'], options, { passes: `test('ends', () => process.exit(0))\n` })
+    assert.equal(status, 1, output)
+    assert.match(output, /^failed or without a result: \S+passes\.test\.ts$/m)
+  })
+}
 
 /** Runs test/run.ts on files made for it: `once…` fails the first time, `always` each time. `more` is what a file does besides. */
 function runFiles(t: TestContext, names: string[], options = ['--again'], more: Record<string, string> = {}) {
@@ -62,6 +98,12 @@ ${more[name] ?? ''}`,
   })
   // A runner inside a test would report to the outer one.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['test/run.ts', ...files, ...options], { encoding: 'utf8', env })
+  const args = [
+    'test/run.ts',
+    ...options.filter((option) => option === '--long'),
+    ...files,
+    ...options.filter((option) => option !== '--long'),
+  ]
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
   return { status, output: stdout + stderr }
 }

@@ -41,7 +41,7 @@ if (unknown.length > 0) {
   console.error(`there is no ${unknown.join(', no ')}`)
   process.exit(1)
 }
-const files = paths.flatMap(listTests)
+const files = [...new Set(paths.flatMap(listTests).map((file) => relative('', file)))]
 if (files.length === 0) {
   console.error(`no ${isLong ? 'long ' : ''}tests in ${paths.join(' ')}`)
   process.exit(1)
@@ -60,37 +60,44 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 const folder = mkdtempSync(join(tmpdir(), 'storefront-failed-'))
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-let { status, failed } = await run(files, isLong ? LONG_CONCURRENCY : CONCURRENCY)
-if (runsAgain && failed.length > 0 && failed.length <= MAX_FILES_AGAIN && interruptedBy === null) {
-  console.log(`\nℹ again ${failed.join(' ')}`)
-  const first = failed
-  ;({ status, failed } = await run(first, 1))
-  if (status === 0) console.log(`\nfailed beside other tests, and passed alone: ${first.join(' ')}`)
+let { status, again } = await run(files, isLong ? LONG_CONCURRENCY : CONCURRENCY)
+if (runsAgain && again.length > 0 && again.length <= MAX_FILES_AGAIN) {
+  console.log(`\nℹ again ${again.join(' ')}`)
+  ;({ status } = await run(again, 1))
+  if (status === 0) console.log(`\nfailed beside other tests, and passed alone: ${again.join(' ')}`)
 }
 process.exit(status)
 
-async function run(these: string[], concurrency: number): Promise<{ status: number; failed: string[] }> {
-  const list = join(folder, 'failed')
+/** A file failed unless its outermost test passed: a process may end before all its files ran, also with status 0. */
+async function run(these: string[], concurrency: number): Promise<{ status: number; again: string[] }> {
+  const list = join(folder, 'outermost')
   const settings = [
     `--test-global-setup=${here('global-setup.ts')}`,
     `--test-concurrency=${concurrency}`,
     `--test-timeout=${TIMEOUT_MS}`,
     ...['--test-reporter=spec', '--test-reporter-destination=stdout'],
-    ...[`--test-reporter=./${here('failed-files.ts')}`, `--test-reporter-destination=${list}`],
+    ...[`--test-reporter=./${here('outermost-tests.ts')}`, `--test-reporter-destination=${list}`],
     ...options.filter((option) => option !== '--again'),
   ]
-  const isGrouped = !isLong && concurrency > 1 && options.every((option) => option === '--again')
-  const entries = isGrouped ? writeGroups(these) : these
+  // With another option, such as a pattern, node would choose among whole files.
+  const isGrouped = options.every((option) => option === '--again')
+  const entries = isGrouped ? writeGroups(these, isLong || concurrency === 1 ? 1 : MAX_FILES_OF_PROCESS) : these
   runner = spawn(process.execPath, ['--test', ...settings, ...entries], { stdio: 'inherit' })
   const [code, signal] = (await once(runner, 'exit')) as [number | null, NodeJS.Signals | null]
   const cause = interruptedBy ?? signal
-  const status = cause === null ? (code ?? 1) : 128 + constants.signals[cause]
-  return { status, failed: readFileSync(list, 'utf8').split('\n').filter(Boolean) }
+  if (cause !== null) return { status: 128 + constants.signals[cause], again: [] }
+  if (!isGrouped) return { status: code ?? 1, again: [] }
+  const results = readFileSync(list, 'utf8').split('\n').filter(Boolean)
+  const failed = these.filter((file) => !results.includes(`pass ${file}`))
+  if (failed.length === 0) return { status: code ?? 1, again: [] }
+  console.log(`\nfailed or without a result: ${failed.slice(0, MAX_FILES_OF_PROCESS).join(' ')}`)
+  const isMore = results.some((result) => result.startsWith('fail ') && !failed.includes(result.slice('fail '.length)))
+  return { status: 1, again: isMore ? [] : failed }
 }
 
 /** Every n-th file shares a process, so that each has files of several rooms and all take about as long. */
-function writeGroups(these: string[]): string[] {
-  const count = Math.max(Math.ceil(these.length / MAX_FILES_OF_PROCESS), Math.min(these.length, CONCURRENCY))
+function writeGroups(these: string[], max: number): string[] {
+  const count = Math.max(Math.ceil(these.length / max), Math.min(these.length, CONCURRENCY))
   return Array.from({ length: count }, (_, group) => {
     const names = these.filter((_, index) => index % count === group)
     const entry = join(folder, `group-${group + 1}.mjs`)
