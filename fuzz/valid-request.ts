@@ -190,6 +190,9 @@ function hintsFrom(known: Known, judge: Judge): Hint {
       ),
     // A change that would raise the level above 2^53 is refused because of the current level, not because of its form.
     delta: () => fc.integer({ min: -5, max: 1_000 }).filter((delta) => delta !== 0),
+    // Whichever of the two a product has already, it ends after it begins.
+    published_at: () => timeIn(2001, 2020),
+    unpublished_at: () => timeIn(2031, 2050),
     // No host has a name in `.example`: nobody gets the events of a webhook.
     url: () => fc.tuple(fc.integer({ min: 0, max: 99 }), fc.webPath()).map(([host, path]) => `https://host-${host}.example${path}`),
     quantity: () =>
@@ -206,6 +209,9 @@ function hintsFrom(known: Known, judge: Judge): Hint {
   }
   return hintOf
 }
+
+const timeIn = (first: number, last: number) =>
+  fc.date({ min: new Date(`${first}-01-01`), max: new Date(`${last}-01-01`), noInvalidDate: true }).map((time) => time.toISOString())
 
 /** Values that only go together. */
 function correlate(operation: Operation, body: unknown, account: Account | null): unknown {

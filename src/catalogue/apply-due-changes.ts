@@ -9,7 +9,7 @@ import { changeCatalogue } from './change-catalogue.ts'
 import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
 /** A time that is entered now takes effect this much late at most. */
-const POLL_MS = 2_000
+const POLL_MS = 5_000
 /** Pause while another transaction has locked a product that is due. */
 const PAUSE_MS = 100
 /** A product whose change fails is passed over for this time, so that it holds up no other. */
@@ -30,6 +30,8 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
     async work() {
       const beganAt = performance.now()
       for (const [id, untilMs] of passedOver) if (untilMs <= beganAt) passedOver.delete(id)
+      const waitMs = await untilNextChange(pool, [...passedOver.keys()])
+      if (waitMs > 0) return waitMs
       let ids: string[] = []
       try {
         await inTransaction(pool, async (tx) => {
@@ -45,9 +47,8 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
         passedOver.set(id, performance.now() + PASS_OVER_MS)
         logger.error({ err: error, productId: id }, 'the scheduled change of a product could not be made, will retry')
       }
-      const isLast = ids.length < size
       size = Math.min(BUSY_BATCH_SIZE, size * 2)
-      if (isLast) return untilNextChange(pool, [...passedOver.keys()])
+      if (ids.length === 0) return PAUSE_MS
       return (await hasRecentOrders(pool)) ? performance.now() - beganAt : 0
     },
     onFailure(error, { isFirst }) {
@@ -69,7 +70,7 @@ async function lockDueProducts(tx: Transaction, without: readonly string[], most
   return rows.map(({ id }) => id)
 }
 
-/** The milliseconds until the next change, by the clock of the database, at most `POLL_MS`. */
+/** The milliseconds until the next change, by the clock of the database, 0 when one is due, and at most `POLL_MS`. */
 async function untilNextChange(pool: Pool, without: readonly string[]): Promise<number> {
   const { rows } = await pool.query<{ ms: number | null }>(
     sql`select extract(epoch from min(changes_at) - clock_timestamp())::float8 * 1000 as ms
@@ -77,7 +78,7 @@ async function untilNextChange(pool: Pool, without: readonly string[]): Promise<
      where changes_at is not null and id <> all(${without}::uuid[])`,
   )
   const ms = rows[0]?.ms ?? POLL_MS
-  return ms <= 0 ? PAUSE_MS : Math.min(Math.ceil(ms), POLL_MS)
+  return Math.max(0, Math.min(Math.ceil(ms), POLL_MS))
 }
 
 /**
