@@ -101,6 +101,7 @@ const STATEMENT_EXCEPTIONS: readonly StatementException[] = [
     statement: /^SELECT abort_unless\((count\(\*\) = cardinality\(taken_product_ids\)|not exists \(select from products where changes_at)/,
     atMost: 10_000,
     reason: 'a row of stock, or of what is due, for each of the thousand lines of an order',
+    isSeldom: true,
   },
   {
     statement: /^(select from categories where id in|delete from product_prices using|update products set category = |with written as )/,
