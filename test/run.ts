@@ -113,5 +113,7 @@ function here(file: string): string {
 
 function listTests(path: string): string[] {
   if (statSync(path).isFile()) return [path]
-  return globSync(join(path, '**/*.test.ts')).filter((file) => file.endsWith('.long.test.ts') === isLong)
+  return globSync(join(path, '**/*.test.ts'))
+    .filter((file) => file.endsWith('.long.test.ts') === isLong)
+    .toSorted()
 }

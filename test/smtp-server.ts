@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { type ParsedMail, simpleParser } from 'mailparser'
 import { SMTPServer } from 'smtp-server'
 import type { Certificate } from './certificates.ts'
-import type { Cleanup } from './cleanup.ts'
+import { type Cleanup, onCleanup } from './cleanup.ts'
 import { freePort } from './free-port.ts'
 
 export interface Refusal {
@@ -66,7 +66,7 @@ export async function startSmtpServer(t: Cleanup, port?: number, certificate?: C
     stopped ??= new Promise((resolve) => server.close(() => resolve()))
     return stopped
   }
-  t.after(stop)
+  onCleanup(t, stop)
   const bound = (server.server.address() as AddressInfo).port
   return {
     port: bound,

@@ -242,7 +242,8 @@ test('a store moves from PostgreSQL 15 to 18, and nobody uses the old database b
 
   Object.assign(store.environment, newServer)
   const running = await store.start()
-  assert.deepEqual(await running.failing(), [])
+  // The slots are made after the server has begun to listen.
+  await eventually(async () => (await running.failing()).length === 0, { what: 'a ready store' })
   assert.equal((await running.place()).number, Math.max(...numbers) + 2)
   await assertWhole(store, running, 7)
   const { rows } = await running.pool.query(

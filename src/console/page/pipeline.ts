@@ -20,15 +20,23 @@ export const pipeline: Screen = {
     const changes = create('p', {}, link('#pipeline?changes=1', 'Changes by operators and keys'))
     const path = create('ol', { class: 'stages', ariaLabel: 'From an order to mails, webhooks and lake' })
     const details = create('div', { class: 'cards' })
-    root.append(create('h2', {}, 'Pipeline'), ...(mayReadChanges ? [changes] : []), path, details, auditsCard(context))
-    if (context.may('webhooks:read')) root.append(webhooksCard(context))
+    root.append(create('h2', {}, 'Pipeline'), ...(mayReadChanges ? [changes] : []), path, details)
+    const below = [auditsCard(context), ...(context.may('webhooks:read') ? [webhooksCard(context)] : [])]
+    // They would move under a click when what is above them appears.
+    const showBelow = () => {
+      if (below.some(({ isConnected }) => !isConnected)) root.append(...below)
+    }
     poll<Pipeline>('/admin/pipeline', {
       seconds: 3,
       signal: context.signal,
-      onError: context.report,
+      onError(error) {
+        context.report(error)
+        showBelow()
+      },
       onChange(state) {
         replaceChildren(path, ...stagesOf(state))
         replaceChildren(details, lastVerifyCard(state, context.may('pipeline:repair')), queuesCard(state), deadLettersCard(state))
+        showBelow()
       },
     })
   },
