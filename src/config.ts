@@ -23,6 +23,7 @@ import {
   readMailReplyTo,
   readNats,
   readObjectStoreEnvironment,
+  readShop,
   readTimeZone,
 } from './config/services.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
@@ -86,6 +87,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
   const baseUrl = readBaseUrl(read, derivedUrl)
   const isRateLimited = read.oneOf('RATE_LIMITS', ['on', 'off'], 'on') === 'on'
   const trustProxy = readTrustProxy(read)
+  const mailFrom = readMailFrom(read)
   return {
     host,
     port,
@@ -111,7 +113,8 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     smtpUrl: read.url('SMTP_URL', ['smtp:', 'smtps:'], 'mails are files'),
     /** PEM file of the authority that signed the mail server's certificate; null for Node's own list. */
     smtpCaFile: optionalPath(read, 'SMTP_CA', 'a PEM file', 'the authorities that Node.js knows'),
-    mailFrom: readMailFrom(read),
+    mailFrom,
+    shop: readShop(read, mailFrom),
     mailReplyTo: readMailReplyTo(read),
     mailEventsSecret: readMailEventsSecret(read),
     isSenderGiven: read.isSet('MAIL_FROM'),

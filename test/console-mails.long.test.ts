@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
-import { NO_CHROMIUM } from './chromium.ts'
+import { mailLanguages } from '../src/mail/mail-languages.ts'
+import { readMailTemplates } from '../src/mail/mail-templates.ts'
+import { NO_CHROMIUM, openBrowser } from './chromium.ts'
 import { onCleanup } from './cleanup.ts'
 import { assertUsable, NARROW, openConsole, WIDE } from './console-harness.ts'
 import { eventually } from './eventually.ts'
@@ -236,6 +238,27 @@ test('walks through older mails, and back', { skip: NO_CHROMIUM }, async (t) => 
     seen.slice(0, 50),
   )
   assert.deepEqual(complaints, [])
+})
+
+test('every built-in mail is readable and fits: 390 and 600 px, light and dark, with the longest link', {
+  skip: NO_CHROMIUM,
+}, async (t) => {
+  const { page } = await (await openBrowser(t)).open({ width: 600 })
+  const shop = { name: 'Tea & House', logoUrl: null, color: '#ffd400', contact: 'help@shop.example, +43 1 23456' }
+  const pages = {
+    accountUrl: 'https://a.example/',
+    orderUrl: `https://a.example/order?${'a'.repeat(900)}`,
+    consoleUrl: 'https://a.example/console',
+  }
+  const templates = readMailTemplates({ directory: null, shop, languages: mailLanguages('de', null), currency: 'EUR', ...pages })
+  for (const { name } of templates.list) {
+    await page.setContent(templates.preview(name)?.html ?? '')
+    for (const isDark of [false, true]) {
+      await page.setViewportSize({ width: 600, height: 900 })
+      await page.emulateMedia({ colorScheme: isDark ? 'dark' : 'light' })
+      await assertUsable(page, name)
+    }
+  }
 })
 
 test('a template of the shop with scripts and pictures of other hosts runs and loads nothing in the console', {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
+import { UNBRANDED } from '../src/mail/templates.ts'
 import { assertAccessible, NO_CHROMIUM, openBrowser } from './chromium.ts'
 import type { Cleanup } from './cleanup.ts'
 import { assertUsable, NARROW, WIDE } from './console-harness.ts'
@@ -20,7 +21,7 @@ async function startMailingStore(t: Cleanup, overrides: StoreOverrides = {}) {
   const smtp = await startSmtpServer(t)
   const origin = `http://localhost:${port}`
   const options = { port, baseUrl: origin, roles: ['api', 'stream', 'email'] as const, smtpUrl: smtp.url, ...overrides }
-  const store = await startStore(t, { mailFrom: 'Tea House <no-reply@shop.example>', ...options })
+  const store = await startStore(t, { shop: { ...UNBRANDED, name: 'Tea House' }, ...options })
   const product = await store.addProduct({ name: `Lamp ${HOSTILE}`, amount: 1_250 })
   const { token: operator } = await registerOperator(store)
   const placed = async (language: string) => {

@@ -55,7 +55,6 @@ import { Catalogue } from '../lake/iceberg/catalogue.ts'
 import { queueAccountMail } from '../mail/account-mail.ts'
 import { findReaderEmail, retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
-import { senderNameOf } from '../mail/mailer.ts'
 import { sendAgain } from '../mail/send-again.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
@@ -277,8 +276,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       activityRoutes(scope, pool)
       ownDataRoutes(scope, auth.context, admission, shared.cancellableStatuses)
       customerRoutes(scope, auth.context)
-      const { defaultLanguage, mailFrom } = config
-      orderLinkRoutes(scope, { ...shared, pool, links, throttle: auth.context.throttle, defaultLanguage, shop: senderNameOf(mailFrom) })
+      const { defaultLanguage, shop } = config
+      orderLinkRoutes(scope, { ...shared, pool, links, throttle: auth.context.throttle, defaultLanguage, shop: shop.name })
       catalogueRoutes(scope, catalogue)
       feedRoutes(scope, catalogue)
       categoryRoutes(scope, catalogue)

@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { Config } from '../config.ts'
 import { mailLanguages } from '../mail/mail-languages.ts'
 import { type MailTemplates, readMailTemplates } from '../mail/mail-templates.ts'
-import { senderNameOf } from '../mail/mailer.ts'
 import { TemplateError } from '../mail/templates.ts'
 
 /**
@@ -21,8 +20,8 @@ export function openMailTemplates(config: Config, logger: Logger): MailTemplates
 
 /** The mail templates of this store. Throws TemplateError when the shop's own cannot be used. */
 export function readStoreTemplates(config: Config): MailTemplates {
-  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, shopOrderUrl, baseUrl, mailFrom, currency } = config
+  const { mailTemplates: directory, defaultLanguage, mailLocale, accountUrl, shopOrderUrl, baseUrl, shop, currency } = config
   const languages = mailLanguages(defaultLanguage, mailLocale)
-  const pages = { accountUrl, orderUrl: shopOrderUrl ?? `${baseUrl}/order`, consoleUrl: `${baseUrl}/console`, shop: senderNameOf(mailFrom) }
-  return readMailTemplates({ directory, languages, currency, ...pages })
+  const pages = { accountUrl, orderUrl: shopOrderUrl ?? `${baseUrl}/order`, consoleUrl: `${baseUrl}/console` }
+  return readMailTemplates({ directory, shop, languages, currency, ...pages })
 }

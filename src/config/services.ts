@@ -22,6 +22,42 @@ export function readMailFrom({ setting }: Settings): string {
   return setting('MAIL_FROM', { mustBe, parse: toSender }, { value: DEFAULT_SENDER, documented: DEFAULT_SENDER })
 }
 
+/** What mails and the order's page show of the shop; null where it has set nothing. */
+export interface Shop {
+  name: string | null
+  /** The absolute address of a picture. */
+  logoUrl: string | null
+  /** The colour of buttons, such as `#0b5394`. */
+  color: string
+  /** One line, such as a phone number. */
+  contact: string | null
+}
+
+export function readShop({ setting, url }: Settings, mailFrom: string): Shop {
+  const oneLine = (max: number) => ({
+    mustBe: `a line of at most ${max} characters`,
+    parse: (value: string) => (value.trim() !== '' && value.length <= max && !/\p{C}/u.test(value) ? value.trim() : undefined),
+  })
+  const toColor = (value: string) => (/^#[0-9A-Fa-f]{6}$/.test(value) ? value.toLowerCase() : undefined)
+  const name = { value: senderNameOf(mailFrom), documented: 'the name in MAIL_FROM', from: 'MAIL_FROM' }
+  return {
+    name: setting<string | null>('SHOP_NAME', oneLine(80), name),
+    logoUrl: url('SHOP_LOGO_URL', ['https:', 'http:'], 'none'),
+    color: setting('SHOP_COLOR', { mustBe: 'a colour such as #0b5394', parse: toColor }, { value: '#0b5394', documented: '#0b5394' }),
+    contact: setting<string | null>('SHOP_CONTACT', oneLine(200), { value: null, documented: 'none' }),
+  }
+}
+
+/** The name in an address such as `Store <no-reply@store.example>`; null when there is none. */
+function senderNameOf(from: string): string | null {
+  const name =
+    /^(.*)<[^<>]*>\s*$/
+      .exec(from)?.[1]
+      ?.trim()
+      .replace(/^"(.*)"$/, '$1') ?? ''
+  return name === '' ? null : name
+}
+
 /** The address for customers' answers; null for the sender. */
 export function readMailReplyTo({ setting }: Settings): string | null {
   const mustBe = 'an e-mail address, such as Store <help@store.example>'

@@ -31,7 +31,7 @@ export const ACCOUNT_MAILS: DeliveryKind = {
 export const ACCOUNT_MAIL_GROUP: MailGroup = {
   folder: 'account/',
   kinds: ACCOUNT_MAIL_KINDS,
-  values: ['token', 'link', 'language', 'shop', 'console', 'role', 'inviter'],
+  values: ['token', 'link', 'language', 'console', 'role', 'inviter'],
 }
 /** What the page of the shop does with a token, where the kind of its mail does not name it: the beginning of the link's fragment. */
 const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
@@ -176,13 +176,11 @@ export interface AccountMailPages {
   accountUrl: string | null
   /** The page for operators, which accepts theirs. */
   consoleUrl: string
-  /** The name of the shop; null for none. */
-  shop: string | null
 }
 
 /** Reads the templates of every language, once. */
 export function createAccountMailRenderer(
-  { accountUrl, consoleUrl, shop }: AccountMailPages,
+  { accountUrl, consoleUrl }: AccountMailPages,
   templates: TemplateReader,
   { defaultLanguage }: MailLanguages,
 ): RenderAccountMail {
@@ -193,6 +191,6 @@ export function createAccountMailRenderer(
     const page = isForConsole ? consoleUrl : accountUrl
     // The token is in the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
-    return render(kind, language, { token, link, language, shop, console: consoleUrl, role, inviter })
+    return render(kind, language, { token, link, language, console: consoleUrl, role, inviter })
   }
 }

@@ -18,6 +18,26 @@ const P = '<p style="margin:0 0 16px">'
 const H1 = '<h1 style="margin:0 0 16px;font-size:24px;line-height:1.25">'
 const LINE = 'border-bottom:1px solid #e5e7eb'
 const HEAD = 'border-bottom:2px solid #e5e7eb'
+const MUTED = 'class="muted" style="margin:0 0 8px;color:#6b7280"'
+
+/** Mail programs without dark colours ignore it. */
+const DARK = `
+@media (prefers-color-scheme: dark) {
+  body { background: #111827 !important; color: #f3f4f6 !important }
+  .card { background: #1f2937 !important }
+  .muted { color: #9ca3af !important }
+  .token { background: #374151 !important }
+  th, td { border-color: #374151 !important }
+}
+`
+/** The shop's picture, or its name. */
+const SHOP = `{{#logo_url}}
+<p style="margin:0 0 24px"><img src="{{logo_url}}" alt="{{shop}}" height="40" style="display:block;border:0"></p>
+{{/logo_url}}
+{{^logo_url}}{{#shop}}
+<p style="margin:0 0 24px;font-size:18px;font-weight:bold">{{shop}}</p>
+{{/shop}}{{/logo_url}}
+`
 
 /** Builds the Mustache templates of a language by name, such as `created.txt` and `account/footer.html`. Pure. */
 export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
@@ -26,7 +46,7 @@ export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
   const orderGreeting = paragraph(`{{#customer}}${greeting}{{/customer}}{{^customer}}${greetingWithoutName}{{/customer}}`)
   const accountGreeting = paragraph(greetingWithoutName)
   return new Map([
-    ['header.html', page(`<p style="margin:0 0 8px;color:#6b7280">${toHtml(texts.order)}</p>`)],
+    ['header.html', page(`<p ${MUTED}>${toHtml(texts.order)}</p>`)],
     ...filesOf('lines', changedLines()),
     ...filesOf('order', orderTable(texts)),
     ...filesOf('link', orderLink(texts)),
@@ -36,7 +56,7 @@ export function buildTemplates(texts: MailTexts): ReadonlyMap<string, string> {
       orderGreeting,
     ]),
     ['account/header.html', page(`${H1}{{subject}}</h1>`)],
-    ...filesOf('account/action', accountAction()),
+    ...filesOf('account/action', accountAction(texts)),
     ...filesOf('account/footer', footer(texts.accountFooter)),
     ...mailsOf('account/', ACCOUNT_MAILS, texts.accounts, blocks, () => [accountGreeting]),
   ])
@@ -110,18 +130,23 @@ function page(top: string): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{{subject}}</title>
+<style>${DARK}</style>
 </head>
 <body style="margin:0;padding:24px 12px;background:#f3f4f6;color:#1f2937;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif">
-<div style="max-width:600px;margin:0 auto;padding:32px;background:#ffffff;border-radius:8px">
-${top}
+<div role="main" class="card" style="max-width:600px;margin:0 auto;padding:32px;background:#ffffff;border-top:4px solid {{color}};border-radius:8px">
+${SHOP}${top}
 `
 }
 
 function footer(text: string): Part {
+  const small = (line: string) => `<p class="muted" style="margin:24px 0 0;color:#6b7280;font-size:14px">${line}</p>\n`
   return {
-    txt: `\n${text}\n`,
-    html: `<p style="margin:24px 0 0;color:#6b7280;font-size:14px">${toHtml(text)}</p>\n</div>\n</body>\n</html>\n`,
+    txt: `\n{{#contact}}\n{{contact}}\n\n{{/contact}}\n${text}\n`,
+    html: `{{#contact}}
+${small('{{contact}}')}{{/contact}}
+${small(toHtml(text))}</div>\n</body>\n</html>\n`,
   }
 }
 
@@ -145,24 +170,30 @@ function tracking({ trackingNumber }: MailTexts): Part {
 function orderLink({ seeOrder }: MailTexts): Part {
   return {
     txt: `${seeOrder}\n{{order_url}}\n`,
-    html: `<p style="margin:24px 0 16px"><a href="{{order_url}}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#0b5394;color:#ffffff;font-weight:bold;text-decoration:none">${toHtml(seeOrder)}</a></p>
-`,
+    html: buttonLink('{{order_url}}', seeOrder),
   }
 }
 
-function accountAction(): Part {
+/** Its address is too long to be read. */
+function buttonLink(url: string, text: string): string {
+  return `<p style="margin:24px 0 16px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:{{color}};color:{{on_color}};font-weight:bold;text-decoration:none">${toHtml(text)}</a></p>
+`
+}
+
+function accountAction({ open }: MailTexts): Part {
   return {
-    txt: '{{#link}}{{link}}{{/link}}{{^link}}{{token}}{{/link}}\n',
-    html: `{{#link}}${P}<a href="{{link}}">{{link}}</a></p>{{/link}}
-{{^link}}<p style="margin:0 0 16px;padding:12px;background:#f3f4f6;font-family:monospace;word-break:break-all">{{token}}</p>{{/link}}
+    txt: `{{#link}}\n${open}\n{{link}}\n{{/link}}\n{{^link}}\n{{token}}\n{{/link}}\n`,
+    html: `{{#link}}
+${buttonLink('{{link}}', open)}{{/link}}
+{{^link}}<p class="token" style="margin:0 0 16px;padding:12px;background:#f3f4f6;font-family:monospace;word-break:break-all">{{token}}</p>{{/link}}
 `,
   }
 }
 
-function orderTable({ item, total, moreItems, reason, colon }: MailTexts): Part {
+function orderTable({ item, total, each, moreItems, reason, colon }: MailTexts): Part {
   const reasonLine = `${reason}${colon} {{reason}}`
   const rows = [
-    onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon)),
+    onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon, each)),
     onlyWith('more_items', {
       txt: `${moreItems}\n`,
       html: `<tr>\n<td colspan="2" style="padding:8px 0;${LINE}">${toHtml(moreItems)}</td>\n</tr>\n`,
@@ -191,11 +222,13 @@ ${rows.map(({ html }) => html).join('')}</tbody>
   }
 }
 
-function row(label: string, amount: string, colon: string): Part {
+/** `each` is shown where there is a `unit_price`. */
+function row(label: string, amount: string, colon: string, each = ''): Part {
+  const note = (text: string) => (each === '' ? '' : `{{#unit_price}}${text}{{/unit_price}}`)
   return {
-    txt: `${label}${colon} ${amount}\n`,
+    txt: `${label}${note(` (${each})`)}${colon} ${amount}\n`,
     html: `<tr>
-<td style="padding:8px 0;${LINE}">${label}</td>
+<td style="padding:8px 0;${LINE}">${label}${note(` <span class="muted" style="color:#6b7280">(${toHtml(each)})</span>`)}</td>
 <td style="padding:8px 0 8px 16px;${LINE};text-align:right;white-space:nowrap">${amount}</td>
 </tr>
 `,

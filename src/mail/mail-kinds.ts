@@ -69,6 +69,8 @@ export interface MailTexts {
   order: string
   item: string
   total: string
+  /** Beside a line of several units: the price of one. */
+  each: string
   moreItems: string
   reason: string
   /** Before the subject of a mail that is sent again. */
@@ -80,6 +82,8 @@ export interface MailTexts {
   newEmail: string
   /** The link to the order's page. */
   seeOrder: string
+  /** The link with a one-time token. */
+  open: string
   role: string
   inviter: string
   console: string

@@ -4,7 +4,7 @@ import { EXAMPLE_CUSTOMER, exampleAccountMailValues, exampleMailContent } from '
 import { ACCOUNT_MAIL_KINDS, hasAmounts, ORDER_MAIL_KINDS } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { createMailRenderer, isOrderMailKind, ORDER_MAIL_GROUP, type OrderMailPages, type RenderMail } from './render-mail.ts'
-import { createTemplateReader, type RenderedMail } from './templates.ts'
+import { createTemplateReader, type RenderedMail, type ShopInMails } from './templates.ts'
 
 /** A template of a mail: a pair of files, for text and HTML. */
 export interface MailTemplate {
@@ -28,14 +28,15 @@ export interface MailTemplates {
 export interface MailTemplatesOptions extends AccountMailPages, OrderMailPages {
   /** The folder of the shop's own templates, null for none. */
   directory: string | null
+  shop: ShopInMails
   languages: MailLanguages
   /** Currency of the invented order. */
   currency: string
 }
 
 /** Reads every template, once. Throws TemplateError. */
-export function readMailTemplates({ directory, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
-  const templates = createTemplateReader(directory)
+export function readMailTemplates({ directory, shop, languages, currency, ...pages }: MailTemplatesOptions): MailTemplates {
+  const templates = createTemplateReader(directory, shop)
   const render = createMailRenderer(pages, templates, languages)
   const renderAccountMail = createAccountMailRenderer(pages, templates, languages)
   const list: MailTemplate[] = [

@@ -64,16 +64,6 @@ export function hostOf(from: string): string {
   return host
 }
 
-/** The name in an address such as `Store <no-reply@store.example>`; null when there is none. */
-export function senderNameOf(from: string): string | null {
-  const name =
-    /^(.*)<[^<>]*>\s*$/
-      .exec(from)?.[1]
-      ?.trim()
-      .replace(/^"(.*)"$/, '$1') ?? ''
-  return name === '' ? null : name
-}
-
 export interface Sender {
   from: string
   /** Address for answers, if it is not `from`. */

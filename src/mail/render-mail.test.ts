@@ -22,7 +22,7 @@ test('lists the lines and the total of the order in the text and in the HTML', (
       assert.ok(body.includes(part), `${part} is missing`)
     }
   }
-  assert.ok(mail.text.includes('2 × Mug: €25.00\n1 × Tea pot: €1,234.50\n\nTotal: €1,259.50\n'))
+  assert.ok(mail.text.includes('2 × Mug (€12.50 each): €25.00\n1 × Tea pot: €1,234.50\n\nTotal: €1,259.50\n'))
   assert.match(mail.html, /^<!doctype html>\n<html lang="en">/)
   assert.match(mail.html, /<title>We have received your order SF-7<\/title>/)
 })
@@ -48,7 +48,7 @@ test('separates what a text says by one empty line, and states the reason of a p
   const link = 'See your order\nhttps://shop.example/order\n\n'
   const footer = 'You get this mail because an order with this address has changed. It was sent automatically.\n'
   const textOf = (kind: string) => render({ ...part, kind, tracking }, null).text.split(footer)
-  const order = '2 × Mug: €25.00\n\nTotal: €25.00\n\n'
+  const order = '2 × Mug (€12.50 each): €25.00\n\nTotal: €25.00\n\n'
   assert.deepEqual(textOf('part_cancelled'), [
     'Hello,\n\nThese items of your order SF-7 are cancelled and will not be shipped:\n\n3 × Lamp\n\nReason: Sold out\n\n' +
       `Your order now:\n\n${order}${link}`,
@@ -78,7 +78,7 @@ test('escapes markup in names and reasons in the HTML and leaves it alone in the
   assert.ok(!mail.html.includes('<script'))
   assert.equal(mail.html.split('&lt;script&gt;').length, 4)
   assert.ok(mail.text.includes(`Hello ${script},`))
-  assert.ok(mail.text.includes(`× Mug ${script}:`))
+  assert.ok(mail.text.includes(`× Mug ${script} (€`))
   assert.ok(mail.text.includes(`Reason: ${script}\n`))
 })
 
@@ -140,7 +140,7 @@ test('keeps names that hold line breaks on one line', () => {
   const mail = render(toMailContent(event), 'Ada\r\nBcc: eve@example.com')
   assert.equal(mail.subject, 'We have received your order SF-1 Bcc: eve@example.com')
   assert.ok(mail.text.includes('Hello Ada Bcc: eve@example.com,'))
-  assert.ok(mail.text.includes('× Mug Total: free:'))
+  assert.ok(mail.text.includes('× Mug Total: free (€'))
 })
 
 test('keeps direction controls out of every text, so that they cannot reorder an amount', () => {

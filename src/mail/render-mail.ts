@@ -46,7 +46,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
   folder: '',
   kinds: ORDER_MAIL_KINDS,
   values: [
-    ...['customer', 'number', 'items', 'name', 'quantity', 'total', 'more_items', 'adjustments', 'label', 'amount'],
+    ...['customer', 'number', 'items', 'name', 'quantity', 'unit_price', 'total', 'more_items', 'adjustments', 'label', 'amount'],
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
     ...['new_address', 'new_email', 'order_url'],
   ],
@@ -194,6 +194,7 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     items: content.order.items.slice(0, MAX_LISTED).map((item) => ({
       name: oneLine(item.name),
       quantity: item.quantity,
+      unit_price: item.quantity > 1 ? format(item.total / item.quantity) : '',
       total: format(item.total),
     })),
     lines: (content.lines ?? []).slice(0, MAX_LISTED).map(({ name, quantity }) => ({ name: oneLine(name), quantity })),

@@ -9,7 +9,7 @@ import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 import { mailLanguages } from './mail-languages.ts'
 import { readMailTemplates } from './mail-templates.ts'
 import { createMailRenderer, toMailContent } from './render-mail.ts'
-import { builtInFiles, createTemplateReader, TemplateError } from './templates.ts'
+import { builtInFiles, createTemplateReader, type ShopInMails, TemplateError, UNBRANDED } from './templates.ts'
 
 function makeFolder(t: TestContext, files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'storefront-templates-'))
@@ -24,6 +24,7 @@ function makeFolder(t: TestContext, files: Record<string, string>): string {
 const renderer = (folder: string) =>
   createMailRenderer({ orderUrl: 'https://shop.example/order' }, createTemplateReader(folder), mailLanguages('de', null))
 const content = toMailContent(makeOrderEvent())
+const SHOP = { name: 'Tea & House', logoUrl: 'https://shop.example/logo.png?a=1&b=2', color: '#ffd400', contact: '+43 1 23456' }
 
 test('a file in the folder stands in for the built-in template of its name, all others stay', (t) => {
   const render = renderer(
@@ -35,7 +36,7 @@ test('a file in the folder stands in for the built-in template of its name, all 
   )
   const mail = render(content, 'Ada')
   assert.equal(mail.subject, 'Ihre Bestellung SF-1001')
-  assert.match(mail.text, /^Guten Tag Ada\n2 × Mug: 25,00\u00a0€\n\nSumme: 25,00\u00a0€\n$/)
+  assert.match(mail.text, /^Guten Tag Ada\n2 × Mug \(je 12,50\u00a0€\): 25,00\u00a0€\n\nSumme: 25,00\u00a0€\n$/)
   assert.match(mail.html, /Vielen Dank für Ihre Bestellung[\s\S]*<p>Die Filiale<\/p>$/)
   assert.equal(render({ ...content, kind: 'shipped' }, null).subject, 'Ihre Bestellung SF-1001 ist unterwegs')
   assert.equal(render(content, 'Ada', 'fr').subject, 'Ihre Bestellung SF-1001')
@@ -126,9 +127,8 @@ test('the files of the built-in templates are accepted from a shop, and make the
     accountUrl: 'https://shop.example/account',
     orderUrl: 'https://shop.example/order',
     consoleUrl: 'https://shop.example/console',
-    shop: 'Shop',
   }
-  const options = { languages: mailLanguages('en', null), currency: 'EUR', ...pages }
+  const options = { shop: SHOP, languages: mailLanguages('en', null), currency: 'EUR', ...pages }
   const [own, builtIn] = [readMailTemplates({ ...options, directory }), readMailTemplates({ ...options, directory: null })]
   for (const { name, ownFiles } of own.list) {
     for (const language of LANGUAGES) {
@@ -144,13 +144,40 @@ test('the files of the built-in templates are accepted from a shop, and make the
   assert.throws(() => readMailTemplates({ ...options, directory }), TemplateError)
 })
 
+test('every mail shows the picture of the shop or its name, its colour with a readable text on it, and its contact', () => {
+  const pages = { accountUrl: 'https://a.example/', orderUrl: 'https://a.example/order', consoleUrl: 'https://a.example/console' }
+  const read = (shop: ShopInMails) =>
+    readMailTemplates({ directory: null, shop, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
+  const [pictured, named, plain] = [read(SHOP), read({ ...SHOP, logoUrl: null, color: '#7a0000' }), read(UNBRANDED)]
+  for (const { name } of pictured.list) {
+    const [a, b, c] = [pictured, named, plain].map(({ preview }) => preview(name, 'en') ?? assert.fail(name))
+    const logo = a?.html.replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=') ?? ''
+    assert.ok(logo.includes('<img src="https://shop.example/logo.png?a=1&amp;b=2" alt="Tea &amp; House" height="40"'), name)
+    assert.match(b?.html ?? '', /font-weight:bold">Tea &amp; House<\/p>/, name)
+    assert.doesNotMatch(`${b?.html}${c?.html}`, /<img/, name)
+    for (const mail of [a, b]) {
+      assert.ok(mail?.text.includes('\n+43 1 23456\n') && mail.html.includes('+43 1 23456</p>'), name)
+    }
+    assert.doesNotMatch(c?.text ?? '', /\n\n\n/, name)
+    for (const [mail, background, color] of [
+      [a, '#ffd400', '#000000'],
+      [b, '#7a0000', '#ffffff'],
+      [c, '#0b5394', '#ffffff'],
+    ] as const) {
+      assert.ok(mail?.html.includes(`border-top:4px solid ${background};`), name)
+      for (const [, onButton] of (mail?.html ?? '').matchAll(/background:#\w{6};color:(#\w{6});font-weight/g))
+        assert.equal(onButton, color, name)
+    }
+  }
+})
+
 test('the text of an account mail has its parts from files, too', (t) => {
   const directory = makeFolder(t, {
     'account/footer.txt.mustache': '\nYour shop\n',
     'de/account/verify_email.txt.mustache': 'Betreff\n\nHallo\n\n{{> action}}\n{{> footer}}\n',
   })
-  const pages = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'https://shop.example/console', shop: null }
-  const { preview, list } = readMailTemplates({ directory, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
+  const pages = { accountUrl: null, orderUrl: 'https://shop.example/order', consoleUrl: 'https://shop.example/console' }
+  const { preview, list } = readMailTemplates({ directory, shop: SHOP, languages: mailLanguages('en', null), currency: 'EUR', ...pages })
   assert.equal(preview('verify_email', 'de')?.text, 'Hallo\n\none-time-token-of-an-example\n\nYour shop\n')
   assert.match(preview('email_changed', 'fr')?.text ?? '', /ne faites rien ici\.\n\nYour shop\n$/)
   assert.deepEqual(list.find(({ name }) => name === 'email_changed')?.ownFiles, ['account/footer.txt.mustache'])
@@ -160,7 +187,9 @@ test('no built-in template, of orders or of accounts, would make a mail program 
   const templates = [...buildTemplates(MAIL_TEXTS.en)].filter(([name]) => name.endsWith('.html'))
   assert.ok(templates.length >= 32, String(templates.length))
   for (const [name, text] of templates) {
-    assert.doesNotMatch(text, /<(img|script|link|iframe|object|video|audio|source|style|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
+    // The shop's picture is loaded, where it has set one.
+    const withoutLogo = text.replace(/<img src="\{\{logo_url\}\}"/, '')
+    assert.doesNotMatch(withoutLogo, /<(img|script|link|iframe|object|video|audio|source|base)\b|\bsrc(set)?=|url\(|@import|https?:/i, name)
     // The only addresses are links to the shop, to the order and to a parcel; the customer follows them or not.
     const ofOrder = name === 'link.html' ? '{{order_url}}' : '{{link}}'
     const allowed = /(shipped|amended)\.html$/.test(name) ? '{{tracking_url}}' : ofOrder

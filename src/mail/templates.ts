@@ -8,6 +8,8 @@ import { buildTemplates, MAIL_TEXTS } from './built-in-templates.ts'
 const EXTENSION = '.mustache'
 /** Parts of the longest path of a template, such as `de/account/footer.txt.mustache`: links may lead in circles. */
 const MAX_DEPTH = 3
+/** What every mail shows of the shop, by the names that templates use. */
+const SHOP_VALUES = ['shop', 'logo_url', 'color', 'on_color', 'contact']
 const FORMATS = ['html', 'txt'] as const
 
 /** A template that cannot be used. The message is one line and names the file. */
@@ -23,6 +25,18 @@ export interface MailGroup {
   /** The values that a template may use. */
   values: readonly string[]
 }
+
+/** What mails show of the shop. */
+export interface ShopInMails {
+  name: string | null
+  logoUrl: string | null
+  /** Six hexadecimal digits after a `#`. */
+  color: string
+  contact: string | null
+}
+
+/** A shop without settings. */
+export const UNBRANDED: ShopInMails = { name: null, logoUrl: null, color: '#0b5394', contact: null }
 
 export interface RenderedMail {
   subject: string
@@ -47,11 +61,13 @@ export function builtInFiles(language: Language): [path: string, text: string][]
  * language has what that language has of its own: `de/created.txt.mustache` comes before `created.txt.mustache`.
  * Throws TemplateError when the folder does not exist or contains an unknown template.
  */
-export function createTemplateReader(directory: string | null): TemplateReader {
+export function createTemplateReader(directory: string | null, shop = UNBRANDED): TemplateReader {
   const builtIn = byLanguage((language) => buildTemplates(MAIL_TEXTS[language]))
   const names = [...builtIn.en.keys()]
   const own = new Set(directory === null ? [] : listOwn(directory, names))
   const writer = new mustache.Writer()
+  const { name, logoUrl, color, contact } = shop
+  const ofShop = { shop: name, logo_url: logoUrl, color, on_color: readableOn(color), contact }
   /** The names of a group's templates in one format, without folder and format. */
   const namesOf = ({ folder }: MailGroup, format: string) =>
     names.flatMap((name) => new RegExp(`^${folder}(\\w+)\\.${format}$`).exec(name)?.[1] ?? [])
@@ -59,7 +75,7 @@ export function createTemplateReader(directory: string | null): TemplateReader {
   function readFormat(group: MailGroup, format: 'html' | 'txt', language: Language): Readonly<Record<string, string>> {
     const known = namesOf(group, format)
     const partials = known.filter((name) => !group.kinds.includes(name))
-    const values = format === 'html' ? [...group.values, 'subject'] : group.values
+    const values = [...group.values, ...SHOP_VALUES, ...(format === 'html' ? ['subject'] : [])]
     const read = (name: string): string => {
       const fullName = `${group.folder}${name}.${format}`
       const file = filesOf(fullName, language).find((path) => own.has(path))
@@ -80,7 +96,8 @@ export function createTemplateReader(directory: string | null): TemplateReader {
   return {
     read(group) {
       const templates = byLanguage((language) => ({ txt: readFormat(group, 'txt', language), html: readFormat(group, 'html', language) }))
-      return (kind, language, view) => {
+      return (kind, language, viewOfKind) => {
+        const view = { ...ofShop, ...viewOfKind }
         if (!group.kinds.includes(kind)) throw new Error(`there is no mail for ${kind}`)
         const { txt, html } = templates[language]
         const plain = writer.render(txt[kind] ?? '', view, txt, { escape: String })
@@ -104,6 +121,16 @@ export function createTemplateReader(directory: string | null): TemplateReader {
       return [...files].filter((file) => own.has(file))
     },
   }
+}
+
+/** White or black, by the greater contrast (WCAG 2.2). */
+function readableOn(color: string): string {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((start) => {
+    const part = Number.parseInt(color.slice(start, start + 2), 16) / 255
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4
+  })
+  // The contrast with white, 1.05 / (luminance + 0.05), equals that with black, (luminance + 0.05) / 0.05, at 0.179.
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? '#000000' : '#ffffff'
 }
 
 function byLanguage<T>(read: (language: Language) => T): Readonly<Record<Language, T>> {

@@ -8,6 +8,7 @@ import { assertProblem } from '../../../test/problem.ts'
 import { registerOperator } from '../../../test/register-operator.ts'
 import { startSmtpServer } from '../../../test/smtp-server.ts'
 import { type Account, startSecondProcess, startStore, type TestStore } from '../../../test/store.ts'
+import { UNBRANDED } from '../../mail/templates.ts'
 import { listOperators } from './operators.ts'
 
 const roleOf = async ({ pool }: TestStore, id: string) => (await pool.query('select role from users where id = $1', [id])).rows[0]?.role
@@ -18,7 +19,7 @@ test('an invited operator gets a mail of its own, valid for three days, sets the
   let aheadMs = 0
   const store = await startStore(t, {
     ...{ roles: ['api', 'stream', 'email'], smtpUrl: smtp.url, now: () => new Date(Date.now() + aheadMs) },
-    ...{ baseUrl: 'https://api.shop.example/v1', accountUrl: 'https://shop.example/account', mailFrom: 'Teapot <no-reply@shop.example>' },
+    ...{ baseUrl: 'https://api.shop.example/v1', accountUrl: 'https://shop.example/account', shop: { ...UNBRANDED, name: 'Teapot' } },
   })
   const boss = await registerOperator(store)
   const invite = async (role: string) => {
