@@ -137,7 +137,7 @@ test('an operator with a second factor types the address, proves again who they 
   const dialog = page.getByRole('dialog', { name: `Erase ${customer.email}` })
   await dialog.getByLabel('Type the e-mail address').fill('ada')
   await page.keyboard.press('Enter')
-  await dialog.getByText('Type the e-mail address as it is above.').waitFor()
+  await dialog.getByText('Type the e-mail address exactly as it is shown above.').waitFor()
   await assertUsable(page, 'the dialog of erasing')
   await dialog.getByLabel('Type the e-mail address').fill(customer.email)
   await page.keyboard.press('Enter')

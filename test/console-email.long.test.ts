@@ -5,7 +5,7 @@ import { assertUsable, NARROW, openConsole, signIn, withoutRefusals } from './co
 import { login, mailFor, requestChange } from './email-changes.ts'
 
 const NEXT = 'grace@new.example'
-const SIGN_IN = 'Sign in with the e-mail address that your account has now.'
+const SIGN_IN = 'Sign in with the present e-mail address of your account.'
 
 test('an operator changes the e-mail address by the mailed link, and the former mailbox reverts it', {
   skip: NO_CHROMIUM,

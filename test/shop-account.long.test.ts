@@ -118,7 +118,7 @@ test('a customer proves the address where nobody is signed in, and has the order
 
   const link = `${origin}#confirm-email=${await mailFor(store, ada.email, 'confirm_email')}`
   await page.goto(link)
-  await page.getByText('Sign in with the e-mail address that your account has now.').waitFor()
+  await page.getByText('Sign in with the present e-mail address of your account.').waitFor()
   await assertUsable(page, 'sign in for a link')
   await page.keyboard.press('Escape')
   await page.getByText('The address is not confirmed: open the link again, and sign in.').waitFor()

@@ -27,7 +27,7 @@ export interface paths {
         head?: never;
         /**
          * Changes the caller's name or language
-         * @description Only the properties that the body names change. Null removes the name; mails then have the language of the store.
+         * @description Changes only the properties in the body. A null `name` removes the name. A null `language` means that mails have the store's language.
          */
         patch: operations["updateAccount"];
         trace?: never;
@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * Changes the caller's password and ends the other sessions
-         * @description The session of this call stays; every other one of the account ends at once. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The session of this call stays open. Every other session of the account ends at once. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["changePassword"];
         delete?: never;
@@ -63,7 +63,7 @@ export interface paths {
         put?: never;
         /**
          * Mails a token for a new password, if there is such an account
-         * @description The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.
+         * @description The answer and its timing are the same whether or not the account exists. The mailed token can be used once, within 30 minutes.
          */
         post: operations["requestPasswordReset"];
         delete?: never;
@@ -143,7 +143,7 @@ export interface paths {
         put?: never;
         /**
          * Begins to change the caller's e-mail address
-         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the same whether or not the new address has an account; for the caller's own address it is `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["requestEmailChange"];
         delete?: never;
@@ -163,7 +163,7 @@ export interface paths {
         put?: never;
         /**
          * Begins to prove the e-mail address that the caller's account has
-         * @description Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.
+         * @description Mails a token to the address, for `POST /me/email/confirm` within 24 hours. The account then gets the orders that guests placed with the address, and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests have no account.
          */
         post: operations["requestEmailProof"];
         delete?: never;
@@ -183,7 +183,7 @@ export interface paths {
         put?: never;
         /**
          * Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it
-         * @description Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token that reverts the change, and stays reserved for the account, for seven days.
+         * @description Only sessions of the account that asked for the change can confirm it. After a change the account's other sessions end. The former address gets a mail with a token that reverts the change. For seven days the token is valid, and the former address stays reserved for the account.
          */
         post: operations["confirmEmailChange"];
         delete?: never;
@@ -203,7 +203,7 @@ export interface paths {
         put?: never;
         /**
          * Reverts a change of the e-mail address that the holder of the former address did not ask for
-         * @description By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys that were added since seven days before the request, and all recovery codes.
+         * @description Takes a token that was mailed to the former address when the change was requested or made. The account gets that address back, or keeps it. All sessions end, the password is removed, and a token for a new password is mailed. All recovery codes are removed, and so are passkeys, authenticator app, linked providers, addresses and API keys that were added in the seven days before the request or since.
          */
         post: operations["revertEmailChange"];
         delete?: never;
@@ -221,7 +221,7 @@ export interface paths {
         };
         /**
          * The caller's passkeys, authenticator app and recovery codes
-         * @description Without secrets: codes and keys are shown only when they are made.
+         * @description The answer has no secrets: codes and keys are shown only when they are made.
          */
         get: operations["listFactors"];
         put?: never;
@@ -243,12 +243,12 @@ export interface paths {
         put?: never;
         /**
          * Begins to set up an authenticator app
-         * @description RFC 6238: SHA-1, six digits, thirty seconds. Nothing asks for a code before `POST /me/totp/confirm`. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description The codes follow RFC 6238: SHA-1, six digits, thirty seconds. No sign-in asks for a code before `POST /me/totp/confirm`. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["startTotp"];
         /**
          * Removes the authenticator app
-         * @description Ends the other sessions. With the last second factor the recovery codes go. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Ends the other sessions. Removing the only second factor also deletes the recovery codes. A session needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["removeTotp"];
         options?: never;
@@ -266,7 +266,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Sets up the authenticator app, by a first code of it
+         * Sets up the authenticator app with its first code
          * @description Every sign-in with the password asks for a second factor from now on. If the account had none, its other sessions end. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["confirmTotp"];
@@ -287,7 +287,7 @@ export interface paths {
         put?: never;
         /**
          * Begins to register a passkey
-         * @description The challenge is valid for five minutes, once, for this session. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description The challenge can be used once, within five minutes, by this session. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["beginPasskeyRegistration"];
         delete?: never;
@@ -307,7 +307,7 @@ export interface paths {
         put?: never;
         /**
          * Registers a passkey
-         * @description An account can have 20, one for each device or keychain. Customers can sign in with it or with their password; an operator with a passkey needs one, or another second factor, at each sign-in. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description An account can have 20 passkeys, one for each device or keychain. Customers can sign in with a passkey or with their password. An operator with a passkey needs a passkey, or another second factor, at each sign-in. A session needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["addPasskey"];
         delete?: never;
@@ -328,14 +328,14 @@ export interface paths {
         post?: never;
         /**
          * Removes one of the caller's passkeys
-         * @description Ends the other sessions. With the last second factor the recovery codes go. The last way to sign in stays. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description Ends the other sessions. Removing the only second factor also deletes the recovery codes. The only way to sign in cannot be removed. A session needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["removePasskey"];
         options?: never;
         head?: never;
         /**
          * Renames one of the caller's passkeys
-         * @description The name is for the list of passkeys only: the device or keychain keeps its own. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description The name appears only in the list of passkeys. The device or keychain keeps its own name. A session needs a fresh proof: `POST /auth/step-up`.
          */
         patch: operations["renamePasskey"];
         trace?: never;
@@ -371,7 +371,7 @@ export interface paths {
         put?: never;
         /**
          * Completes a sign-in with the second factor
-         * @description After `second_factor_required`, whose `challenge` is sent back within five minutes with one of `totp_code`, `recovery_code` and `passkey`. A wrong code leaves the challenge usable, five times at most; a passkey answers it once.
+         * @description For a login that was answered with `second_factor_required`: send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. After a wrong code the challenge can be used again, up to five times. A passkey can answer it only once.
          */
         post: operations["completeSignIn"];
         delete?: never;
@@ -391,7 +391,7 @@ export interface paths {
         put?: never;
         /**
          * Begins a sign-in with a passkey
-         * @description The answer is the same for everybody: which account it will be, the passkey says. The challenge is valid for five minutes.
+         * @description The answer is the same for everybody, because the passkey identifies the account. The challenge is valid for five minutes.
          */
         post: operations["beginPasskeySignIn"];
         delete?: never;
@@ -411,7 +411,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session by a passkey, without a password
-         * @description The challenge of `POST /auth/passkey/options` is answered once, by a page of the store or of its shop, with the user verified.
+         * @description Answers the challenge of `POST /auth/passkey/options`, which can be used once, from a page of the store or its shop. The device must verify the user.
          */
         post: operations["signInWithPasskey"];
         delete?: never;
@@ -451,7 +451,7 @@ export interface paths {
         put?: never;
         /**
          * Proves again who the caller is, for calls that need it
-         * @description After `step_up_required`: with one of `password`, `totp_code`, `recovery_code` and `passkey`. The proof counts for ten minutes of this session. A refused one, also a right password where it does not count, has the `methods` that count.
+         * @description For a call that was answered with `step_up_required`. Send one of `password`, `totp_code`, `recovery_code` and `passkey`. The proof counts for ten minutes, in this session only. A refusal lists the `methods` that count. A correct password is refused where it does not count.
          */
         post: operations["stepUp"];
         delete?: never;
@@ -491,7 +491,7 @@ export interface paths {
         put?: never;
         /**
          * Opens a session without an account
-         * @description For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
+         * @description For an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.
          */
         post: operations["createGuest"];
         delete?: never;
@@ -609,7 +609,7 @@ export interface paths {
         };
         /**
          * The providers with which customers can sign in
-         * @description From the settings of the store; often none.
+         * @description The providers in the settings of the store. The list is often empty.
          */
         get: operations["listSignInProviders"];
         put?: never;
@@ -648,7 +648,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Leads the browser from a provider back to the page that began
+         * Leads the browser from a provider back to the page that began the sign-in
          * @description The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of `startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.
          */
         get: operations["finishProviderSignIn"];
@@ -729,13 +729,13 @@ export interface paths {
         };
         /**
          * The keys, newest first, in pages
-         * @description Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `access:write`.
+         * @description Includes keys that have expired or were revoked, because histories name them. Pages: follow `next_cursor` until `has_more` is false. Needs the scope `access:write`.
          */
         get: operations["listApiKeys"];
         put?: never;
         /**
          * Makes a key for a machine, and shows it once
-         * @description Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. What it changes has it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. Changes that the key makes name it as actor: `{"type": "key", "id": …}`. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["createApiKey"];
         delete?: never;
@@ -755,7 +755,7 @@ export interface paths {
         put?: never;
         /**
          * Gives a key another secret, and shows it once
-         * @description The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description The present secret stays valid for `overlap_seconds` (a day by default), so that machines can change one after the other. A secret from an earlier rotation ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["rotateApiKey"];
         delete?: never;
@@ -775,7 +775,7 @@ export interface paths {
         put?: never;
         /**
          * Ends a key permanently
-         * @description Every process of the API refuses it within a second. Repeating it changes nothing. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
+         * @description Every process of the API refuses the key within a second. Repeating the call changes nothing. Needs the scope `access:write`. A session of an account with a second factor needs a fresh proof: `POST /auth/step-up`.
          */
         post: operations["revokeApiKey"];
         delete?: never;
@@ -844,7 +844,7 @@ export interface paths {
         post?: never;
         /**
          * Removes the second factors of another operator
-         * @description For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`. Needs the scope `access:write`. A session needs a fresh proof: `POST /auth/step-up`.
+         * @description For an operator who has lost their second factors. Passkeys, authenticator app and recovery codes are removed, and sessions end. The password stays, and the owner gets a mail. Make sure that the owner asks for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers. Needs the scope `access:write`. A session needs a fresh proof: `POST /auth/step-up`.
          */
         delete: operations["resetOperatorFactors"];
         options?: never;
@@ -861,7 +861,7 @@ export interface paths {
         };
         /**
          * What operators, keys and commands have changed, newest first, in pages
-         * @description Filters combine with AND. Each change is recorded in its own transaction: what was refused is not here. Nothing changes or deletes a row. Send the `ETag` as `If-None-Match` to poll. Needs the scope `activities:read`.
+         * @description Filters combine with AND. A change and its entry are one transaction, so calls that were refused have no entry. Entries are never changed or deleted. Send the `ETag` as `If-None-Match` to poll. Needs the scope `activities:read`.
          */
         get: operations["listActivities"];
         put?: never;
@@ -881,13 +881,13 @@ export interface paths {
         };
         /**
          * The caller's addresses, the oldest first
-         * @description All of them: there are 50 at most. An order takes the address itself as `shipping_address`, and keeps its own copy.
+         * @description All addresses of the account, at most 50. An order takes an address as `shipping_address` and keeps its own copy.
          */
         get: operations["listAddresses"];
         put?: never;
         /**
          * Adds an address
-         * @description With `is_default` no other address is the default any more.
+         * @description With `is_default` this address replaces the default.
          */
         post: operations["addAddress"];
         delete?: never;
@@ -908,14 +908,14 @@ export interface paths {
         post?: never;
         /**
          * Deletes one of the caller's addresses
-         * @description Orders keep their copies. When it was the default, there is none then.
+         * @description Orders keep their copies. After the default address is deleted, the account has no default.
          */
         delete: operations["deleteAddress"];
         options?: never;
         head?: never;
         /**
          * Changes one of the caller's addresses
-         * @description Only the properties that the body names change; `address` is replaced as a whole.
+         * @description Changes only the properties in the body. `address` is replaced as a whole.
          */
         patch: operations["changeAddress"];
         trace?: never;
@@ -995,7 +995,7 @@ export interface paths {
         put?: never;
         /**
          * Blocks a customer or guest
-         * @description All its sessions end, in every process within a second, and no new one opens. Its orders stay as they are. Repeated, it changes the reason. Needs the scope `customers:write`.
+         * @description All sessions of the customer end within a second, and the customer cannot log in. Orders stay as they are. A repeated call changes the reason. Needs the scope `customers:write`.
          */
         post: operations["blockCustomer"];
         delete?: never;
@@ -1015,7 +1015,7 @@ export interface paths {
         put?: never;
         /**
          * Unblocks a customer or guest
-         * @description The customer can log in again. Sessions that have ended stay so. Needs the scope `customers:write`.
+         * @description The customer can log in again. Ended sessions stay ended. Needs the scope `customers:write`.
          */
         post: operations["unblockCustomer"];
         delete?: never;
@@ -1035,7 +1035,7 @@ export interface paths {
         put?: never;
         /**
          * An order, by the link in a mail about it
-         * @description For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown for its postal code, after up to 5 wrong codes a day and 20 wrong codes in all.
+         * @description For a customer who has the mail but no session. A link is valid for 90 days, and ends when the e-mail or delivery address of the order changes. The address is shown only with its postal code. Up to 5 wrong postal codes a day and 20 in all are accepted.
          */
         post: operations["getOrderByLink"];
         delete?: never;
@@ -1153,7 +1153,7 @@ export interface paths {
         };
         /**
          * All products for advertisers, as RSS 2.0
-         * @description With the elements of Google's product data specification, which others read too. In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported. 404 where the setting `SHOP_PRODUCT_URL` is missing, without which there are no links.
+         * @description With the elements of Google's product data specification, which others read too. All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported. 404 where the setting `SHOP_PRODUCT_URL` is missing, without which there are no links.
          */
         get: operations["getProductFeed"];
         put?: never;
@@ -1173,7 +1173,7 @@ export interface paths {
         };
         /**
          * All products, one JSON object a line
-         * @description Each line is a product as `GET /products/{id}` answers, with `link`, the address of its page in the shop, if the store has the setting `SHOP_PRODUCT_URL`. In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.
+         * @description Each line is a product as `GET /products/{id}` answers, with `link`, the address of its page in the shop, if the store has the setting `SHOP_PRODUCT_URL`. All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.
          */
         get: operations["exportProducts"];
         put?: never;
@@ -1213,7 +1213,7 @@ export interface paths {
         };
         /**
          * The products that are not in the shop and not archived, newest first, in pages
-         * @description Drafts, and products before `published_at` or after `unpublished_at`. `GET /products` has the others. Needs the scope `products:write`.
+         * @description Lists drafts, products before `published_at` and products after `unpublished_at`. `GET /products` lists the others. Needs the scope `products:write`.
          */
         get: operations["listWithheldProducts"];
         put?: never;
@@ -1237,7 +1237,7 @@ export interface paths {
         };
         /**
          * A product with all that operators edit
-         * @description In its own texts, with all translations, also while it is not in the shop. The `ETag` is the `If-Match` of a change. An archived product is 404. Needs the scope `products:write`.
+         * @description The product in its own texts with all translations, also while it is not in the shop. Send the `ETag` as the `If-Match` of a change. An archived product is answered with 404. Needs the scope `products:write`.
          */
         get: operations["getEditedProduct"];
         put?: never;
@@ -1251,7 +1251,7 @@ export interface paths {
         head?: never;
         /**
          * Changes a product
-         * @description Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. `image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product. Needs the scope `products:write`.
+         * @description Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. `image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. A replaced slug still leads to the product. Needs the scope `products:write`.
          */
         patch: operations["updateProduct"];
         trace?: never;
@@ -1279,7 +1279,7 @@ export interface paths {
         head?: never;
         /**
          * Renames, moves or reorders a category
-         * @description What the body names is replaced, the rest stays. With another `parent_id` all below it move along. `category` of its products follows a new name within seconds, of a hundred thousand products within minutes. A former slug leads nowhere. Needs the scope `products:write`.
+         * @description Replaces the properties in the body and keeps the others. With another `parent_id`, all categories below move with it. The `category` of its products follows a new name within seconds, or within minutes for a hundred thousand products. A former slug does not redirect. Needs the scope `products:write`.
          */
         patch: operations["updateCategory"];
         trace?: never;
@@ -1313,7 +1313,7 @@ export interface paths {
         };
         /**
          * The stock of up to 100 products
-         * @description For a page of products in one call. Products that do not exist or are archived are left out. Needs the scope `stock:read`.
+         * @description Reads the stock of a whole page of products in one call. Leaves out products that do not exist or are archived. Needs the scope `stock:read`.
          */
         get: operations["listStock"];
         put?: never;
@@ -1357,13 +1357,13 @@ export interface paths {
         };
         /**
          * The stock changes other than orders, newest first, in pages
-         * @description Counts, deliveries and imports, with who made them. Sales are in the orders. Needs the scope `stock:read`.
+         * @description Counts, deliveries and imports, and who made them. Sales are in the orders. Needs the scope `stock:read`.
          */
         get: operations["listStockAdjustments"];
         put?: never;
         /**
          * Adds or removes units, once per reference
-         * @description The same `reference` again changes nothing and answers 200 with the first adjustment. Needs the scope `stock:write`.
+         * @description A repeated `reference` changes nothing and is answered with 200 and the first adjustment. Needs the scope `stock:write`.
          */
         post: operations["adjustStock"];
         delete?: never;
@@ -1407,7 +1407,7 @@ export interface paths {
         put?: never;
         /**
          * Places an order
-         * @description Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
+         * @description The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
          */
         post: operations["placeOrder"];
         delete?: never;
@@ -1427,7 +1427,7 @@ export interface paths {
         put?: never;
         /**
          * What an order would cost and whether there is enough stock; nothing is reserved
-         * @description Uses the prices and the stock of this moment.
+         * @description Uses the present prices and stock.
          */
         post: operations["quoteOrder"];
         delete?: never;
@@ -1447,7 +1447,7 @@ export interface paths {
         put?: never;
         /**
          * Cancels one of the caller's orders, while the shop lets its customers
-         * @description While the order is pending, unless the shop has another rule; later the shop cancels it. The stock is returned in the same transaction. With `If-Match` only at that version of the order.
+         * @description Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The stock is returned in the same transaction. With `If-Match`, cancels the order only at that version.
          */
         post: operations["cancelOrder"];
         delete?: never;
@@ -1465,7 +1465,7 @@ export interface paths {
         };
         /**
          * One of the caller's orders, and the delivery status of each change
-         * @description Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.
+         * @description Another customer's order is answered with 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.
          */
         get: operations["getOrder"];
         put?: never;
@@ -1607,7 +1607,7 @@ export interface paths {
         put?: never;
         /**
          * Charges shipping, a tax or a fee, or grants a discount
-         * @description The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         * @description Changes the total by the amount. The total is never below 0. Possible until the order is cancelled or returned. An adjustment alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
          */
         post: operations["addAdjustment"];
         delete?: never;
@@ -1809,7 +1809,7 @@ export interface paths {
         };
         /**
          * The state of the pipeline from the replication slot to mails, webhooks and lake
-         * @description Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`. Needs the scope `pipeline:read`.
+         * @description Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Poll with `If-None-Match`. Needs the scope `pipeline:read`.
          */
         get: operations["getPipeline"];
         put?: never;
@@ -1997,7 +1997,7 @@ export interface paths {
         };
         /**
          * Runs of verify and replay, newest first, in pages
-         * @description Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days. Needs the scope `pipeline:read`.
+         * @description Runs that operators started here or on the command line, such as a nightly job. Kept for 90 days. Needs the scope `pipeline:read`.
          */
         get: operations["listAudits"];
         put?: never;
@@ -2141,7 +2141,7 @@ export interface paths {
         };
         /**
          * The templates of mails, and which of them the shop has replaced
-         * @description As this process has read them when it started: a changed file counts after a restart, as in mails. Needs the scope `mails:read`.
+         * @description The templates as this process read them when it started. As for mails, a changed file counts only after a restart. Needs the scope `mails:read`.
          */
         get: operations["listMailTemplates"];
         put?: never;
@@ -2367,9 +2367,9 @@ export interface components {
             name: string | null;
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
-            /** @description What the role permits besides what every account may do. */
+            /** @description The scopes of the role. Every account may also do what needs no scope. */
             scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
-            /** @description Of the mails. Null: none was chosen, and that of the store counts. */
+            /** @description The language of mails. Null: the account has chosen none, so the store's language counts. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
@@ -2382,7 +2382,7 @@ export interface components {
         };
         AccountChange: {
             name?: string | null;
-            /** @description Null: that of the store counts. */
+            /** @description Null: the store's language counts. */
             language?: ("en" | "de" | "fr" | "es") | null;
         };
         AccountExport: {
@@ -2398,7 +2398,7 @@ export interface components {
                  * @enum {string}
                  */
                 type: "admin" | "key" | "system";
-                /** @description The id of the account or the key; null: a command. */
+                /** @description The id of the account or the key. Null for a command. */
                 id: string | null;
             };
             /** @description The `operationId` of the call, or the command. */
@@ -2409,15 +2409,15 @@ export interface components {
                 /** @description Null: many, which `after` counts. */
                 id: string | null;
             };
-            /** @description What differs, before the change. Long texts are cut. */
+            /** @description The properties that the change altered, with their values before it. Long texts are cut. */
             before: {
                 [key: string]: unknown;
             } | null;
-            /** @description What differs, after the change. */
+            /** @description The same properties with their values after the change. */
             after: {
                 [key: string]: unknown;
             } | null;
-            /** @description The `X-Request-Id` of the call; null: a command. */
+            /** @description The `X-Request-Id` of the call. Null for a command. */
             request_id: string | null;
         };
         ActivityPage: {
@@ -2479,7 +2479,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -2491,7 +2491,7 @@ export interface components {
             original_total: components["schemas"]["Money"];
             /** @description What is charged besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
-            /** @description As the provider has reported it. Null: nothing is known. */
+            /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
@@ -2521,7 +2521,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -2533,7 +2533,7 @@ export interface components {
             original_total: components["schemas"]["Money"];
             /** @description What is charged besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
-            /** @description As the provider has reported it. Null: nothing is known. */
+            /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
@@ -2557,7 +2557,7 @@ export interface components {
             order: components["schemas"]["AdminOrder"];
             /** @description Whether the order was left as it was. */
             is_preview: boolean;
-            /** @description What it adds to the total, below 0 what it takes off. */
+            /** @description The amount that the amendment adds to the total. Negative if the total falls. */
             amount: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;
@@ -2575,7 +2575,7 @@ export interface components {
             stock: {
                 /** Format: uuid */
                 product_id: string;
-                /** @description The units that go back to the stock; below 0 those that are taken from it. */
+                /** @description The units that return to the stock. Negative if units are taken from the stock. */
                 quantity: number;
             }[];
             /** @description The mails about it. Empty when nothing was changed, and without an address. */
@@ -2592,7 +2592,7 @@ export interface components {
         ApiKey: {
             /**
              * Format: uuid
-             * @description Names the key as actor in histories, and is a part of its text.
+             * @description The key's id. Histories name the key by it, and it is a part of the key's text.
              */
             id: string;
             name: string;
@@ -2605,23 +2605,23 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description When it ends by itself; null: never. */
+            /** @description When the key expires. Null: never. */
             expires_at: string | null;
-            /** @description Written at most once a minute. */
+            /** @description When the key was last used. Updated at most once a minute. */
             last_used_at: string | null;
-            /** @description Until when the secret before the last rotation is valid too. */
+            /** @description Until when the secret from before the last rotation is also valid. */
             previous_secret_expires_at: string | null;
             /** @description When it was revoked. */
             revoked_at: string | null;
-            /** @description `maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more. */
+            /** @description `maker_deleted`: the account that made the key was deleted. `maker_demoted`: that account is no longer an operator. */
             revoked_reason: ("revoked" | "maker_deleted" | "maker_demoted") | null;
         };
         ApiKeyInput: {
-            /** @description The machine or service. No name of a person: it stays when the person leaves. */
+            /** @description Names the machine or service. Do not name a person: the name stays when the person leaves. */
             name: string;
-            /** @description What the key may do: no more than its maker. */
+            /** @description What the key may do. Its maker must have each of these scopes. */
             scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read")[];
-            /** @description In the future, within two years. Null, the default: it does not expire. */
+            /** @description A time in the future, within two years. Null, the default: the key does not expire. */
             expires_at?: string | null;
         };
         ApiKeyPage: {
@@ -2634,7 +2634,7 @@ export interface components {
         /** @default {} */
         ApiKeyRotation: {
             /**
-             * @description For how long the present secret stays valid. 0: it ends at once.
+             * @description For how many seconds the present secret stays valid. 0: it ends at once.
              * @default 86400
              */
             overlap_seconds?: number;
@@ -2656,7 +2656,7 @@ export interface components {
             kind: components["schemas"]["AuditKind"];
             /** @description The command that runs. */
             command: string;
-            /** @description The operator who started it; null: the command line. */
+            /** @description The operator who started the run. Null: the command line. */
             started_by: string | null;
             /** Format: date-time */
             started_at: string;
@@ -2668,13 +2668,13 @@ export interface components {
             /** @description What it did last. */
             progress: string | null;
             finished_at: string | null;
-            /** @description Of the command; null when its process was killed. */
+            /** @description The exit status of the command. Null if its process was killed. */
             exit_status: number | null;
             /** @description The report of the command, as `storefront verify --json` prints it, with at most 20 examples of each finding. */
             result: {
                 [key: string]: unknown;
             } | null;
-            /** @description What it printed, or why it failed; the first 20,000 characters. */
+            /** @description The first 20,000 characters that the command printed, or why it failed. */
             output: string | null;
         };
         AuditRunPage: {
@@ -2691,7 +2691,7 @@ export interface components {
             } | null;
             passkeys: components["schemas"]["Passkey"][];
             recovery_codes_left: number;
-            /** @description The last proof of this session. */
+            /** @description When this session last proved its account. */
             authenticated_at: string | null;
             /** @description The ways in which this session has proven its account. */
             authenticated_by: string[];
@@ -2710,19 +2710,19 @@ export interface components {
         Categories: {
             /** @description Each category comes before those below it. */
             data: components["schemas"]["Category"][];
-            /** @description False: these are the first 10000. */
+            /** @description False: there are more categories, and these are the first 10000. */
             is_complete: boolean;
         };
         Category: {
             /** Format: uuid */
             id: string;
-            /** @description Its address; unique in the store. */
+            /** @description The end of its address. Unique in the store. */
             slug: string;
             /** @description Unique among its siblings. */
             name: string;
             /** @description Null: at the top. */
             parent_id: string | null;
-            /** @description Its place among its siblings, from 0. */
+            /** @description Its place among its siblings, counted from 0. */
             position: number;
             /** @description 0 at the top. */
             depth: number;
@@ -2780,7 +2780,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The earlier order; absent when another guest has placed it. */
+            /** @description The id of the earlier order. Absent if another guest placed it. */
             order_id?: string;
         };
         Credentials: {
@@ -2807,7 +2807,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description Only of a page: those in which the product is sold. */
+            /** @description Only for a page of a product: the currencies in which it is sold. */
             currencies?: string[];
         };
         Customer: {
@@ -2819,9 +2819,9 @@ export interface components {
             role: "customer" | "guest";
             /** @description Whether a mailed token has proven the address. */
             is_email_verified: boolean;
-            /** @description Of its mails. Null: none was chosen, and that of the store counts. */
+            /** @description The language of the customer's mails. Null: none was chosen, so the store's language counts. */
             language: ("en" | "de" | "fr" | "es") | null;
-            /** @description Of a guest: the account that has proven its address, and has its orders. */
+            /** @description For a guest: the account that has proven the guest's address and has taken over the orders. */
             owner_id: string | null;
             blocked_at: string | null;
             blocked_reason: string | null;
@@ -2850,9 +2850,9 @@ export interface components {
             reason: string;
         };
         CustomerOrders: {
-            /** @description Of the account and of its guests. */
+            /** @description Counts the orders of the account and of its guests. */
             count: number;
-            /** @description False: there are more, and count and totals are of the newest 1000. */
+            /** @description False: there are more orders, and count and totals include only the newest 1000. */
             is_complete: boolean;
             /** @description One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991. */
             totals: components["schemas"]["Money"][];
@@ -2875,7 +2875,7 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description Common to the variants of one thing. */
+            /** @description The id that all variants of one thing share. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
@@ -2888,14 +2888,14 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description In the order of the shop; the first one is `category`. */
+            /** @description In the order that the shop has chosen. The first one is `category`. */
             categories: {
                 /** Format: uuid */
                 id: string;
@@ -2909,9 +2909,9 @@ export interface components {
                     name: string;
                 }[];
             }[];
-            /** @description In the order of the shop; the first one is `image_url`. */
+            /** @description In the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
-            /** @description For the head of the page; null: the shop takes name and description. */
+            /** @description Title and description for the head of the page. Null: the shop uses name and description. */
             seo: {
                 title: string | null;
                 description: string | null;
@@ -2921,13 +2921,13 @@ export interface components {
             translations: {
                 [key: string]: components["schemas"]["TranslatedTexts"];
             };
-            /** @description In other currencies than that of `price`, by currency. */
+            /** @description Prices in currencies other than the one of `price`, ordered by currency. */
             prices: components["schemas"]["OfferedPrice"][];
             /** @description A draft is not in the shop. */
             status: "draft" | "active";
             /** @description An active product is in the shop from then on; null: without a beginning. */
             published_at: string | null;
-            /** @description It is in the shop until then; null: without an end. */
+            /** @description The product is in the shop until this time. Null: it stays. */
             unpublished_at: string | null;
         };
         EmailChange: {
@@ -2942,16 +2942,16 @@ export interface components {
         };
         EmailVerification: {
             token: string;
-            /** @description The password of this registration. */
+            /** @description The password that was sent with the registration. */
             password: string;
         };
         Facets: {
-            /** @description The 100 with most products; with `category` of those below that one. */
+            /** @description The 100 categories with most products. With `category`: of the categories below it. */
             categories: {
                 /** @description Its name. */
                 category: string;
                 slug: string;
-                /** @description Of the products in it or below it. */
+                /** @description Counts the products in the category and below it. */
                 count: number;
             }[];
             /** @description The 100 with most products. */
@@ -2966,16 +2966,16 @@ export interface components {
                 max: number | null;
                 count: number;
             }[];
-            /** @description Only with `include=attributes`: the 20 with most products. */
+            /** @description Only with `include=attributes`: the 20 attributes that most products have. */
             attributes?: {
                 name: string;
                 count: number;
-                /** @description The 20 texts, booleans and texts of lists with most products, as `attr` takes them. */
+                /** @description The 20 values that most products have (texts, booleans and texts of lists), in the form that `attr` takes. */
                 values: {
                     value: string;
                     count: number;
                 }[];
-                /** @description Of its numbers; null: it has none. */
+                /** @description The lowest and highest number. Null: the attribute has no numbers. */
                 range: {
                     min: number;
                     max: number;
@@ -3065,7 +3065,7 @@ export interface components {
             code: number;
         };
         IcebergNamespace: {
-            /** @description The levels of its name: it has one. */
+            /** @description The levels of the namespace's name. It has one level. */
             namespace: string[];
             properties: {
                 [key: string]: string;
@@ -3077,7 +3077,7 @@ export interface components {
         IcebergTable: {
             /** @description Address of the metadata file in the lake: `s3://…` or `file:///…`. */
             "metadata-location": string;
-            /** @description The table metadata of format v2, as that file has them. */
+            /** @description The table metadata in format v2, as in the file `metadata-location`. */
             metadata: {
                 [key: string]: unknown;
             };
@@ -3087,7 +3087,7 @@ export interface components {
         };
         IcebergTables: {
             identifiers: {
-                /** @description The levels of its name: it has one. */
+                /** @description The levels of the namespace's name. It has one level. */
                 namespace: string[];
                 name: string;
             }[];
@@ -3116,7 +3116,7 @@ export interface components {
             current_status: string;
             /** @description The statuses that may follow. */
             allowed_transitions: string[];
-            /** @description The reference of the transition to this status; only when another reference asked for the same status. */
+            /** @description The reference of the transition that set this status. Present only if the request had a different reference. */
             current_reference?: string | null;
         };
         InsufficientStockProblem: {
@@ -3144,10 +3144,10 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The units that there are; 20 also where there are more. */
+                /** @description The units that are available. At most 20, even if there are more. */
                 available: number;
             }[];
-            /** @description Only of an adjustment: the units in stock. */
+            /** @description Only for a stock adjustment: the units in stock. */
             available?: number;
         };
         InvalidSecondFactorProblem: {
@@ -3198,7 +3198,7 @@ export interface components {
             rows: (null | boolean | number | string)[][];
             /** @description There are more rows than `limit`, or than 8 MiB have room for. */
             is_truncated: boolean;
-            /** @description With the start of the process that ran the query. */
+            /** @description Includes the start of the process that ran the query. */
             elapsed_ms: number;
         };
         LakeTable: {
@@ -3212,7 +3212,7 @@ export interface components {
         LineAmendment: {
             /** Format: uuid */
             product_id: string;
-            /** @description The units that the order is to have, with those that are shipped. 0 removes the product. */
+            /** @description The units that the order will have, including shipped ones. 0 removes the product. */
             quantity: number;
             /**
              * @description The price of added units: the product's present one (`now`, the default), or that of the order's first line of the product (`then`).
@@ -3265,7 +3265,7 @@ export interface components {
             can_cancel: boolean;
             /** @description Whether there is an address, which is shown for its postal code. */
             asks_postal_code: boolean;
-            /** @description Null without its postal code. */
+            /** @description Null until its postal code is sent. */
             shipping_address: {
                 name: string;
                 line1: string;
@@ -3277,7 +3277,7 @@ export interface components {
                 country: string;
             } | null;
             /**
-             * @description Of the mails about the order.
+             * @description The language of mails about the order.
              * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
@@ -3297,7 +3297,7 @@ export interface components {
             access_token: string;
             /** @description Seconds. */
             expires_in: number;
-            /** @description Opaque. Valid for one refresh. */
+            /** @description An opaque text that is valid for one refresh. */
             refresh_token: string;
             /** @description Seconds. */
             refresh_expires_in: number;
@@ -3323,20 +3323,20 @@ export interface components {
              * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description Where it goes, or would go now. Null: the account was deleted. */
+            /** @description The address that the mail goes to, or would go to now. Null: the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
-            /** @description Since it was queued, or queued again. */
+            /** @description Attempts since the mail was queued, or queued again. */
             attempts: number;
             /** Format: date-time */
             queued_at: string;
-            /** @description It is sent no earlier: an account has a limit of mails an hour. */
+            /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
             /** @description When a queued mail is attempted next. Null: now, or never. */
             next_attempt_at: string | null;
             /** @description When the mail server accepted it. Null: not yet. */
             sent_at: string | null;
-            /** @description When it was given up last, also after it was queued again. Null: never. */
+            /** @description When the mail last failed permanently, also if it was queued again since. Null: never. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
@@ -3346,7 +3346,7 @@ export interface components {
             bounce_reason: string | null;
             /** @description When the mail provider reported that the customer called it spam: it is not sent again. Null: never. */
             complained_at: string | null;
-            /** @description What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history; and when this process cannot use the mail templates. */
+            /** @description The content that is sent, or was sent. Null if it can no longer be known: the account was deleted, or the mail was sent and its order is no longer in the database with its whole history. Also null if this process cannot use the mail templates. */
             rendered: components["schemas"]["RenderedMail"] | null;
         };
         MailEvent: {
@@ -3362,7 +3362,7 @@ export interface components {
                 reason?: string;
             };
         } | {
-            /** @description Others are accepted and ignored, whatever their data are. */
+            /** @description Other types are accepted and ignored, whatever their data are. */
             type: string;
         };
         MailRetry: {
@@ -3390,20 +3390,20 @@ export interface components {
              * @enum {string}
              */
             kind: "created" | "confirmed" | "shipped" | "delivered" | "cancelled" | "returned" | "amended" | "readdressed" | "part_shipped" | "part_cancelled" | "part_returned";
-            /** @description Where it goes, or would go now. Null: the account was deleted. */
+            /** @description The address that the mail goes to, or would go to now. Null: the account was deleted. */
             to: string | null;
             status: components["schemas"]["MailStatus"];
-            /** @description Since it was queued, or queued again. */
+            /** @description Attempts since the mail was queued, or queued again. */
             attempts: number;
             /** Format: date-time */
             queued_at: string;
-            /** @description It is sent no earlier: an account has a limit of mails an hour. */
+            /** @description The mail is not sent before this time, because of the hourly limit of its account. */
             send_after: string | null;
             /** @description When a queued mail is attempted next. Null: now, or never. */
             next_attempt_at: string | null;
             /** @description When the mail server accepted it. Null: not yet. */
             sent_at: string | null;
-            /** @description When it was given up last, also after it was queued again. Null: never. */
+            /** @description When the mail last failed permanently, also if it was queued again since. Null: never. */
             failed_at: string | null;
             /** @description Why the last attempt failed, such as the answer of the mail server. */
             last_error: string | null;
@@ -3427,18 +3427,18 @@ export interface components {
              */
             kind: "order" | "account";
             /**
-             * @description In a preview the one asked for, otherwise that of the store.
+             * @description In a preview the requested language, otherwise the store's.
              * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
-            /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
+            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null: the mail contains no amounts. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
              * @enum {string}
              */
             source: "built_in" | "shop";
-            /** @description Those files, of every language, parts that several mails share included. */
+            /** @description Those files in every language, including parts that several mails share. */
             own_files: string[];
         };
         MailTemplateList: {
@@ -3452,18 +3452,18 @@ export interface components {
              */
             kind: "order" | "account";
             /**
-             * @description In a preview the one asked for, otherwise that of the store.
+             * @description In a preview the requested language, otherwise the store's.
              * @enum {string}
              */
             language: "en" | "de" | "fr" | "es";
-            /** @description Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none. */
+            /** @description The locale of the amounts in the mail. In a preview: the requested one. Null: the mail contains no amounts. */
             locale: string | null;
             /**
              * @description `shop`: at least one of its files is from `MAIL_TEMPLATES`.
              * @enum {string}
              */
             source: "built_in" | "shop";
-            /** @description Those files, of every language, parts that several mails share included. */
+            /** @description Those files in every language, including parts that several mails share. */
             own_files: string[];
             rendered: components["schemas"]["RenderedMail"];
         };
@@ -3482,14 +3482,14 @@ export interface components {
             kind: "shipping" | "discount" | "tax" | "fee";
             /** @description Plain text for the customer, in answers and mails. */
             label: string;
-            /** @description In the currency of the order. Below 0 for a discount, and only for one; others may be 0. */
+            /** @description The amount in the order's currency. A discount must be below 0. Every other charge must be 0 or more. */
             amount: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description An adjustment with the same reference is made once, however often it is sent. */
+            /** @description An adjustment that is repeated with the same reference is made only once. */
             reference?: string | null;
         };
         NewAmendment: {
@@ -3497,16 +3497,16 @@ export interface components {
             /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
             email?: string | null;
             parcel?: components["schemas"]["ParcelAmendment"];
-            /** @description Each product once. Products that are not named stay as they are. */
+            /** @description Name each product once. Other products stay as they are. */
             lines?: components["schemas"]["LineAmendment"][];
             reason?: string | null;
-            /** @description An amendment with the same reference is made once, however often it is sent. */
+            /** @description An amendment that is repeated with the same reference is made only once. */
             reference?: string | null;
         };
         NewApiKey: {
             /**
              * Format: uuid
-             * @description Names the key as actor in histories, and is a part of its text.
+             * @description The key's id. Histories name the key by it, and it is a part of the key's text.
              */
             id: string;
             name: string;
@@ -3519,15 +3519,15 @@ export interface components {
              * @description When it was made.
              */
             created_at: string;
-            /** @description When it ends by itself; null: never. */
+            /** @description When the key expires. Null: never. */
             expires_at: string | null;
-            /** @description Written at most once a minute. */
+            /** @description When the key was last used. Updated at most once a minute. */
             last_used_at: string | null;
-            /** @description Until when the secret before the last rotation is valid too. */
+            /** @description Until when the secret from before the last rotation is also valid. */
             previous_secret_expires_at: string | null;
             /** @description When it was revoked. */
             revoked_at: string | null;
-            /** @description `maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more. */
+            /** @description `maker_deleted`: the account that made the key was deleted. `maker_demoted`: that account is no longer an operator. */
             revoked_reason: ("revoked" | "maker_deleted" | "maker_demoted") | null;
             /** @description The key, for `Authorization: Bearer`. It is not shown again. `^storefront_key_[0-9a-f]{32}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$` */
             key: string;
@@ -3536,10 +3536,10 @@ export interface components {
             kind: components["schemas"]["AuditKind"];
         };
         NewCancellation: {
-            /** @description Each product once. Default: all that is left. */
+            /** @description Name each product once. By default all units that are left. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            /** @description A change of this kind that is repeated with the same reference is made only once. */
             reference?: string | null;
         };
         NewCategory: {
@@ -3561,7 +3561,7 @@ export interface components {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
             /**
-             * @description Of the mails. By default that of `Accept-Language`, if the store has it.
+             * @description The language of mails. By default the language of `Accept-Language`, if the store has it.
              * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
@@ -3577,14 +3577,14 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
         };
         NewOrder: {
-            /** @description Lines of the same product are merged, and then have at most 10,000 units. */
+            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
              * @example EUR
              */
             currency?: string;
-            /** @description What the customer was shown. If the total differs, the order is refused with `price_changed`. */
+            /** @description The total that the customer was shown. If the total differs, the order is refused with `price_changed`. */
             expected_total?: {
                 /** @description Minor units of the currency. */
                 amount: number;
@@ -3593,7 +3593,7 @@ export interface components {
             };
             /** @description Places the order although it is the same as an earlier one: see `probably_placed_already`. */
             again?: boolean;
-            /** @description The client's own number; unique among the caller's orders, and for a day among the same orders of guests with one address. Kept in the data lake: without personal data. */
+            /** @description The client's own number for the order. Unique among the caller's orders, and for a day among equal orders of guests with one address. The data lake keeps it, so it must not contain personal data. */
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
             note?: string;
@@ -3670,27 +3670,27 @@ export interface components {
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description It leaves the shop at that time; null: it stays. */
+            /** @description When the product leaves the shop. Null: it stays. */
             unpublished_at?: string | null;
-            /** @description In other currencies than that of `price`. */
+            /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
-            /** @description Units that can be sold; null: not tracked. */
+            /** @description Units that can be sold. Null: the stock is not tracked. */
             stock?: number | null;
         } | unknown | unknown;
         NewReturn: {
-            /** @description Each product once. Default: all that is left. */
+            /** @description Name each product once. By default all units that are left. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            /** @description A change of this kind that is repeated with the same reference is made only once. */
             reference?: string | null;
             /** @description Whether the goods can be sold again. */
             restock: boolean;
         };
         NewShipment: {
-            /** @description Each product once. Default: all that is left. */
+            /** @description Name each product once. By default all units that are left. */
             lines?: components["schemas"]["OrderPart"][];
             reason?: string | null;
-            /** @description A change of this kind with the same reference is made once, however often it is sent. */
+            /** @description A change of this kind that is repeated with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
         };
@@ -3716,7 +3716,7 @@ export interface components {
         NewWebhook: {
             /** Format: uuid */
             id: string;
-            /** @description Without its query, where receivers keep their tokens. */
+            /** @description The URL without its query, because receivers keep their tokens there. */
             url: string;
             /** @description Null: every type of order event. */
             event_types: string[] | null;
@@ -3725,9 +3725,9 @@ export interface components {
              * @enum {string}
              */
             state: "enabled" | "failing" | "disabled";
-            /** @description When it began to fail or was disabled. */
+            /** @description When the endpoint began to fail or was disabled. */
             since: string | null;
-            /** @description Why it was disabled, or why it took nothing last. */
+            /** @description Why the endpoint was disabled, or why its last delivery failed. */
             reason: string | null;
             /** @description Deliveries that wait. */
             queued: number;
@@ -3739,7 +3739,7 @@ export interface components {
         OfferedPrice: {
             /** @description Minor units of the currency. */
             amount: number;
-            /** @description ISO 4217; not that of `price`. */
+            /** @description ISO 4217. Not the currency of `price`. */
             currency: string;
             /** @description The amount before a reduction: above `amount`. */
             compare_at: number | null;
@@ -3752,7 +3752,7 @@ export interface components {
             role: components["schemas"]["OperatorRole"];
             /** @description Whether the holder of the mailbox has proven the address, as by accepting an invitation. */
             is_email_verified: boolean;
-            /** @description Whether the invitation has not been accepted: nobody can sign in yet. */
+            /** @description Whether the invitation is still open: until the operator accepts it, nobody can sign in. */
             is_invited: boolean;
             /** @description A passkey or an authenticator app. */
             has_second_factor: boolean;
@@ -3782,7 +3782,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -3794,7 +3794,7 @@ export interface components {
             original_total: components["schemas"]["Money"];
             /** @description What is charged besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
-            /** @description As the provider has reported it. Null: nothing is known. */
+            /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
@@ -3852,7 +3852,7 @@ export interface components {
             attributes?: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Where the order's mails go by an amendment. Absent: to the address of the account or guest. */
+            /** @description The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest. */
             email?: string;
             /** @description Grows with each change: 1, 2, 3 … Skips numbers after the database was restored. */
             version: number;
@@ -3864,7 +3864,7 @@ export interface components {
             original_total: components["schemas"]["Money"];
             /** @description What is charged besides the lines. */
             adjustments: components["schemas"]["Adjustment"][];
-            /** @description As the provider has reported it. Null: nothing is known. */
+            /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
@@ -3875,7 +3875,7 @@ export interface components {
             product_id: string;
             sku: string;
             name: string;
-            /** @description Absent in orders of releases that did not keep it. */
+            /** @description Absent in orders that earlier releases placed without it. */
             category?: string;
             unit_price: components["schemas"]["Money"];
             quantity: number;
@@ -3892,7 +3892,7 @@ export interface components {
             product_id: string;
             sku: string;
             name: string;
-            /** @description Absent in orders of releases that did not keep it. */
+            /** @description Absent in orders that earlier releases placed without it. */
             category?: string;
             unit_price: components["schemas"]["Money"];
             quantity: number;
@@ -4070,7 +4070,7 @@ export interface components {
         PipelineLake: {
             /** @description The folder, or the address in the object store. */
             place: string;
-            /** @description Current files; those that a merged one has replaced do not count. */
+            /** @description The number of current files. Files that a merge has replaced do not count. */
             files: number;
             /** @description Of these files. */
             size_bytes: number;
@@ -4097,21 +4097,21 @@ export interface components {
         };
         PipelineSubscriber: {
             name: string;
-            /** @description The last sequence that it has handled; null before the first, and while it cannot be read. */
+            /** @description The last sequence that the subscriber has handled. Null before the first one, and while it cannot be read. */
             position: number | null;
             /** @description At most this many messages wait for it. */
             lag_events: number | null;
             /** @description Whether some process reads the topic as this subscriber. */
             is_active: boolean;
-            /** @description In the process that answers; null where it has not this role. */
+            /** @description The state in the process that answers. Null if that process does not have the role. */
             state: ("stopped" | "standby" | "active" | "failing") | null;
         };
         PipelineTopic: {
             /** @enum {string} */
             store: "postgres" | "nats";
-            /** @description 0 is the topic in PostgreSQL; 1, 2 … are streams of the broker. */
+            /** @description 0 for the topic in PostgreSQL. 1, 2 … for streams of the broker. */
             epoch: number;
-            /** @description Of the newest message of the epoch; 0 for none. */
+            /** @description The sequence of the newest message of the epoch. 0 if there is none. */
             newest_sequence: number;
         };
         PlainProblem: {
@@ -4215,7 +4215,7 @@ export interface components {
             trace_id: string;
             errors?: components["schemas"]["ProblemFault"][];
             error?: components["schemas"]["IcebergError"];
-            /** @description The earlier order; absent when another guest has placed it. */
+            /** @description The id of the earlier order. Absent if another guest placed it. */
             order_id?: string;
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
@@ -4238,7 +4238,7 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description Common to the variants of one thing. */
+            /** @description The id that all variants of one thing share. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
@@ -4251,7 +4251,7 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
@@ -4313,9 +4313,9 @@ export interface components {
             status?: "draft" | "active";
             /** @description An active product is in the shop from then on; null: at once. */
             published_at?: string | null;
-            /** @description It leaves the shop at that time; null: it stays. */
+            /** @description When the product leaves the shop. Null: it stays. */
             unpublished_at?: string | null;
-            /** @description In other currencies than that of `price`. */
+            /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
         };
         ProductDetails: {
@@ -4330,7 +4330,7 @@ export interface components {
             brand: string | null;
             /** @description The first image. */
             image_url: string | null;
-            /** @description Common to the variants of one thing. */
+            /** @description The id that all variants of one thing share. */
             group: string | null;
             /** @description The properties that distinguish a variant within its group. */
             options: {
@@ -4343,14 +4343,14 @@ export interface components {
             price: components["schemas"]["Money"];
             /** @description The price before a reduction: above `price`, in its currency. */
             compare_at_price: components["schemas"]["Money"] | null;
-            /** @description Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known. */
+            /** @description The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known. */
             lowest_price_30_days: components["schemas"]["Money"] | null;
             in_stock: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-            /** @description In the order of the shop; the first one is `category`. */
+            /** @description In the order that the shop has chosen. The first one is `category`. */
             categories: {
                 /** Format: uuid */
                 id: string;
@@ -4364,9 +4364,9 @@ export interface components {
                     name: string;
                 }[];
             }[];
-            /** @description In the order of the shop; the first one is `image_url`. */
+            /** @description In the order that the shop has chosen. The first one is `image_url`. */
             images: components["schemas"]["ProductImage"][];
-            /** @description For the head of the page; null: the shop takes name and description. */
+            /** @description Title and description for the head of the page. Null: the shop uses name and description. */
             seo: {
                 title: string | null;
                 description: string | null;
@@ -4375,7 +4375,7 @@ export interface components {
         };
         ProductImage: {
             url: string;
-            /** @description What the image shows, for those who do not see it; empty: unknown. */
+            /** @description What the image shows, for people who cannot see it. Empty if unknown. */
             alt: string;
             width: number | null;
             height: number | null;
@@ -4397,7 +4397,7 @@ export interface components {
             compare_at_price: components["schemas"]["Money"] | null;
             /**
              * Format: date-time
-             * @description When it became the price, and the one before it ended. Of a product that is older than the record of prices: when that began.
+             * @description When it became the price and the previous price ended. For a product that is older than the record of prices: when the record began.
              */
             since: string;
         };
@@ -4405,9 +4405,9 @@ export interface components {
             data: components["schemas"]["ProductPrice"][];
             has_more: boolean;
             next_cursor: string | null;
-            /** @description That of all these prices, ISO 4217. */
+            /** @description The currency of all these prices (ISO 4217). */
             currency: string;
-            /** @description All in which prices of the product are recorded, also those in which it is not sold any more. */
+            /** @description The currencies in which prices of the product are recorded, including those in which it is no longer sold. */
             currencies: string[];
         };
         PurchaseLimitProblem: {
@@ -4443,7 +4443,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The units that there are; 20 also where there are more. */
+                /** @description The units that are available. At most 20, even if there are more. */
                 available: number;
             }[];
         };
@@ -4477,18 +4477,18 @@ export interface components {
         Quote: {
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
-            /** @description Whether there is enough stock of every line, at this moment. Stock of more than 20 units is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly. */
+            /** @description Whether there is enough stock for every line at this moment. Stock above 20 units is rounded up to 50, 100, 200, 500 and so on, so only an order gives the exact answer. */
             is_available: boolean;
             shortages: {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The units that there are; 20 also where there are more. */
+                /** @description The units that are available. At most 20, even if there are more. */
                 available: number;
             }[];
         };
         QuoteRequest: {
-            /** @description Lines of the same product are merged, and then have at most 10,000 units. */
+            /** @description Lines of the same product are merged. A merged line has at most 10,000 units. */
             items: components["schemas"]["NewOrderItem"][];
             /**
              * @description ISO 4217: the prices in this currency, which each product must have. By default the own prices of the products.
@@ -4497,7 +4497,7 @@ export interface components {
             currency?: string;
         };
         RecoveryCodes: {
-            /** @description Each works once. They are shown this once. */
+            /** @description Each code can be used once. The codes are shown only this time. */
             recovery_codes: string[];
         };
         Redelivered: {
@@ -4518,10 +4518,10 @@ export interface components {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
             email: string;
             password: string;
-            /** @description Without a link, until the address of the account is proven. */
+            /** @description Must not contain a link until the address of the account is proven. */
             name?: string;
             /**
-             * @description Of the mails. By default that of `Accept-Language`, if the store has it.
+             * @description The language of mails. By default the language of `Accept-Language`, if the store has it.
              * @enum {string}
              */
             language?: "en" | "de" | "fr" | "es";
@@ -4575,7 +4575,7 @@ export interface components {
             challenge: string;
             /** @description The six digits of the authenticator app, with or without blanks. */
             totp_code?: string;
-            /** @description In any case, with or without dashes and blanks. */
+            /** @description Upper or lower case, with or without dashes and blanks. */
             recovery_code?: string;
             passkey?: components["schemas"]["PasskeyAssertion"];
         };
@@ -4620,7 +4620,7 @@ export interface components {
              */
             last_used_at: string;
             user_agent: string | null;
-            /** @description Whether it is the session of this request. */
+            /** @description Whether this request was sent in the session. */
             current: boolean;
         };
         SessionPage: {
@@ -4679,14 +4679,14 @@ export interface components {
             change?: components["schemas"]["OrderChange"];
             /** @description The change was made in another shop and moved in: no mail and no webhook reports it. */
             imported?: boolean;
-            /** @description The version of the order after the change, where that is not its place in this list: after a restore. */
+            /** @description The version of the order after the change. Present only where it differs from the place in this list, as after a restore. */
             version?: number;
         };
         StepUp: {
             password?: string;
             /** @description The six digits of the authenticator app, with or without blanks. */
             totp_code?: string;
-            /** @description In any case, with or without dashes and blanks. */
+            /** @description Upper or lower case, with or without dashes and blanks. */
             recovery_code?: string;
             passkey?: components["schemas"]["PasskeyAssertion"];
         };
@@ -4701,7 +4701,7 @@ export interface components {
         Stock: {
             /** Format: uuid */
             product_id: string;
-            /** @description Units that can be sold; null: not tracked. */
+            /** @description Units that can be sold. Null: the stock is not tracked. */
             available: number | null;
             /** @description Grows with every change of `available`, also by orders. */
             version: number;
@@ -4709,7 +4709,7 @@ export interface components {
         StockAdjustment: {
             /** Format: uuid */
             product_id: string;
-            /** @description That of the stock after the change. */
+            /** @description The version of the stock after the change. */
             version: number;
             /** @enum {string} */
             kind: "created" | "count" | "adjustment" | "import";
@@ -4738,9 +4738,9 @@ export interface components {
             next_cursor: string | null;
         };
         StockCount: {
-            /** @description Units that can be sold; null: not tracked. */
+            /** @description Units that can be sold. Null: the stock is not tracked. */
             stock: number | null;
-            /** @description The number that is available as far as the caller knows; for clients that cannot send `If-Match`. */
+            /** @description The available number that the caller knows. For clients that cannot send `If-Match`. */
             expected?: number | null;
             reference?: string | null;
             reason?: string | null;
@@ -4777,7 +4777,7 @@ export interface components {
                 complained_at: string | null;
                 attempts: number;
             } | null;
-            /** @description The mail as it was sent again, the oldest first. */
+            /** @description The copies of the mail that were sent again, the oldest first. */
             mail_copies: {
                 /** @enum {string} */
                 status: "queued" | "sent" | "failed";
@@ -4801,7 +4801,7 @@ export interface components {
             access_token: string;
             /** @description Seconds. */
             expires_in: number;
-            /** @description Opaque. Valid for one refresh. */
+            /** @description An opaque text that is valid for one refresh. */
             refresh_token: string;
             /** @description Seconds. */
             refresh_expires_in: number;
@@ -4904,7 +4904,7 @@ export interface components {
             recovery_codes: string[] | null;
         };
         TotpSetup: {
-            /** @description Base32, for apps that read no QR code. Shown once. */
+            /** @description The secret in Base32, for apps that cannot read the QR code. Shown only once. */
             secret: string;
             /** @description For a QR code. */
             uri: string;
@@ -4920,7 +4920,7 @@ export interface components {
         Transition: {
             to: components["schemas"]["OrderStatus"];
             reason?: string | null;
-            /** @description The same move with the same reference is made once, however often it is sent. */
+            /** @description A transition that is repeated with the same reference is made only once. */
             reference?: string | null;
             tracking?: components["schemas"]["Tracking"] | null;
             /** @description With `returned`: the goods can be sold again. Default: they cannot. */
@@ -4959,7 +4959,7 @@ export interface components {
                 /** Format: uuid */
                 product_id: string;
                 requested: number;
-                /** @description The units that there are; 20 also where there are more. */
+                /** @description The units that are available. At most 20, even if there are more. */
                 available: number;
             }[];
         };
@@ -4970,9 +4970,9 @@ export interface components {
             name: string | null;
             /** @enum {string} */
             role: "customer" | "guest" | "support" | "warehouse" | "catalogue" | "analyst" | "admin";
-            /** @description What the role permits besides what every account may do. */
+            /** @description The scopes of the role. Every account may also do what needs no scope. */
             scopes: ("orders:read" | "orders:move" | "orders:adjust" | "orders:amend" | "products:write" | "stock:read" | "stock:write" | "customers:read" | "customers:write" | "figures:read" | "lake:query" | "mails:read" | "mails:send" | "pipeline:read" | "pipeline:repair" | "webhooks:read" | "webhooks:write" | "activities:read" | "access:write")[];
-            /** @description Of the mails. Null: none was chosen, and that of the store counts. */
+            /** @description The language of mails. Null: the account has chosen none, so the store's language counts. */
             language: ("en" | "de" | "fr" | "es") | null;
             /** Format: date-time */
             created_at: string;
@@ -4995,7 +4995,7 @@ export interface components {
         Webhook: {
             /** Format: uuid */
             id: string;
-            /** @description Without its query, where receivers keep their tokens. */
+            /** @description The URL without its query, because receivers keep their tokens there. */
             url: string;
             /** @description Null: every type of order event. */
             event_types: string[] | null;
@@ -5004,9 +5004,9 @@ export interface components {
              * @enum {string}
              */
             state: "enabled" | "failing" | "disabled";
-            /** @description When it began to fail or was disabled. */
+            /** @description When the endpoint began to fail or was disabled. */
             since: string | null;
-            /** @description Why it was disabled, or why it took nothing last. */
+            /** @description Why the endpoint was disabled, or why its last delivery failed. */
             reason: string | null;
             /** @description Deliveries that wait. */
             queued: number;
@@ -5095,7 +5095,7 @@ export interface components {
             status: "draft" | "active";
             /** @description An active product is in the shop from then on; null: without a beginning. */
             published_at: string | null;
-            /** @description It is in the shop until then; null: without an end. */
+            /** @description The product is in the shop until this time. Null: it stays. */
             unpublished_at: string | null;
             /** Format: date-time */
             updated_at: string;
@@ -5648,7 +5648,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The same answer whether there is such an account or not. */
+            /** @description The answer is the same whether or not the account exists. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5904,7 +5904,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The same answer whether the address has an account or not. */
+            /** @description The answer is the same whether or not the address has an account. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6144,7 +6144,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the account can prove itself with. */
+            /** @description The second factors of the account. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6352,7 +6352,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Recovery codes, shown once; null where the account has some. */
+            /** @description Recovery codes, shown only once. Null if the account already has some. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6519,7 +6519,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The passkey; with recovery codes, shown once, where the account needs some. */
+            /** @description The passkey. If the account has no recovery codes, the answer also has new ones, which are shown only once. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7031,7 +7031,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The ways, and what the browser is given for a passkey. */
+            /** @description The methods that count, and the options for the browser's passkey call. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8550,7 +8550,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An existing account has the role now. Its sessions have ended. */
+            /** @description An existing account has got the role. Its sessions have ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8799,7 +8799,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The password alone signs in. */
+            /** @description The password alone is now enough to sign in. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9341,7 +9341,7 @@ export interface operations {
                 /** @description The beginning of the address. */
                 email?: string;
                 id?: string;
-                /** @description Only the customer of the order with this number. */
+                /** @description Only the customer who placed the order with this number. */
                 number?: string;
                 /** @description Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, references and tracking numbers, of the newest orders. Where nobody has it: names with typing errors. */
                 q?: string;
@@ -9947,9 +9947,9 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
-                /** @description Minor units of `currency`, by default of the product's own one. */
+                /** @description In minor units of `currency`, by default of each product's own currency. */
                 min_price?: number;
-                /** @description Minor units of `currency`, by default of the product's own one. */
+                /** @description In minor units of `currency`, by default of each product's own currency. */
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
@@ -10068,9 +10068,9 @@ export interface operations {
                  * @example EUR
                  */
                 currency?: string;
-                /** @description Minor units of `currency`, by default of the product's own one. */
+                /** @description In minor units of `currency`, by default of each product's own currency. */
                 min_price?: number;
-                /** @description Minor units of `currency`, by default of the product's own one. */
+                /** @description In minor units of `currency`, by default of each product's own currency. */
                 max_price?: number;
                 /** @description Only products that are, or are not, in stock. */
                 in_stock?: boolean;
@@ -12101,7 +12101,7 @@ export interface operations {
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
                 /**
-                 * @description Of the prices (ISO 4217), by default that of the product's own price.
+                 * @description The currency of the prices (ISO 4217). By default the currency of the product's own price.
                  * @example EUR
                  */
                 currency?: string;
@@ -12899,11 +12899,11 @@ export interface operations {
                 user_id?: string;
                 /** @description Only the order with this number. */
                 number?: string;
-                /** @description Of an account or of guests that exist, or of an order of theirs, by an amendment. */
+                /** @description The e-mail address of an account or a guest that exists, or the address that an amendment has given an order. */
                 email?: string;
                 /** @description Orders with a line of this product. */
                 product_id?: string;
-                /** @description Placed then or later. RFC 3339. */
+                /** @description Only orders placed at this time or later. RFC 3339. */
                 from?: string;
                 /** @description Placed before. RFC 3339. */
                 to?: string;
@@ -14269,7 +14269,7 @@ export interface operations {
     amendOrder: {
         parameters: {
             query?: {
-                /** @description Only shows what it would do. */
+                /** @description Shows what the amendment would do, and changes nothing. */
                 preview?: boolean;
             };
             header?: {
@@ -14957,7 +14957,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is recorded, or of no interest. */
+            /** @description The report was recorded, or ignored because its type is of no interest. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -16283,9 +16283,9 @@ export interface operations {
                 order?: string;
                 /** @description Only mails to the account with this address. */
                 email?: string;
-                /** @description Only mails that the customer has not got: they failed or came back, and were not sent again since with better luck. */
+                /** @description Only mails that did not reach the customer: they failed or came back, and no later copy was accepted. */
                 undelivered?: true;
-                /** @description Queued then or later. RFC 3339. */
+                /** @description Only mails queued at this time or later. RFC 3339. */
                 from?: string;
                 /** @description Queued before. RFC 3339. */
                 to?: string;
@@ -16776,7 +16776,7 @@ export interface operations {
     previewMailTemplate: {
         parameters: {
             query?: {
-                /** @description Of the mail. By default that of the store. */
+                /** @description The language of the mail. By default the store's language. */
                 language?: "en" | "de" | "fr" | "es";
                 /** @description BCP 47, such as `de-AT`, for the amounts. By default as usual in the language. */
                 locale?: string;

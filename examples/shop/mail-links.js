@@ -8,7 +8,7 @@ const passwordInput = (autocomplete) => element('input', { type: 'password', req
 /** What each link of the shop's mails does. Each answers what to tell the customer, or undefined for nothing. */
 const ACTIONS = {
   async 'confirm-email'(shop, token, { signIn }) {
-    if (!(await signIn('Sign in with the e-mail address that your account has now. That of the mail is confirmed then.')))
+    if (!(await signIn('Sign in with the present e-mail address of your account. That confirms the address in the mail.')))
       return 'The address is not confirmed: open the link again, and sign in.'
     const { email } = await shop.confirmEmail(token)
     return `Your e-mail address is ${email}.`

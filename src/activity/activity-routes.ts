@@ -30,13 +30,13 @@ const ActivitySchema = Type.Object(
       type: Type.Enum(['admin', 'key', 'system'], {
         description: '`admin`: an operator of any role. `key`: an API key. `system`: a command on the machine of the store.',
       }),
-      id: NullableText('The id of the account or the key; null: a command.'),
+      id: NullableText('The id of the account or the key. Null for a command.'),
     }),
     action: Type.String({ description: 'The `operationId` of the call, or the command.' }),
     subject: Type.Object({ type: Type.Enum([...SUBJECT_TYPES]), id: NullableText('Null: many, which `after` counts.') }),
-    before: State('What differs, before the change. Long texts are cut.'),
-    after: State('What differs, after the change.'),
-    request_id: NullableText('The `X-Request-Id` of the call; null: a command.'),
+    before: State('The properties that the change altered, with their values before it. Long texts are cut.'),
+    after: State('The same properties with their values after the change.'),
+    request_id: NullableText('The `X-Request-Id` of the call. Null for a command.'),
   },
   { title: 'Activity', examples: [EXAMPLE_ACTIVITY] },
 )
@@ -72,7 +72,7 @@ export function activityRoutes(server: HttpServer, pool: Pool): void {
       operationId: 'listActivities',
       summary: 'What operators, keys and commands have changed, newest first, in pages',
       description:
-        'Filters combine with AND. Each change is recorded in its own transaction: what was refused is not here. Nothing changes or deletes a row. ' +
+        'Filters combine with AND. A change and its entry are one transaction, so calls that were refused have no entry. Entries are never changed or deleted. ' +
         'Send the `ETag` as `If-None-Match` to poll.',
       filters: Filters,
       page: PageOf(ActivitySchema),

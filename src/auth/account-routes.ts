@@ -47,7 +47,7 @@ const ResetConfirmation = Type.Object(
 const AccountChange = Type.Object(
   {
     name: Type.Optional(Type.Union([Name, Type.Null()])),
-    language: Type.Optional(Type.Union([ChosenLanguage, Type.Null()], { description: 'Null: that of the store counts.' })),
+    language: Type.Optional(Type.Union([ChosenLanguage, Type.Null()], { description: "Null: the store's language counts." })),
   },
   { title: 'AccountChange', examples: [{ name: 'Ada King', language: 'fr' }], ...strict },
 )
@@ -92,7 +92,8 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'change',
       operationId: 'updateAccount',
       summary: "Changes the caller's name or language",
-      description: 'Only the properties that the body names change. Null removes the name; mails then have the language of the store.',
+      description:
+        "Changes only the properties in the body. A null `name` removes the name. A null `language` means that mails have the store's language.",
       body: AccountChange,
       answers: { 200: [UserSchema, 'The changed account.'] },
     },
@@ -129,7 +130,7 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: true,
       operationId: 'changePassword',
       summary: "Changes the caller's password and ends the other sessions",
-      description: 'The session of this call stays; every other one of the account ends at once.',
+      description: 'The session of this call stays open. Every other session of the account ends at once.',
       body: PasswordChange,
       answers: { 204: 'The password is changed.' },
       refuses: ['invalid_credentials', 'password_too_common'],
@@ -145,9 +146,10 @@ export function accountRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'token',
       operationId: 'requestPasswordReset',
       summary: 'Mails a token for a new password, if there is such an account',
-      description: 'The answer and its timing are the same whether or not the account exists. The mailed token works once, for 30 minutes.',
+      description:
+        'The answer and its timing are the same whether or not the account exists. The mailed token can be used once, within 30 minutes.',
       body: ResetRequest,
-      answers: { 202: [Accepted, 'The same answer whether there is such an account or not.'] },
+      answers: { 202: [Accepted, 'The answer is the same whether or not the account exists.'] },
       refuses: ['rate_limited'],
     },
     async (request) => {

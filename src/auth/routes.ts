@@ -21,7 +21,7 @@ import { JWKS_MAX_AGE_SECONDS } from './tokens/signing-keys.ts'
 import { verifyEmail } from './verify-email.ts'
 
 const OptionalLanguage = Type.Optional(
-  Type.Enum([...LANGUAGES], { description: 'Of the mails. By default that of `Accept-Language`, if the store has it.' }),
+  Type.Enum([...LANGUAGES], { description: 'The language of mails. By default the language of `Accept-Language`, if the store has it.' }),
 )
 const Registration = Type.Object(
   { email: Email, password: NewPassword, name: Type.Optional(Name), language: OptionalLanguage },
@@ -41,7 +41,7 @@ const RefreshRequest = Type.Object(
   { title: 'RefreshRequest', examples: [EXAMPLE_REFRESH_REQUEST], ...strict },
 )
 const Verification = Type.Object(
-  { token: Token, password: Type.String({ ...PresentedPassword, description: 'The password of this registration.' }) },
+  { token: Token, password: Type.String({ ...PresentedPassword, description: 'The password that was sent with the registration.' }) },
   { title: 'EmailVerification', examples: [EXAMPLE_ONE_TIME_TOKEN], ...strict },
 )
 const Pending = Type.Object(
@@ -86,7 +86,7 @@ export function authRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'createGuest',
       summary: 'Opens a session without an account',
       description:
-        'For an order without an account: mails about it go to the address. The answer is the same whether the address has an account or not, ' +
+        'For an order without an account. Mails about the order go to the address. The answer is the same whether or not the address has an account, ' +
         'and each call makes another guest. An account that proves the address by a mailed token has the orders from then on.',
       body: NewGuest,
       answers: { 201: [LoggedIn, 'The guest, and the tokens of its session.'] },

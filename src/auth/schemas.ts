@@ -6,7 +6,9 @@ import { EXAMPLE_ACCOUNT, EXAMPLE_LOGIN_RESULT, EXAMPLE_SESSION, EXAMPLE_TOKEN_S
 import { PASSWORD_MAX_LENGTH, PASSWORD_MIN_LENGTH } from './passwords/password.ts'
 import type { User } from './users.ts'
 
-export const ChosenLanguage = Type.Enum([...LANGUAGES], { description: 'Of the mails to this account, and of the amounts in them.' })
+export const ChosenLanguage = Type.Enum([...LANGUAGES], {
+  description: 'The language of mails to this account, and of the amounts in them.',
+})
 
 export const UserSchema = Type.Object(
   {
@@ -14,9 +16,11 @@ export const UserSchema = Type.Object(
     email: Type.String(),
     name: Type.Union([Type.String(), Type.Null()]),
     role: Type.Enum([...ACCOUNT_ROLES]),
-    scopes: Type.Array(Type.Enum([...SCOPE_NAMES]), { description: 'What the role permits besides what every account may do.' }),
+    scopes: Type.Array(Type.Enum([...SCOPE_NAMES]), {
+      description: 'The scopes of the role. Every account may also do what needs no scope.',
+    }),
     language: Type.Union([ChosenLanguage, Type.Null()], {
-      description: 'Of the mails. Null: none was chosen, and that of the store counts.',
+      description: "The language of mails. Null: the account has chosen none, so the store's language counts.",
     }),
     created_at: Type.String({ format: 'date-time' }),
   },
@@ -48,7 +52,7 @@ const tokenSet = {
   token_type: Type.Literal('Bearer'),
   access_token: Type.String({ description: 'JWT (RFC 9068), for `Authorization: Bearer`.' }),
   expires_in: Type.Integer({ description: 'Seconds.' }),
-  refresh_token: Type.String({ description: 'Opaque. Valid for one refresh.' }),
+  refresh_token: Type.String({ description: 'An opaque text that is valid for one refresh.' }),
   refresh_expires_in: Type.Integer({ description: 'Seconds.' }),
 }
 /** Names are RFC 6749's (§5.1), `refresh_expires_in` is ours. */
@@ -63,7 +67,7 @@ export const SessionSchema = Type.Object(
     created_at: Type.String({ format: 'date-time' }),
     last_used_at: Type.String({ format: 'date-time', description: 'The last login or refresh.' }),
     user_agent: Type.Union([Type.String(), Type.Null()]),
-    current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
+    current: Type.Boolean({ description: 'Whether this request was sent in the session.' }),
   },
   { title: 'Session', examples: [EXAMPLE_SESSION] },
 )
@@ -94,7 +98,7 @@ export const Name = Type.String({
   maxLength: 200,
   pattern: '^[^\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$',
   'x-must': 'be one line of text',
-  description: 'Without a link, until the address of the account is proven.',
+  description: 'Must not contain a link until the address of the account is proven.',
 })
 
 /** Any text: an unknown token is refused, whatever its form. The body's limit bounds its length. */

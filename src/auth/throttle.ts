@@ -322,7 +322,7 @@ function toRefusal(error: unknown, limit: Limit, client: Client): unknown {
   if (!(error instanceof RateLimiterRes)) return error
   client.record('throttled', { limit: limit.name })
   const seconds = Math.max(1, Math.ceil(error.msBeforeNext / 1000))
-  return new AppError('rate_limited', `Too many tries. Try again in ${seconds} seconds.`, {
+  return new AppError('rate_limited', `Too many attempts. Try again in ${seconds} seconds.`, {
     headers: {
       'retry-after': String(seconds),
       ratelimit: `"${limit.name}";r=0;t=${seconds}`,

@@ -24,7 +24,7 @@ export async function verifyEmail(context: AuthContext, input: { token: string; 
     client.record('email_verification_failed', { reason: 'wrong password' })
     throw new AppError(
       'invalid_credentials',
-      'This is not the password of the registration that the mail is about. After several registrations, take the newest mail.',
+      'This is not the password that was sent with the registration in the mail. After several registrations, use the newest mail.',
     )
   }
   const { user, opened, guests } = await inTransaction(context.pool, async (tx) => {

@@ -44,7 +44,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       access: 'products:write',
       operationId: 'listWithheldProducts',
       summary: 'The products that are not in the shop and not archived, newest first, in pages',
-      description: 'Drafts, and products before `published_at` or after `unpublished_at`. `GET /products` has the others.',
+      description: 'Lists drafts, products before `published_at` and products after `unpublished_at`. `GET /products` lists the others.',
       page: WithheldProductPageSchema,
       answer: 'A page of the products.',
       position: IdPosition,
@@ -82,7 +82,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       summary: 'Changes a product',
       description:
         'Replaces the properties that the body names, each as a whole; the others stay. `null` is a value and not an omission: this is no JSON Merge Patch. ' +
-        '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. The slug that another one replaces still leads to the product.',
+        '`image_url` alone replaces the first image, and null removes all. A price alone that is not below `compare_at_price` removes that. A replaced slug still leads to the product.',
       params: ProductParams,
       headers: IfMatchHeader,
       body: ProductPatchBody,
@@ -104,7 +104,7 @@ export function catalogueAdminRoutes(server: HttpServer, context: CatalogueConte
       operationId: 'getEditedProduct',
       summary: 'A product with all that operators edit',
       description:
-        'In its own texts, with all translations, also while it is not in the shop. The `ETag` is the `If-Match` of a change. An archived product is 404.',
+        'The product in its own texts with all translations, also while it is not in the shop. Send the `ETag` as the `If-Match` of a change. An archived product is answered with 404.',
       params: ProductParams,
       answers: { 200: [EditedProductSchema, 'The product.'] },
     },

@@ -12,7 +12,7 @@ import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 const POLL_MS = 5_000
 /** Pause while another transaction has locked a product that is due. */
 const PAUSE_MS = 100
-/** A product whose change fails is passed over for this time, so that it holds up no other. */
+/** How long a product is skipped after its change failed, so that it does not delay the others. */
 const PASS_OVER_MS = 60_000
 /** When this many fail, it is not for the products: the loop fails. */
 const MAX_PASSED_OVER = 1_000

@@ -63,8 +63,11 @@ function dataSchema(type: CatalogueEventType, isOfStock: boolean): TObject {
   if (type === 'storefront.price.changed') {
     return Type.Object({
       ...shared,
-      price: nullable(Money, 'Null: it is not sold in the currency of `previous_price` any more.'),
-      previous_price: nullable(Money, 'In the same currency. Null: it was not sold in it before.'),
+      price: nullable(Money, 'Null: the product is no longer sold in the currency of `previous_price`.'),
+      previous_price: nullable(
+        Money,
+        'The price before the change, in the same currency. Null: the product was not sold in that currency before.',
+      ),
       compare_at_price: nullable(Money, 'The price before a reduction: above `price`.'),
       previous_compare_at_price: nullable(Money),
     })
@@ -99,7 +102,9 @@ function productSchema(type: CatalogueEventType): TObject {
       status: Type.Optional(nullable(Type.Literal('draft'), 'Null: active.')),
       published_at: Type.Optional(published_at),
       unpublished_at: Type.Optional(unpublished_at),
-      archived_at: archived[type] ?? nullable(time, 'Null while it is sold. Set for a draft and outside of its time, too.'),
+      archived_at:
+        archived[type] ??
+        nullable(time, 'Null while the product is in the shop. Also set for a draft, before `published_at` and after `unpublished_at`.'),
     }),
   )
 }

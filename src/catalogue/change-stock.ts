@@ -86,16 +86,20 @@ function assertAsExpected({ available, version }: StockLevel, { versions, expect
 async function findEarlier(tx: Transaction, productId: string, { reference, delta }: Adjustment): Promise<StockAdjustment | null> {
   const earlier = await findAdjustment(tx, productId, reference)
   if (earlier === null || earlier.delta === delta) return earlier
-  throw new AppError('adjustment_reference_taken', 'The stock of this product was changed under this reference by another number.', {
-    members: { adjustment: earlier },
-  })
+  throw new AppError(
+    'adjustment_reference_taken',
+    'This reference was used before to change the stock of this product by another number.',
+    {
+      members: { adjustment: earlier },
+    },
+  )
 }
 
 function add(productId: string, available: number | null, delta: number): number {
   if (available === null) throw new AppError('stock_not_tracked', 'The stock of this product is not tracked: set it first.')
   const after = available + delta
   if (after < 0) {
-    throw new AppError('insufficient_stock', `${available} available, ${-delta} to be taken off.`, {
+    throw new AppError('insufficient_stock', `${available} units are available, and ${-delta} would be removed.`, {
       members: { available, shortages: [{ product_id: productId, requested: -delta, available }] },
     })
   }

@@ -13,7 +13,7 @@ const ProductPriceSchema = Type.Object(
     since: Type.String({
       format: 'date-time',
       description:
-        'When it became the price, and the one before it ended. Of a product that is older than the record of prices: when that began.',
+        'When it became the price and the previous price ended. For a product that is older than the record of prices: when the record began.',
     }),
   },
   { title: 'ProductPrice', examples: [EXAMPLE_PRICE] },
@@ -23,9 +23,9 @@ type ProductPrice = Static<typeof ProductPriceSchema>
 export const ProductPricePageSchema = Type.Object(
   {
     ...PageOf(ProductPriceSchema).properties,
-    currency: Type.String({ description: 'That of all these prices, ISO 4217.' }),
+    currency: Type.String({ description: 'The currency of all these prices (ISO 4217).' }),
     currencies: Type.Array(Type.String(), {
-      description: 'All in which prices of the product are recorded, also those in which it is not sold any more.',
+      description: 'The currencies in which prices of the product are recorded, including those in which it is no longer sold.',
     }),
   },
   { title: 'ProductPricePage', examples: [EXAMPLE_PRICE_PAGE] },

@@ -7,7 +7,10 @@ import { ProductParams } from './products.ts'
 import type { CatalogueContext } from './serve-catalogue.ts'
 
 const Filters = Type.Object({
-  currency: Type.Optional({ ...Currency, description: "Of the prices (ISO 4217), by default that of the product's own price." }),
+  currency: Type.Optional({
+    ...Currency,
+    description: "The currency of the prices (ISO 4217). By default the currency of the product's own price.",
+  }),
 })
 
 /** The prices of products over time, for operators. */

@@ -21,7 +21,7 @@ const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null
 export const ImageSchema = Type.Object(
   {
     url: Type.String(),
-    alt: Type.String({ description: 'What the image shows, for those who do not see it; empty: unknown.' }),
+    alt: Type.String({ description: 'What the image shows, for people who cannot see it. Empty if unknown.' }),
     width: nullable(Type.Integer({ description: 'Pixels.' })),
     height: nullable(Type.Integer({ description: 'Pixels.' })),
   },
@@ -35,10 +35,10 @@ export const ProductDetailsSchema = Type.Object(
   {
     ...listed,
     categories: ProductCategoriesSchema,
-    images: Type.Array(ImageSchema, { description: 'In the order of the shop; the first one is `image_url`.' }),
+    images: Type.Array(ImageSchema, { description: 'In the order that the shop has chosen. The first one is `image_url`.' }),
     seo: Type.Object(
       { title: nullable(Type.String()), description: nullable(Type.String()) },
-      { description: 'For the head of the page; null: the shop takes name and description.' },
+      { description: 'Title and description for the head of the page. Null: the shop uses name and description.' },
     ),
     availability_text: nullable(Type.String({ description: 'Such as "Ships in 3 days".' })),
   },
@@ -50,7 +50,7 @@ const time = nullable(Type.String({ format: 'date-time' }))
 export const PublicationSchema = Type.Object({
   status: Type.Union([Type.Literal('draft'), Type.Literal('active')], { description: 'A draft is not in the shop.' }),
   published_at: { ...time, description: 'An active product is in the shop from then on; null: without a beginning.' },
-  unpublished_at: { ...time, description: 'It is in the shop until then; null: without an end.' },
+  unpublished_at: { ...time, description: 'The product is in the shop until this time. Null: it stays.' },
 })
 type Publication = Static<typeof PublicationSchema>
 
@@ -58,7 +58,7 @@ export const EditedProductSchema = Type.Object(
   {
     ...ProductDetailsSchema.properties,
     translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'By language (BCP 47).' }),
-    prices: Type.Array(OfferedPriceSchema, { description: 'In other currencies than that of `price`, by currency.' }),
+    prices: Type.Array(OfferedPriceSchema, { description: 'Prices in currencies other than the one of `price`, ordered by currency.' }),
     ...PublicationSchema.properties,
   },
   { title: 'EditedProduct', description: 'A product with all that operators edit, in its own texts.', examples: [EXAMPLE_EDITED_PRODUCT] },

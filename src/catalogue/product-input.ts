@@ -22,7 +22,7 @@ import {
 import { findFaultInTranslations, type Translations } from './translations.ts'
 
 export const Stock = Type.Union([Type.Integer({ minimum: 0, maximum: MAX_STOCK }), Type.Null()], {
-  description: 'Units that can be sold; null: not tracked.',
+  description: 'Units that can be sold. Null: the stock is not tracked.',
   'x-must': MUST.stock,
 })
 
@@ -208,11 +208,11 @@ const properties = {
     'x-must': MUST.status,
   }),
   published_at: optionalTime('published_at', 'An active product is in the shop from then on; null: at once.'),
-  unpublished_at: optionalTime('unpublished_at', 'It leaves the shop at that time; null: it stays.'),
+  unpublished_at: optionalTime('unpublished_at', 'When the product leaves the shop. Null: it stays.'),
   prices: Type.Array(OfferedPriceInput, {
     maxItems: MAX_PRICES,
     'x-must': MUST.prices,
-    description: 'In other currencies than that of `price`.',
+    description: 'Prices in currencies other than the one of `price`.',
   }),
 }
 const { sku, name, price, ...others } = properties

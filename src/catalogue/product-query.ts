@@ -12,7 +12,7 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const Price = Type.Integer({
   minimum: 0,
   maximum: Number.MAX_SAFE_INTEGER,
-  description: "Minor units of `currency`, by default of the product's own one.",
+  description: "In minor units of `currency`, by default of each product's own currency.",
 })
 
 /** A name with a value that it has, or with the bound of a number. */

@@ -19,7 +19,7 @@ export const ProductSchema = Type.Object(
     category: Type.String(),
     brand: Type.Union([Type.String(), Type.Null()]),
     image_url: Type.Union([Type.String(), Type.Null()], { description: 'The first image.' }),
-    group: Type.Union([Type.String(), Type.Null()], { description: 'Common to the variants of one thing.' }),
+    group: Type.Union([Type.String(), Type.Null()], { description: 'The id that all variants of one thing share.' }),
     options: Type.Record(Type.String(), Type.String(), { description: 'The properties that distinguish a variant within its group.' }),
     attributes: Type.Optional({ ...ProductAttributesSchema, description: "The shop's own facts about the product. Absent: none." }),
     price: MoneySchema,
@@ -28,7 +28,7 @@ export const ProductSchema = Type.Object(
     }),
     lowest_price_30_days: Type.Union([MoneySchema, Type.Null()], {
       description:
-        'Of a reduced product: the lowest price of the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: it is not reduced, or no earlier price is known.',
+        'The lowest price of a reduced product in the 30 days before the reduction began (Directive 98/6/EC, Article 6a), in the currency of `price`. Null: the product is not reduced, or no earlier price is known.',
     }),
     in_stock: Type.Boolean(),
     created_at: Type.String({ format: 'date-time' }),

@@ -105,7 +105,7 @@ export async function serveCatalogue(
     } catch (error) {
       if (!(error instanceof LanguagesChanged)) throw error
       // The next try knows the version that this one has read, unless the database is being restored.
-      if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue changes too quickly. Retry in a moment.')
+      if (tries === MAX_TRIES) throw new AppError('unavailable', 'The catalogue is changing too quickly to answer. Retry in a moment.')
     }
   }
 }

@@ -28,7 +28,7 @@ const Available = (description: string) =>
 export const StockAdjustmentSchema = Type.Object(
   {
     product_id: Type.String({ format: 'uuid' }),
-    version: Type.Integer({ description: 'That of the stock after the change.' }),
+    version: Type.Integer({ description: 'The version of the stock after the change.' }),
     kind: Type.Enum(['created', 'count', 'adjustment', 'import']),
     before: Available('Units before; null: not tracked.'),
     after: Available('Units after; null: not tracked.'),

@@ -41,7 +41,7 @@ const CountBody = Type.Object(
     stock: Stock,
     expected: Type.Optional(
       Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
-        description: 'The number that is available as far as the caller knows; for clients that cannot send `If-Match`.',
+        description: 'The available number that the caller knows. For clients that cannot send `If-Match`.',
       }),
     ),
     reference: Type.Optional(Type.Union([Reference("The caller's name for the count."), Type.Null()])),
@@ -85,7 +85,7 @@ export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): vo
       access: 'stock:read',
       operationId: 'listStock',
       summary: 'The stock of up to 100 products',
-      description: 'For a page of products in one call. Products that do not exist or are archived are left out.',
+      description: 'Reads the stock of a whole page of products in one call. Leaves out products that do not exist or are archived.',
       query: Type.Object({ ids: ProductIds }, strict),
       answers: { 200: [StockListSchema, 'The stock of each, by id.'] },
     },
@@ -143,7 +143,7 @@ export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): vo
       access: 'stock:write',
       operationId: 'adjustStock',
       summary: 'Adds or removes units, once per reference',
-      description: 'The same `reference` again changes nothing and answers 200 with the first adjustment.',
+      description: 'A repeated `reference` changes nothing and is answered with 200 and the first adjustment.',
       params: ProductParams,
       body: AdjustmentBody,
       answers: {
@@ -167,7 +167,7 @@ export function stockRoutes(server: HttpServer, catalogue: CatalogueContext): vo
       access: 'stock:read',
       operationId: 'listStockAdjustments',
       summary: 'The stock changes other than orders, newest first, in pages',
-      description: 'Counts, deliveries and imports, with who made them. Sales are in the orders.',
+      description: 'Counts, deliveries and imports, and who made them. Sales are in the orders.',
       params: ProductParams,
       page: PageOf(StockAdjustmentSchema),
       answer: 'A page of the changes.',

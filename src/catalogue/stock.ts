@@ -16,8 +16,8 @@ export interface Shortage {
 }
 
 /**
- * The highest level that a shortage shows, more than most customers want. A shop's stock, and what it sells in a day,
- * cannot be read from it.
+ * The highest level that a shortage shows, more than most customers want. Larger quantities are hidden, so visitors
+ * cannot work out a shop's stock or its daily sales.
  */
 export const MAX_SHOWN_AVAILABLE = 20
 

@@ -54,7 +54,7 @@ export async function findLostReason(db: Queryable, slotName: string): Promise<s
   return refill && `${refill.reason}; the role stream publishes what is missing`
 }
 
-/** Why the slot itself is none that the store can continue with, whatever was published since; null when it can. */
+/** The reason why the store cannot continue with this slot, or null. Considers only the slot, not what was published since. */
 export async function findBrokenReason(db: Queryable, slotName: string): Promise<string | null> {
   const { rows } = await db.query<{ wal_status: string | null; confirmed: string | null }>(
     sql`select wal_status, confirmed_flush_lsn as confirmed from pg_replication_slots where slot_name = ${slotName}`,

@@ -300,7 +300,7 @@ export class SlotReader<Row extends object, Previous extends keyof Row> {
     await withinMs(STOP_PATIENCE_MS, this.#confirming, null)
   }
 
-  /** Confirms the position and is a sign of life. Position 0 confirms nothing. */
+  /** Confirms the position. PostgreSQL also takes it as a keepalive. Position 0 confirms nothing. */
   #sendStatus(): void {
     this.#connection?.confirm(this.#confirmed)
   }

@@ -59,7 +59,7 @@ export function eventDocument(): object {
         servers: [{ $ref: '#/servers/nats' }],
         parameters: {
           order_id: { description: "The order's id.", location: '$message.payload#/subject' },
-          version: { description: 'The number of the change, from 1.', location: '$message.payload#/data/order/version' },
+          version: { description: 'The number of the change, counted from 1.', location: '$message.payload#/data/order/version' },
         },
         messages: messagesOf(orders),
       },

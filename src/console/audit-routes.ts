@@ -23,7 +23,7 @@ export const AuditRunSchema = Type.Object(
     kind: Kind,
     command: Type.String({ description: 'The command that runs.' }),
     started_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
-      description: 'The operator who started it; null: the command line.',
+      description: 'The operator who started the run. Null: the command line.',
     }),
     started_at: Type.String({ format: 'date-time' }),
     status: Type.Enum(['running', 'passed', 'faults', 'undecided', 'failed'], {
@@ -33,11 +33,13 @@ export const AuditRunSchema = Type.Object(
     }),
     progress: NullableText('What it did last.'),
     finished_at: NullableTime,
-    exit_status: Type.Union([Type.Integer(), Type.Null()], { description: 'Of the command; null when its process was killed.' }),
+    exit_status: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'The exit status of the command. Null if its process was killed.',
+    }),
     result: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
       description: 'The report of the command, as `storefront verify --json` prints it, with at most 20 examples of each finding.',
     }),
-    output: NullableText('What it printed, or why it failed; the first 20,000 characters.'),
+    output: NullableText('The first 20,000 characters that the command printed, or why it failed.'),
   },
   { title: 'AuditRun', examples: [EXAMPLE_AUDIT_RUN] },
 )
@@ -64,7 +66,7 @@ export function auditRoutes(server: HttpServer, { pool, audits, baseUrl }: Audit
       access: 'pipeline:read',
       operationId: 'listAudits',
       summary: 'Runs of verify and replay, newest first, in pages',
-      description: 'Those that operators started here and those of the command line, such as a nightly job. Kept for 90 days.',
+      description: 'Runs that operators started here or on the command line, such as a nightly job. Kept for 90 days.',
       filters: Filters,
       page: PageOf(AuditRunSchema),
       answer: 'A page of the runs.',

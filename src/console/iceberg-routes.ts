@@ -16,7 +16,7 @@ const ENDPOINTS = [
 ]
 
 const Names = Type.Record(Type.String(), Type.String())
-const Namespace = Type.Array(Type.String(), { description: 'The levels of its name: it has one.' })
+const Namespace = Type.Array(Type.String(), { description: "The levels of the namespace's name. It has one level." })
 
 const Configuration = Type.Object(
   { defaults: Names, overrides: Names, endpoints: Type.Array(Type.String()) },
@@ -37,7 +37,10 @@ const Tables = Type.Object(
 const Table = Type.Object(
   {
     'metadata-location': Type.String({ description: 'Address of the metadata file in the lake: `s3://…` or `file:///…`.' }),
-    metadata: Type.Object({}, { additionalProperties: true, description: 'The table metadata of format v2, as that file has them.' }),
+    metadata: Type.Object(
+      {},
+      { additionalProperties: true, description: 'The table metadata in format v2, as in the file `metadata-location`.' },
+    ),
     config: Names,
   },
   {

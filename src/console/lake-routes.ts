@@ -40,7 +40,7 @@ const Result = Type.Object(
         'Integers past 32 bits and decimals are exact text, times RFC 3339 in UTC, lists and structs JSON text, NaN and infinity their names. A value for each column.',
     }),
     is_truncated: Type.Boolean({ description: 'There are more rows than `limit`, or than 8 MiB have room for.' }),
-    elapsed_ms: Type.Integer({ description: 'With the start of the process that ran the query.' }),
+    elapsed_ms: Type.Integer({ description: 'Includes the start of the process that ran the query.' }),
   },
   {
     title: 'LakeResult',

@@ -20,7 +20,7 @@ const MailReportSchema = Type.Object({
   }),
 })
 const MailEventSchema = Type.Union(
-  [MailReportSchema, Type.Object({ type: Type.String({ description: 'Others are accepted and ignored, whatever their data are.' }) })],
+  [MailReportSchema, Type.Object({ type: Type.String({ description: 'Other types are accepted and ignored, whatever their data are.' }) })],
   { title: 'MailEvent', examples: [EXAMPLE_MAIL_EVENT] },
 )
 const REPORTS: readonly string[] = MailReportSchema.properties.type.enum
@@ -47,7 +47,7 @@ export function mailEventRoutes(server: HttpServer, { pool, secret, now }: MailE
         'Signed with `MAIL_EVENTS_SECRET` after Standard Webhooks 1.0.0: `webhook-id`, `webhook-timestamp` of the last five minutes, and ' +
         "`webhook-signature`. The order's timeline shows it, and `GET /admin/mails?undelivered=true` what came back. It may be repeated: the first report of a type counts.",
       body: MailEventSchema,
-      answers: { 204: 'It is recorded, or of no interest.' },
+      answers: { 204: 'The report was recorded, or ignored because its type is of no interest.' },
       refuses: ['invalid_signature', 'not_found'],
     },
     async ({ headers, signedBody, body }) => {

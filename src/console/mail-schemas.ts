@@ -57,10 +57,10 @@ export const MailQuery = Type.Object({
   email: Type.Optional(EmailFilter('Only mails to the account with this address.')),
   undelivered: Type.Optional(
     Type.Literal(true, {
-      description: 'Only mails that the customer has not got: they failed or came back, and were not sent again since with better luck.',
+      description: 'Only mails that did not reach the customer: they failed or came back, and no later copy was accepted.',
     }),
   ),
-  from: Instant('Queued then or later. RFC 3339.'),
+  from: Instant('Only mails queued at this time or later. RFC 3339.'),
   to: Instant('Queued before. RFC 3339.'),
 })
 
@@ -84,14 +84,16 @@ export const MailSummarySchema = Type.Object(
     order_id: Type.String({ format: 'uuid' }),
     order_number: Type.Union([Type.String(), Type.Null()], { description: 'Null when the order is no longer in the database.' }),
     kind: Type.Enum([...ORDER_MAIL_KINDS], { description: 'What the mail reports, and the name of its template.' }),
-    to: Type.Union([Type.String(), Type.Null()], { description: 'Where it goes, or would go now. Null: the account was deleted.' }),
+    to: Type.Union([Type.String(), Type.Null()], {
+      description: 'The address that the mail goes to, or would go to now. Null: the account was deleted.',
+    }),
     status: MailStatus('`failed` is final until an operator retries the mail.'),
-    attempts: Type.Integer({ description: 'Since it was queued, or queued again.' }),
+    attempts: Type.Integer({ description: 'Attempts since the mail was queued, or queued again.' }),
     queued_at: Type.String({ format: 'date-time' }),
-    send_after: Time('It is sent no earlier: an account has a limit of mails an hour.'),
+    send_after: Time('The mail is not sent before this time, because of the hourly limit of its account.'),
     next_attempt_at: Time('When a queued mail is attempted next. Null: now, or never.'),
     sent_at: Time('When the mail server accepted it. Null: not yet.'),
-    failed_at: Time('When it was given up last, also after it was queued again. Null: never.'),
+    failed_at: Time('When the mail last failed permanently, also if it was queued again since. Null: never.'),
     last_error: Type.Union([Type.String(), Type.Null()], {
       description: 'Why the last attempt failed, such as the answer of the mail server.',
     }),
@@ -116,8 +118,8 @@ export const MailSchema = Type.Object(
     ...MailSummarySchema.properties,
     rendered: Type.Union([RenderedMailSchema, Type.Null()], {
       description:
-        'What is sent, or was sent. Null when that cannot be known any more: the account was deleted, or the mail was sent and its order is no ' +
-        'longer in the database with its whole history; and when this process cannot use the mail templates.',
+        'The content that is sent, or was sent. Null if it can no longer be known: the account was deleted, or the mail was sent and its order is no ' +
+        'longer in the database with its whole history. Also null if this process cannot use the mail templates.',
     }),
   },
   { title: 'Mail', examples: [EXAMPLE_MAIL] },
@@ -135,12 +137,12 @@ const MailTemplateSchema = Type.Object(
   {
     name: Type.String(),
     kind: Type.Enum(['order', 'account'], { description: 'What the mail is about.' }),
-    language: Type.Enum([...LANGUAGES], { description: 'In a preview the one asked for, otherwise that of the store.' }),
+    language: Type.Enum([...LANGUAGES], { description: "In a preview the requested language, otherwise the store's." }),
     locale: Type.Union([Type.String(), Type.Null()], {
-      description: 'Of the amounts in it, in this language: in a preview the one asked for. Null: it contains none.',
+      description: 'The locale of the amounts in the mail. In a preview: the requested one. Null: the mail contains no amounts.',
     }),
     source: Type.Enum(['built_in', 'shop'], { description: '`shop`: at least one of its files is from `MAIL_TEMPLATES`.' }),
-    own_files: Type.Array(Type.String(), { description: 'Those files, of every language, parts that several mails share included.' }),
+    own_files: Type.Array(Type.String(), { description: 'Those files in every language, including parts that several mails share.' }),
   },
   { title: 'MailTemplate', examples: [EXAMPLE_MAIL_TEMPLATE] },
 )
@@ -160,7 +162,7 @@ export const MailTemplateParams = Type.Object({
 
 export const MailTemplateQuery = Type.Object(
   {
-    language: Type.Optional(Type.Enum([...LANGUAGES], { description: 'Of the mail. By default that of the store.' })),
+    language: Type.Optional(Type.Enum([...LANGUAGES], { description: "The language of the mail. By default the store's language." })),
     locale: Type.Optional(
       Type.String({
         minLength: 1,

@@ -15,7 +15,7 @@ export function mailTemplateRoutes(server: HttpServer, { templates }: { template
       access: 'mails:read',
       operationId: 'listMailTemplates',
       summary: 'The templates of mails, and which of them the shop has replaced',
-      description: 'As this process has read them when it started: a changed file counts after a restart, as in mails.',
+      description: 'The templates as this process read them when it started. As for mails, a changed file counts only after a restart.',
       answers: { 200: [MailTemplateListSchema, 'Every template.'] },
     },
     async () => {

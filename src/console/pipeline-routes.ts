@@ -38,8 +38,8 @@ const PipelineSchema = Type.Object(
       Type.Object(
         {
           store: Type.Enum(['postgres', 'nats']),
-          epoch: Count('0 is the topic in PostgreSQL; 1, 2 … are streams of the broker.'),
-          newest_sequence: Count('Of the newest message of the epoch; 0 for none.'),
+          epoch: Count('0 for the topic in PostgreSQL. 1, 2 … for streams of the broker.'),
+          newest_sequence: Count('The sequence of the newest message of the epoch. 0 if there is none.'),
         },
         { title: 'PipelineTopic' },
       ),
@@ -49,11 +49,13 @@ const PipelineSchema = Type.Object(
         Type.Object(
           {
             name: Type.String(),
-            position: NullableCount('The last sequence that it has handled; null before the first, and while it cannot be read.'),
+            position: NullableCount(
+              'The last sequence that the subscriber has handled. Null before the first one, and while it cannot be read.',
+            ),
             lag_events: NullableCount('At most this many messages wait for it.'),
             is_active: Type.Boolean({ description: 'Whether some process reads the topic as this subscriber.' }),
             state: Type.Union([Type.Enum(['stopped', 'standby', 'active', 'failing']), Type.Null()], {
-              description: 'In the process that answers; null where it has not this role.',
+              description: 'The state in the process that answers. Null if that process does not have the role.',
             }),
           },
           { title: 'PipelineSubscriber' },
@@ -90,7 +92,7 @@ const PipelineSchema = Type.Object(
       Type.Object(
         {
           place: Type.String({ description: 'The folder, or the address in the object store.' }),
-          files: Count('Current files; those that a merged one has replaced do not count.'),
+          files: Count('The number of current files. Files that a merge has replaced do not count.'),
           size_bytes: Count('Of these files.'),
           newest_file_at: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
         },
@@ -115,7 +117,7 @@ export function pipelineRoutes(server: HttpServer, { pipeline }: { pipeline: Pip
       operationId: 'getPipeline',
       summary: 'The state of the pipeline from the replication slot to mails, webhooks and lake',
       description:
-        'Any process of the API can answer. Each part is read for two seconds at most; one that fails costs itself only. Poll it with `If-None-Match`.',
+        'Any process of the API can answer. Each part is read for at most two seconds, and a part that fails does not affect the others. Poll with `If-None-Match`.',
       answers: { 200: [PipelineSchema, 'The state now.'] },
     },
     async (request, reply) => sendPolled(request, reply, present(await pipeline.read())),

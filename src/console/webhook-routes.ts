@@ -39,11 +39,11 @@ const Status = Type.Enum(['queued', 'delivered', 'failed'], { title: 'WebhookSta
 
 const webhook = {
   id: Type.String({ format: 'uuid' }),
-  url: Type.String({ description: 'Without its query, where receivers keep their tokens.' }),
+  url: Type.String({ description: 'The URL without its query, because receivers keep their tokens there.' }),
   event_types: Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'Null: every type of order event.' }),
   state: Type.Enum(['enabled', 'failing', 'disabled'], { description: '`failing`: no delivery has succeeded since `since`.' }),
-  since: NullableTime('When it began to fail or was disabled.'),
-  reason: NullableText('Why it was disabled, or why it took nothing last.'),
+  since: NullableTime('When the endpoint began to fail or was disabled.'),
+  reason: NullableText('Why the endpoint was disabled, or why its last delivery failed.'),
   queued: Type.Integer({ description: 'Deliveries that wait.' }),
   failed: Type.Integer({ description: 'Deliveries that have failed.' }),
 }

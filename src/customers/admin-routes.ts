@@ -63,7 +63,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       operationId: 'blockCustomer',
       summary: 'Blocks a customer or guest',
       description:
-        'All its sessions end, in every process within a second, and no new one opens. Its orders stay as they are. Repeated, it changes the reason.',
+        'All sessions of the customer end within a second, and the customer cannot log in. Orders stay as they are. A repeated call changes the reason.',
       params: Params,
       body: Block,
       answers: { 204: 'The customer is blocked.' },
@@ -78,7 +78,7 @@ export function customerRoutes(server: HttpServer, auth: AuthContext): void {
       access: 'customers:write',
       operationId: 'unblockCustomer',
       summary: 'Unblocks a customer or guest',
-      description: 'The customer can log in again. Sessions that have ended stay so.',
+      description: 'The customer can log in again. Ended sessions stay ended.',
       params: Params,
       answers: { 204: 'The customer is not blocked.' },
     },

@@ -24,18 +24,20 @@ export const CustomerSchema = Type.Object(
     role: Type.Enum(['customer', 'guest']),
     is_email_verified: Type.Boolean({ description: 'Whether a mailed token has proven the address.' }),
     language: Type.Union([Type.Enum([...LANGUAGES]), Type.Null()], {
-      description: 'Of its mails. Null: none was chosen, and that of the store counts.',
+      description: "The language of the customer's mails. Null: none was chosen, so the store's language counts.",
     }),
     owner_id: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
-      description: 'Of a guest: the account that has proven its address, and has its orders.',
+      description: "For a guest: the account that has proven the guest's address and has taken over the orders.",
     }),
     blocked_at: nullable(Time),
     blocked_reason: nullable(Type.String()),
     created_at: Time,
     orders: Type.Object(
       {
-        count: Type.Integer({ description: 'Of the account and of its guests.' }),
-        is_complete: Type.Boolean({ description: `False: there are more, and count and totals are of the newest ${COUNTED_ORDERS}.` }),
+        count: Type.Integer({ description: 'Counts the orders of the account and of its guests.' }),
+        is_complete: Type.Boolean({
+          description: `False: there are more orders, and count and totals include only the newest ${COUNTED_ORDERS}.`,
+        }),
         totals: Type.Array(MoneySchema, {
           description: 'One for each currency: what the orders cost now, without cancelled and returned ones; at most 9007199254740991.',
         }),

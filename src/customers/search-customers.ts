@@ -14,7 +14,7 @@ export const CustomerLimit = Type.Integer({ ...Limit, maximum: 50 })
 export const CustomerSearch = Type.Object({
   email: Type.Optional(EmailFilter('The beginning of the address.')),
   id: Type.Optional(Type.String({ format: 'uuid' })),
-  number: Type.Optional(OrderNumber('Only the customer of the order with this number.')),
+  number: Type.Optional(OrderNumber('Only the customer who placed the order with this number.')),
   q: Type.Optional(
     SearchQuery(
       'Parts of the address or the name. With the scope `orders:read` also what an order has: number, name or phone of the recipient, postal code, ' +

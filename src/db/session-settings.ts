@@ -65,7 +65,7 @@ export const SESSION_SETTINGS: SessionSettings = {
   random_page_cost: '1.1',
   // No statement joins as many tables as the genetic optimizer is for.
   geqo: 'off',
-  // The server ends a connection whose client has gone or reads nothing: its locks would stay for hours.
+  // The server ends a connection whose client has gone or reads nothing. Otherwise its locks would stay for hours.
   tcp_keepalives_idle: '30',
   tcp_keepalives_interval: '10',
   tcp_keepalives_count: '3',

@@ -91,7 +91,7 @@ async function lockProgress(tx: Transaction): Promise<void> {
   await tx.query('select from figure_progress for update')
 }
 
-/** The number of the last order of a chunk, null when there are no more. */
+/** The last order number of the next chunk, or null when no orders remain. */
 async function findChunkEnd(pool: Pool, after: number, newest: number, chunkOrders: number): Promise<number | null> {
   const { rows } = await pool.query<{ last: number | null }>(
     sql`select max(number) as last

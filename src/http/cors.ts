@@ -18,7 +18,7 @@ const MAX_AGE_SECONDS = 7_200
 
 const PUBLIC = { 'access-control-allow-origin': '*', 'access-control-expose-headers': EXPOSED }
 
-/** The headers of a public answer, as `writeHead` takes them; none without CORS. */
+/** The headers of a public answer in the form that `writeHead` takes. Empty when CORS is off. */
 export function publicCorsHeaders(origins: CorsOrigins | null): readonly string[] {
   return origins === null ? [] : Object.entries(PUBLIC).flat()
 }

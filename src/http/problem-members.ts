@@ -3,13 +3,13 @@ import type { ErrorCode } from '../errors.ts'
 import { MoneySchema, SignedMoneySchema } from '../money.ts'
 
 const Id = Type.String({ format: 'uuid' })
-const EarlierOrderId = Type.Optional(Type.String({ description: 'The earlier order; absent when another guest has placed it.' }))
+const EarlierOrderId = Type.Optional(Type.String({ description: 'The id of the earlier order. Absent if another guest placed it.' }))
 const Count = Type.Integer({ minimum: 0 })
 const Shortages = Type.Array(
   Type.Object({
     product_id: Id,
     requested: Type.Integer(),
-    available: Type.Integer({ description: 'The units that there are; 20 also where there are more.' }),
+    available: Type.Integer({ description: 'The units that are available. At most 20, even if there are more.' }),
   }),
   {
     description: 'Every short product, in units.',
@@ -36,7 +36,7 @@ export const PROBLEM_MEMBERS = {
   },
   insufficient_stock: {
     shortages: Shortages,
-    available: Type.Optional(Type.Integer({ description: 'Only of an adjustment: the units in stock.' })),
+    available: Type.Optional(Type.Integer({ description: 'Only for a stock adjustment: the units in stock.' })),
   },
   unknown_product: { shortages: Type.Optional(Shortages) },
   purchase_limit: {
@@ -74,7 +74,7 @@ export const PROBLEM_MEMBERS = {
     allowed_transitions: Type.Array(Type.String(), { description: 'The statuses that may follow.' }),
     current_reference: Type.Optional(
       Type.Union([Type.String(), Type.Null()], {
-        description: 'The reference of the transition to this status; only when another reference asked for the same status.',
+        description: 'The reference of the transition that set this status. Present only if the request had a different reference.',
       }),
     ),
   },
@@ -90,7 +90,9 @@ export const PROBLEM_MEMBERS = {
   request_in_progress: { run_id: Type.Optional(Type.String({ description: 'Only of `POST /admin/audits`: the run.' })) },
   webhook_exists: { webhook_id: Type.String({ format: 'uuid', description: 'The endpoint that has them.' }) },
   currency_not_available: {
-    currencies: Type.Optional(Type.Array(Type.String(), { description: 'Only of a page: those in which the product is sold.' })),
+    currencies: Type.Optional(
+      Type.Array(Type.String(), { description: 'Only for a page of a product: the currencies in which it is sold.' }),
+    ),
   },
 } satisfies Partial<Record<ErrorCode, TProperties>>
 

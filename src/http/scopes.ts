@@ -4,7 +4,7 @@
  */
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
-  'orders:move': 'Move orders: confirm, ship, deliver, cancel, return, in whole or in part, and write internal notes.',
+  'orders:move': 'Change the status of orders: confirm, ship, deliver, cancel, return, in whole or in part. Write internal notes.',
   'orders:adjust': 'Set what is charged besides the lines, and the state of the payment.',
   'orders:amend': 'Correct delivery address, e-mail address and lines of an order, and the tracking of a parcel.',
   'products:write': 'Create, change, archive and import products.',

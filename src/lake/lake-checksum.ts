@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { identifier, type Sql, sql } from '../db/sql.ts'
 
-// The file's own SHA-256 is in its Parquet metadata, so every copy of the file has it. It is computed with zeros in
-// place of the digest. See docs/decisions/lake-files.md#checksums.
+// The file's own SHA-256 is in its Parquet metadata, so every copy of the file has it. The checksum is computed
+// with zeros in its own place. See docs/decisions/lake-files.md#checksums.
 const KEY = 'storefront_checksum'
 const PREFIX = 'sha256-with-zeros-here:'
 const ZEROS = '0'.repeat(64)

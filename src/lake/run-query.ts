@@ -66,7 +66,10 @@ export class LakeQueries {
   async run({ operatorId, text, limit, signal, onStart }: LakeQuery): Promise<Buffer> {
     const { place, mayBeMissing, environment, timeoutMs = DEFAULT_TIMEOUT_MS, temporaryDirectory = tmpdir() } = this.#options
     if (place.bucket === null && !mayBeMissing && !existsSync(place.directory))
-      throw new AppError('unavailable', 'This process sees no lake: set LAKE_URL, or DATA_DIR to that of the process with the role lake.')
+      throw new AppError(
+        'unavailable',
+        'This process cannot find the lake. Set LAKE_URL, or set DATA_DIR to the folder of the process with the role lake.',
+      )
     const headers = { 'retry-after': String(RETRY_SECONDS) }
     if (this.#running.has(operatorId))
       throw new AppError('rate_limited', 'Your last query still runs. Wait until it has ended, or cancel it.', { headers })
@@ -121,7 +124,7 @@ async function runProcess(
     const cause = new Error(`the process of a lake query ended with ${endedBy ?? status}: ${output('stderr')}`)
     // Node.js ends with these when it gets no memory.
     if (endedBy !== null || (status ?? 0) > 128)
-      throw new AppError('query_refused', 'The query ended its process: it may need more memory than it gets.', { cause })
+      throw new AppError('query_refused', "The query's process was ended. The query may need more memory than is allowed.", { cause })
     throw new AppError('unavailable', 'The lake cannot be read now. Retry in a moment.', { cause })
   } finally {
     clearTimeout(timer)

@@ -24,7 +24,10 @@ export interface SendAgainOptions {
 export async function sendAgain(pool: Pool, { eventId, event, maxPerHour, now, auditContext }: SendAgainOptions): Promise<string> {
   const originalId = originalOf(eventId)
   if (eventIdOfMail(originalId) !== originalId)
-    throw new AppError('mail_not_repeatable', 'A notice to a former address is sent once: what the order is about goes to the new one.')
+    throw new AppError(
+      'mail_not_repeatable',
+      'A notice to a former address is sent only once. Mails about the order go to the new address.',
+    )
   return inTransaction(pool, async (tx) => {
     const mail = await getForUpdate(tx, originalId)
     const copies = await findCopies(tx, originalId)

@@ -84,10 +84,12 @@ export class Metrics {
     ['subscriber'],
   )
   readonly #positions = this.#gauge('subscriber_position', 'Sequence of the last event that the subscriber has processed.', ['subscriber'])
-  readonly #lags = this.#gauge('subscriber_lag_events', 'Events between that and the end of the topic, at most.', ['subscriber'])
+  readonly #lags = this.#gauge('subscriber_lag_events', 'Upper bound of the number of events that the subscriber has not yet processed.', [
+    'subscriber',
+  ])
 
   constructor(logger: Logger) {
-    const up = this.#gauge('source_up', '0 when the source of some other metrics cannot be read, such as database or replication_slot.', [
+    const up = this.#gauge('source_up', '0 when the source of other metrics, such as database or replication_slot, cannot be read.', [
       'source',
     ])
     this.#readings = new Readings(up, logger)
@@ -164,7 +166,7 @@ export class Metrics {
   watchDatabase(readClockDifference: () => Promise<number>): void {
     const clock = this.#gauge(
       'clock_difference_seconds',
-      "How far the clock of this process is ahead of the database's; negative is behind.",
+      "Seconds by which the clock of this process is ahead of the database's clock. Negative when it is behind.",
     )
     this.#readings.add('database', async () => [{ gauge: clock, value: await readClockDifference() }])
   }

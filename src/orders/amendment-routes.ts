@@ -48,7 +48,7 @@ const NewAmendment = Type.Object(
             quantity: Type.Integer({
               minimum: 0,
               maximum: MAX_QUANTITY,
-              description: 'The units that the order is to have, with those that are shipped. 0 removes the product.',
+              description: 'The units that the order will have, including shipped ones. 0 removes the product.',
             }),
             price: Type.Optional(
               Type.Enum(['now', 'then'], {
@@ -59,13 +59,13 @@ const NewAmendment = Type.Object(
           },
           { title: 'LineAmendment', ...strict },
         ),
-        { minItems: 1, maxItems: MAX_LINES, description: 'Each product once. Products that are not named stay as they are.' },
+        { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once. Other products stay as they are.' },
       ),
     ),
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'An amendment with the same reference is made once, however often it is sent.',
+        description: 'An amendment that is repeated with the same reference is made only once.',
       }),
     ),
   },
@@ -76,7 +76,9 @@ const AmendmentSchema = Type.Object(
   {
     order: AdminOrderSchema,
     is_preview: Type.Boolean({ description: 'Whether the order was left as it was.' }),
-    amount: Type.Object(SignedMoneySchema.properties, { description: 'What it adds to the total, below 0 what it takes off.' }),
+    amount: Type.Object(SignedMoneySchema.properties, {
+      description: 'The amount that the amendment adds to the total. Negative if the total falls.',
+    }),
     due: Type.Union([Type.Object(SignedMoneySchema.properties), Type.Null()], {
       description:
         'What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment ' +
@@ -86,7 +88,7 @@ const AmendmentSchema = Type.Object(
     stock: Type.Array(
       Type.Object({
         product_id: Type.String({ format: 'uuid' }),
-        quantity: Type.Integer({ description: 'The units that go back to the stock; below 0 those that are taken from it.' }),
+        quantity: Type.Integer({ description: 'The units that return to the stock. Negative if units are taken from the stock.' }),
       }),
       { description: 'Empty when no units were added or removed. Products whose stock is not tracked are named, too.' },
     ),
@@ -129,7 +131,10 @@ export function amendmentRoutes(
         'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
         'whatever `If-Match` says, with `Idempotency-Replayed: true`.',
       params: OrderParams,
-      query: Type.Object({ preview: Type.Optional(Type.Boolean({ description: 'Only shows what it would do.' })) }, strict),
+      query: Type.Object(
+        { preview: Type.Optional(Type.Boolean({ description: 'Shows what the amendment would do, and changes nothing.' })) },
+        strict,
+      ),
       headers: IfMatch,
       body: NewAmendment,
       answers: { 200: [AmendmentSchema, 'The order after the amendment, and what follows from it.'] },

@@ -20,11 +20,11 @@ const NewAdjustment = Type.Object(
     label: oneLine(100, 'Plain text for the customer, in answers and mails.'),
     amount: Type.Object(SignedMoneySchema.properties, {
       ...strict,
-      description: 'In the currency of the order. Below 0 for a discount, and only for one; others may be 0.',
+      description: "The amount in the order's currency. A discount must be below 0. Every other charge must be 0 or more.",
     }),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'An adjustment with the same reference is made once, however often it is sent.',
+        description: 'An adjustment that is repeated with the same reference is made only once.',
       }),
     ),
   },
@@ -60,7 +60,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       operationId: 'addAdjustment',
       summary: 'Charges shipping, a tax or a fee, or grants a discount',
       description:
-        'The total changes by its amount, and is never below 0. Until the order is cancelled or returned. An adjustment alone sends no mail: ' +
+        'Changes the total by the amount. The total is never below 0. Possible until the order is cancelled or returned. An adjustment alone sends no mail: ' +
         'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
         'with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,

@@ -68,7 +68,8 @@ function orderSchema(status: OrderStatus | null): TObject {
 }
 
 function previousStatus(status: OrderStatus | null): TSchema {
-  if (status === null) return Type.Enum([...ORDER_STATUSES], { description: 'The status before the change, which is that after it.' })
+  if (status === null)
+    return Type.Enum([...ORDER_STATUSES], { description: 'The status before the change. It is also the status after the change.' })
   const before = ORDER_STATUSES.filter((previous) => allowedTransitions(previous).includes(status) || leadsByParts(previous, status))
   const description = 'The status before the change, null for a new order.'
   return before.length === 0 ? Type.Null({ description }) : Type.Enum(before, { description })

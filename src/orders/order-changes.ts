@@ -19,7 +19,7 @@ export const OrderLineSchema = Type.Object(
     product_id: Type.String({ format: 'uuid' }),
     sku: Type.String(),
     name: Type.String(),
-    category: Type.Optional(Type.String({ description: 'Absent in orders of releases that did not keep it.' })),
+    category: Type.Optional(Type.String({ description: 'Absent in orders that earlier releases placed without it.' })),
     unit_price: MoneySchema,
     quantity: Type.Integer(),
     total: MoneySchema,

@@ -32,7 +32,7 @@ const GIVEN_COLUMNS = {
       minLength: 1,
       maxLength: 100,
       description:
-        "The client's own number; unique among the caller's orders, and for a day among the same orders of guests with one address. Kept in the data lake: without personal data.",
+        "The client's own number for the order. Unique among the caller's orders, and for a day among equal orders of guests with one address. The data lake keeps it, so it must not contain personal data.",
     }),
     shown: Type.Union([Type.String(), Type.Null()]),
     example: 'cart-1843',

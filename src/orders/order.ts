@@ -41,7 +41,8 @@ const StatusChangeSchema = Type.Object(
     ),
     version: Type.Optional(
       Type.Integer({
-        description: 'The version of the order after the change, where that is not its place in this list: after a restore.',
+        description:
+          'The version of the order after the change. Present only where it differs from the place in this list, as after a restore.',
       }),
     ),
   },
@@ -59,7 +60,10 @@ export const OrderSchema = Type.Object(
     total: MoneySchema,
     ...SHOWN_PROPERTIES,
     email: Type.Optional(
-      Type.String({ description: "Where the order's mails go by an amendment. Absent: to the address of the account or guest." }),
+      Type.String({
+        description:
+          "The address for the order's mails that an amendment has set. Absent: mails go to the address of the account or guest.",
+      }),
     ),
     version: Type.Integer({
       description: 'Grows with each change: 1, 2, 3 … Skips numbers after the database was restored.',
@@ -69,7 +73,9 @@ export const OrderSchema = Type.Object(
     status_history: Type.Array(StatusChangeSchema),
     original_total: MoneySchema,
     adjustments: Type.Array(AdjustmentSchema, { description: 'What is charged besides the lines.' }),
-    payment: Type.Union([PaymentSchema, Type.Null()], { description: 'As the provider has reported it. Null: nothing is known.' }),
+    payment: Type.Union([PaymentSchema, Type.Null()], {
+      description: 'The payment as the provider has reported it. Null if the provider has reported nothing.',
+    }),
     parcels: Type.Array(ParcelSchema, { description: 'What was shipped, parcel by parcel.' }),
   },
   { title: 'Order', examples: [EXAMPLE_ORDER] },
@@ -161,8 +167,8 @@ export function newOrder(
 }
 
 /**
- * The JSON of a new order without its number, which the database draws, and without its items, which are stored with the order and can be
- * large. `renderResponse` adds both.
+ * The JSON of a new order, except its number and items. The database assigns the number. The items can be large and are already stored with
+ * the order. `renderResponse` adds both.
  */
 export function responseTemplateOf(order: Order, cancellable: readonly OrderStatus[]): string {
   return JSON.stringify(presentOrder({ ...order, number: '', items: [] }, cancellable))

@@ -17,14 +17,14 @@ const Lines = Type.Array(
     { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
     { title: 'OrderPart', additionalProperties: false },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Each product once. Default: all that is left.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Name each product once. By default all units that are left.' },
 )
 const common = {
   lines: Type.Optional(Lines),
   reason: Type.Optional(Type.Union([Reason, Type.Null()])),
   reference: Type.Optional(
     Type.Union([ReferenceSchema, Type.Null()], {
-      description: 'A change of this kind with the same reference is made once, however often it is sent.',
+      description: 'A change of this kind that is repeated with the same reference is made only once.',
     }),
   ),
 }

@@ -127,7 +127,7 @@ function toUnits(items: Order['items'], requested: readonly LineQuantity[], mova
     return quantity > available ? [{ product_id, requested: quantity, available }] : []
   })
   if (exceeded.length > 0) {
-    throw new AppError('quantity_exceeded', 'The order has fewer units that this can be done with.', { members: { exceeded } })
+    throw new AppError('quantity_exceeded', 'The order has fewer units for which this is possible.', { members: { exceeded } })
   }
   return [...known].flatMap((product_id) => {
     const quantity = wanted.get(product_id)
@@ -142,7 +142,7 @@ function refuseWholeCancellation({ id, status }: Order, actor: Actor, allowed: r
 }
 
 function refuseChange({ status }: Order, move: PartMove, lines: readonly LineState[]): AppError {
-  return new AppError('illegal_transition', `Nothing of an order that is ${status} can be ${move} now.`, {
+  return new AppError('illegal_transition', `No unit of an order that is ${status} can be ${move} now.`, {
     members: { current_status: status, allowed_transitions: transitionsOf(status, lines) },
   })
 }

@@ -38,7 +38,7 @@ const Items = Type.Array(
     { product_id: Type.String({ format: 'uuid' }), quantity: Type.Integer({ minimum: 1, maximum: MAX_QUANTITY }) },
     { title: 'NewOrderItem', ...strict },
   ),
-  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged, and then have at most 10,000 units.' },
+  { minItems: 1, maxItems: MAX_LINES, description: 'Lines of the same product are merged. A merged line has at most 10,000 units.' },
 )
 const OrderCurrency = Type.String({
   pattern: '^[A-Z]{3}$',
@@ -52,7 +52,7 @@ const NewOrder = Type.Object(
     expected_total: Type.Optional(
       Type.Object(MoneySchema.properties, {
         ...strict,
-        description: 'What the customer was shown. If the total differs, the order is refused with `price_changed`.',
+        description: 'The total that the customer was shown. If the total differs, the order is refused with `price_changed`.',
       }),
     ),
     again: Type.Optional(
@@ -108,7 +108,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       operationId: 'placeOrder',
       summary: 'Places an order',
       description:
-        'Prices and names are those of the catalogue at this moment. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
+        'The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
       headers: Type.Object({
         'idempotency-key': Type.Optional(Type.String({ description: 'Makes a retry safe; kept for 24 hours.' })),
       }),
@@ -186,7 +186,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       bodyLimit: BASKET_LIMIT_BYTES,
       operationId: 'quoteOrder',
       summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-      description: 'Uses the prices and the stock of this moment.',
+      description: 'Uses the present prices and stock.',
       body: Type.Object(
         { items: Items, currency: Type.Optional(OrderCurrency) },
         { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
@@ -206,7 +206,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       operationId: 'cancelOrder',
       summary: "Cancels one of the caller's orders, while the shop lets its customers",
       description:
-        'While the order is pending, unless the shop has another rule; later the shop cancels it. The stock is returned in the same transaction. With `If-Match` only at that version of the order.',
+        'Possible while the order is pending, unless the shop has another rule. Later only the shop can cancel it. The stock is returned in the same transaction. With `If-Match`, cancels the order only at that version.',
       params: OrderParams,
       headers: IfMatch,
       answers: { 200: [OrderSchema, 'The cancelled order.'] },
@@ -257,7 +257,7 @@ function readingRoutes(server: HttpServer, { pool, findDeliveries, cancellableSt
       operationId: 'getOrder',
       summary: "One of the caller's orders, and the delivery status of each change",
       description:
-        "Another customer's order is 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
+        "Another customer's order is answered with 404, like one that does not exist. The timeline shows when each change was published, mailed and stored in the lake.",
       params: OrderParams,
       answers: { 200: [OrderDetailSchema, 'The order with its timeline.'] },
     },

@@ -29,9 +29,11 @@ export const OrderSearch = Type.Object({
     }),
   ),
   number: Type.Optional(OrderNumber('Only the order with this number.')),
-  email: Type.Optional(EmailFilter('Of an account or of guests that exist, or of an order of theirs, by an amendment.')),
+  email: Type.Optional(
+    EmailFilter('The e-mail address of an account or a guest that exists, or the address that an amendment has given an order.'),
+  ),
   product_id: Type.Optional(Type.String({ format: 'uuid', description: 'Orders with a line of this product.' })),
-  from: Instant('Placed then or later. RFC 3339.'),
+  from: Instant('Only orders placed at this time or later. RFC 3339.'),
   to: Instant('Placed before. RFC 3339.'),
 })
 

@@ -28,7 +28,7 @@ const TimelineEntrySchema = Type.Object(
     imported: Type.Optional(Type.Boolean({ description: 'The change was made in another shop and moved in.' })),
     published_at: Type.Union(Time.anyOf, { description: 'When its event was on the topic. Null: not yet, or not recorded.' }),
     mail: Type.Union([MailStateSchema, Type.Null()]),
-    mail_copies: Type.Array(MailStateSchema, { description: 'The mail as it was sent again, the oldest first.' }),
+    mail_copies: Type.Array(MailStateSchema, { description: 'The copies of the mail that were sent again, the oldest first.' }),
     lake_at: Type.Union(Time.anyOf, { description: 'When it was in the data lake. Null: not yet, or not recorded.' }),
   },
   { title: 'TimelineEntry' },

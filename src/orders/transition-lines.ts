@@ -29,7 +29,7 @@ const LINES_LOCK_WAIT_MS = 2_000
 export const Reason = Type.String({
   minLength: 1,
   maxLength: 500,
-  description: 'The customer sees it, and the data lake keeps it. Do not name a person.',
+  description: 'The customer sees this text, and the data lake keeps it. Do not name a person.',
 })
 
 export const Transition = Type.Object(
@@ -38,7 +38,7 @@ export const Transition = Type.Object(
     reason: Type.Optional(Type.Union([Reason, Type.Null()])),
     reference: Type.Optional(
       Type.Union([ReferenceSchema, Type.Null()], {
-        description: 'The same move with the same reference is made once, however often it is sent.',
+        description: 'A transition that is repeated with the same reference is made only once.',
       }),
     ),
     tracking: Type.Optional(Type.Union([TrackingSchema, Type.Null()])),
@@ -95,7 +95,7 @@ export async function moveOrdersByLines(
   }
   for await (const { line, read } of splitBody(body)) {
     if (moves.length + results.length === MAX_TRANSITION_LINES) {
-      throw new AppError('invalid_body', `A body has at most ${MAX_TRANSITION_LINES} lines.`)
+      throw new AppError('invalid_body', `The body can have at most ${MAX_TRANSITION_LINES} lines.`)
     }
     try {
       moves.push({ line, move: { ...toMove(read()), actor, traceparent } })
@@ -196,7 +196,7 @@ function isKnown(error: unknown): boolean {
 function refusal(line: number, orderId: string | null, error: unknown, requestId: string): LineResult {
   const refused = { line, order_id: orderId, ok: false } as const
   if (error instanceof AppError) return { ...refused, code: error.code, detail: error.message, ...error.details.members }
-  if (isKnown(error)) return { ...refused, code: 'unavailable', detail: 'The line could not be done now. Send it again.' }
+  if (isKnown(error)) return { ...refused, code: 'unavailable', detail: 'This line could not be processed now. Send it again.' }
   const detail = 'Something went wrong on our side. The request id helps to find it.'
   return { ...refused, code: 'internal', detail, request_id: requestId }
 }
@@ -238,7 +238,7 @@ async function* splitBody(body: Buffer): AsyncGenerator<BodyLine> {
 }
 
 function parse(bytes: Buffer): unknown {
-  if (bytes.length > MAX_LINE_BYTES) throw new AppError('invalid_body', `A line has at most ${MAX_LINE_BYTES} bytes.`)
+  if (bytes.length > MAX_LINE_BYTES) throw new AppError('invalid_body', `A line can have at most ${MAX_LINE_BYTES} bytes.`)
   if (!isUtf8(bytes)) throw new AppError('malformed_json', 'The line is not valid UTF-8.')
   const excess = findExcess(bytes, MAX_LINE_VALUES)
   if (excess !== null) throw new AppError('invalid_body', `The line ${excess}.`)

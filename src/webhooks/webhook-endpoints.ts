@@ -219,7 +219,7 @@ export interface ListedEndpoint {
   event_types: string[] | null
   failing_since: Date | null
   disabled_at: Date | null
-  /** Why it was disabled, or why it took nothing last. */
+  /** Why the endpoint was disabled, or why its last delivery failed. */
   reason: string | null
   queued: number
   failed: number

@@ -58,7 +58,7 @@ export interface VerifyReport {
   /** The comparison of the catalogue's lake files; null when they were not compared. */
   catalogueLake: CatalogueLakeReport | null
   mails: { sent: number; queued: number; failed: number; lag: Lag }
-  /** `lostEvents`: events whose orders a restore has lost; they stay in the lake. `refusal`: why this database may not write to the lake. */
+  /** `lostEvents`: events in the lake whose orders are missing since a restore. `refusal`: why this database may not write to the lake. */
   lake: { files: number; events: number; lostEvents: number; lag: Lag; refusal: string | null }
   /** The number of Iceberg tables that were written. */
   tables: { tables: number }

@@ -64,7 +64,7 @@ async function lockRole(tx: Transaction, userId: string): Promise<AccountRole> {
 function assertHasScopes(role: AccountRole, scopes: readonly Scope[]): void {
   const lacking = scopes.find((scope) => !permits(role, scope))
   if (lacking === undefined) return
-  throw new AppError('forbidden', `A key can do no more than its maker: you lack the scope ${lacking}.`, {
+  throw new AppError('forbidden', `A key cannot have a scope that its maker lacks: you lack ${lacking}.`, {
     members: { required_scope: lacking },
   })
 }
@@ -73,6 +73,6 @@ function assertExpiry(expiresAt: Date | null, now: Date): void {
   if (expiresAt === null) return
   const lifetimeMs = expiresAt.getTime() - now.getTime()
   if (lifetimeMs > 0 && lifetimeMs <= MAX_LIFETIME_MS) return
-  const message = 'The key would have expired already, or live for more than two years.'
+  const message = '`expires_at` must be in the future and within two years.'
   throw invalidBody('#/expires_at', 'must be in the future, and within two years', message)
 }

@@ -25,7 +25,7 @@ export async function rotateApiKey(
     if (auditContext.actor.type !== 'system' && present.created_by !== auditContext.actor.id) {
       throw new AppError(
         'forbidden',
-        'Only its maker gives a key another secret, or `storefront keys rotate`: revoke it, and make another one.',
+        "Only the key's maker or `storefront keys rotate` can give the key another secret. Revoke the key and make another one.",
       )
     }
     const key = await replaceSecret(tx, id, new Date(now.getTime() + overlapSeconds * 1000), now)

@@ -21,18 +21,18 @@ const Scopes = (description: string) =>
   Type.Array(Type.Enum([...KEY_SCOPES]), { minItems: 1, maxItems: KEY_SCOPES.length, uniqueItems: true, description })
 
 const apiKey = {
-  id: Type.String({ format: 'uuid', description: 'Names the key as actor in histories, and is a part of its text.' }),
+  id: Type.String({ format: 'uuid', description: "The key's id. Histories name the key by it, and it is a part of the key's text." }),
   name: Type.String(),
   state: Type.Enum(['active', 'expired', 'revoked'], { title: 'ApiKeyState' }),
   scopes: Type.Array(Type.Enum([...KEY_SCOPES])),
   created_by: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'The account that made it; null: a command.' }),
   created_at: Time('When it was made.'),
-  expires_at: NullableTime('When it ends by itself; null: never.'),
-  last_used_at: NullableTime('Written at most once a minute.'),
-  previous_secret_expires_at: NullableTime('Until when the secret before the last rotation is valid too.'),
+  expires_at: NullableTime('When the key expires. Null: never.'),
+  last_used_at: NullableTime('When the key was last used. Updated at most once a minute.'),
+  previous_secret_expires_at: NullableTime('Until when the secret from before the last rotation is also valid.'),
   revoked_at: NullableTime('When it was revoked.'),
   revoked_reason: Type.Union([Type.Enum(['revoked', 'maker_deleted', 'maker_demoted']), Type.Null()], {
-    description: '`maker_deleted`, `maker_demoted`: the account that made it was deleted, or is no operator any more.',
+    description: '`maker_deleted`: the account that made the key was deleted. `maker_demoted`: that account is no longer an operator.',
   }),
 }
 const ApiKeySchema = Type.Object(apiKey, { title: 'ApiKey', examples: [EXAMPLE_API_KEY] })
@@ -47,10 +47,10 @@ const ApiKeyInput = Type.Object(
       maxLength: KEY_NAME_LENGTH,
       pattern: KEY_NAME_PATTERN,
       'x-must': 'have visible characters only',
-      description: 'The machine or service. No name of a person: it stays when the person leaves.',
+      description: 'Names the machine or service. Do not name a person: the name stays when the person leaves.',
     }),
-    scopes: Scopes('What the key may do: no more than its maker.'),
-    expires_at: Type.Optional(NullableTime('In the future, within two years. Null, the default: it does not expire.')),
+    scopes: Scopes('What the key may do. Its maker must have each of these scopes.'),
+    expires_at: Type.Optional(NullableTime('A time in the future, within two years. Null, the default: the key does not expire.')),
   },
   { title: 'ApiKeyInput', examples: [EXAMPLE_API_KEY_INPUT], ...strict },
 )
@@ -61,7 +61,7 @@ const Rotation = Type.Object(
         minimum: 0,
         maximum: MAX_OVERLAP_SECONDS,
         default: DEFAULT_OVERLAP_SECONDS,
-        description: 'For how long the present secret stays valid. 0: it ends at once.',
+        description: 'For how many seconds the present secret stays valid. 0: it ends at once.',
       }),
     ),
   },
@@ -88,7 +88,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       summary: 'Makes a key for a machine, and shows it once',
       description:
         'Send it as `Authorization: Bearer`. It may call what its scopes permit, as long as its maker may too, and no call about an own account. ' +
-        'What it changes has it as actor: `{"type": "key", "id": …}`.',
+        'Changes that the key makes name it as actor: `{"type": "key", "id": …}`.',
       body: ApiKeyInput,
       answers: { 201: [NewApiKeySchema, 'The key, with its text.'] },
       refuses: ['too_many_api_keys'],
@@ -111,7 +111,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       operationId: 'listApiKeys',
       summary: 'The keys, newest first, in pages',
       description:
-        'Also those that have expired or are revoked: histories name them. Pages: follow `next_cursor` until `has_more` is false.',
+        'Includes keys that have expired or were revoked, because histories name them. Pages: follow `next_cursor` until `has_more` is false.',
       page: PageOf(ApiKeySchema),
       answer: 'A page of the keys.',
       position: IdPosition,
@@ -129,8 +129,8 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       operationId: 'rotateApiKey',
       summary: 'Gives a key another secret, and shows it once',
       description:
-        'The present secret stays valid for `overlap_seconds`, a day unless given, so that machines can change one after the other; one that an ' +
-        'earlier rotation left ends now. Scopes and expiry stay. Only for the operator who made the key; keys of the command are rotated by it.',
+        'The present secret stays valid for `overlap_seconds` (a day by default), so that machines can change one after the other. A secret from an ' +
+        'earlier rotation ends now. Scopes and expiry stay. Only the operator who made the key can rotate it here. `storefront keys rotate` rotates keys that a command made.',
       params: Params,
       body: Rotation,
       answers: { 200: [NewApiKeySchema, 'The key, with its new text.'] },
@@ -153,7 +153,7 @@ export function apiKeyRoutes(server: HttpServer, { pool, liveKeys, now }: AuthCo
       stepUp: true,
       operationId: 'revokeApiKey',
       summary: 'Ends a key permanently',
-      description: 'Every process of the API refuses it within a second. Repeating it changes nothing.',
+      description: 'Every process of the API refuses the key within a second. Repeating the call changes nothing.',
       params: Params,
       body: Revocation,
       answers: { 200: [ApiKeySchema, 'The revoked key.'] },

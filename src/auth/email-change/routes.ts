@@ -27,9 +27,9 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       summary: "Begins to change the caller's e-mail address",
       description:
         'Mails a token to the new address, for `POST /me/email/confirm`, and one to the present address, for `POST /auth/email/revert`. The answer is the ' +
-        'same whether the new address has an account or not, and `invalid_body` for the own one. It replaces an earlier request, and can be confirmed for 24 hours.',
+        "same whether or not the new address has an account; for the caller's own address it is `invalid_body`. The request replaces an earlier one, and can be confirmed for 24 hours.",
       body: EmailChange,
-      answers: { 202: [Accepted, 'The same answer whether the address has an account or not.'] },
+      answers: { 202: [Accepted, 'The answer is the same whether or not the address has an account.'] },
     },
     async (request) => {
       await requestEmailChange(context, request.body.email, ownChangeOf(request))
@@ -46,8 +46,8 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       operationId: 'requestEmailProof',
       summary: "Begins to prove the e-mail address that the caller's account has",
       description:
-        'Mails a token to it, for `POST /me/email/confirm` within 24 hours. The account then has the orders that were placed as a guest with the address, ' +
-        'and can be found by providers that have proven it. It replaces an earlier request, also one for another address. Guests have no account.',
+        'Mails a token to the address, for `POST /me/email/confirm` within 24 hours. The account then gets the orders that guests placed with the address, ' +
+        'and a sign-in with a provider that has proven the address finds the account. The request replaces an earlier one, also for another address. Guests have no account.',
       answers: { 202: [Accepted, 'A token is mailed.'] },
     },
     async (request) => {
@@ -65,8 +65,8 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       operationId: 'confirmEmailChange',
       summary: "Changes the caller's e-mail address, or proves the present one, by a token that was mailed to it",
       description:
-        'Any session of the account that asked for it may do this, and no other account. After a change its other sessions end. The former address gets a mail with a token ' +
-        'that reverts the change, and stays reserved for the account, for seven days.',
+        "Only sessions of the account that asked for the change can confirm it. After a change the account's other sessions end. The former address gets a mail with a token " +
+        'that reverts the change. For seven days the token is valid, and the former address stays reserved for the account.',
       body: EmailConfirmation,
       answers: { 200: [UserSchema, 'The account with its new address.'] },
       refuses: ['invalid_one_time_token', 'email_taken'],
@@ -86,9 +86,9 @@ export function emailChangeRoutes(server: HttpServer, context: AuthContext): voi
       operationId: 'revertEmailChange',
       summary: 'Reverts a change of the e-mail address that the holder of the former address did not ask for',
       description:
-        'By a token that was mailed to the former address, when the change was asked for or when it was made. The account has that address again, or keeps it. ' +
-        'All sessions end, the password is removed, and a token for a new one is mailed. So are passkeys, authenticator app, linked providers, addresses and API keys ' +
-        'that were added since seven days before the request, and all recovery codes.',
+        'Takes a token that was mailed to the former address when the change was requested or made. The account gets that address back, or keeps it. ' +
+        'All sessions end, the password is removed, and a token for a new password is mailed. All recovery codes are removed, and so are passkeys, authenticator app, linked providers, addresses and API keys ' +
+        'that were added in the seven days before the request or since.',
       body: EmailReversion,
       answers: { 204: 'The account has its former address, and a token for a new password is mailed there.' },
       refuses: ['invalid_one_time_token', 'email_taken'],

@@ -40,8 +40,8 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'own',
       operationId: 'listFactors',
       summary: "The caller's passkeys, authenticator app and recovery codes",
-      description: 'Without secrets: codes and keys are shown only when they are made.',
-      answers: { 200: [FactorsSchema, 'What the account can prove itself with.'] },
+      description: 'The answer has no secrets: codes and keys are shown only when they are made.',
+      answers: { 200: [FactorsSchema, 'The second factors of the account.'] },
     },
     (request) => listFactors(context.pool, callerOf(request)),
   )
@@ -55,7 +55,8 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: 'always',
       operationId: 'startTotp',
       summary: 'Begins to set up an authenticator app',
-      description: 'RFC 6238: SHA-1, six digits, thirty seconds. Nothing asks for a code before `POST /me/totp/confirm`.',
+      description:
+        'The codes follow RFC 6238: SHA-1, six digits, thirty seconds. No sign-in asks for a code before `POST /me/totp/confirm`.',
       answers: { 200: [TotpSetup, 'The secret, shown once.'] },
       refuses: ['totp_active'],
     },
@@ -70,10 +71,10 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       cost: 'change',
       stepUp: 'always',
       operationId: 'confirmTotp',
-      summary: 'Sets up the authenticator app, by a first code of it',
+      summary: 'Sets up the authenticator app with its first code',
       description: 'Every sign-in with the password asks for a second factor from now on. If the account had none, its other sessions end.',
       body: TotpConfirmation,
-      answers: { 200: [TotpConfirmed, 'Recovery codes, shown once; null where the account has some.'] },
+      answers: { 200: [TotpConfirmed, 'Recovery codes, shown only once. Null if the account already has some.'] },
       refuses: ['invalid_second_factor'],
     },
     async (request) => {
@@ -91,7 +92,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: 'always',
       operationId: 'removeTotp',
       summary: 'Removes the authenticator app',
-      description: 'Ends the other sessions. With the last second factor the recovery codes go.',
+      description: 'Ends the other sessions. Removing the only second factor also deletes the recovery codes.',
       answers: { 204: 'The app is removed.' },
       refuses: ['not_found'],
     },
@@ -107,7 +108,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: 'always',
       operationId: 'beginPasskeyRegistration',
       summary: 'Begins to register a passkey',
-      description: 'The challenge is valid for five minutes, once, for this session.',
+      description: 'The challenge can be used once, within five minutes, by this session.',
       answers: { 200: [NewPasskeyRequest, 'What the browser is given.'] },
     },
     (request) => askForNewPasskey(context, callerOf(request)),
@@ -123,10 +124,12 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'addPasskey',
       summary: 'Registers a passkey',
       description:
-        'An account can have 20, one for each device or keychain. Customers can sign in with it or with their password; an operator with a passkey needs ' +
-        'one, or another second factor, at each sign-in.',
+        'An account can have 20 passkeys, one for each device or keychain. Customers can sign in with a passkey or with their password. An operator with a passkey needs ' +
+        'a passkey, or another second factor, at each sign-in.',
       body: NewPasskey,
-      answers: { 201: [PasskeyAdded, 'The passkey; with recovery codes, shown once, where the account needs some.'] },
+      answers: {
+        201: [PasskeyAdded, 'The passkey. If the account has no recovery codes, the answer also has new ones, which are shown only once.'],
+      },
       refuses: ['invalid_challenge', 'invalid_second_factor', 'passkey_taken', 'too_many_passkeys'],
     },
     async (request) => {
@@ -145,7 +148,7 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: 'always',
       operationId: 'renamePasskey',
       summary: "Renames one of the caller's passkeys",
-      description: 'The name is for the list of passkeys only: the device or keychain keeps its own.',
+      description: 'The name appears only in the list of passkeys. The device or keychain keeps its own name.',
       params: PasskeyParams,
       body: PasskeyChange,
       answers: { 200: [PasskeySchema, 'The renamed passkey.'] },
@@ -165,7 +168,8 @@ export function factorRoutes(server: HttpServer, context: AuthContext): void {
       stepUp: 'always',
       operationId: 'removePasskey',
       summary: "Removes one of the caller's passkeys",
-      description: 'Ends the other sessions. With the last second factor the recovery codes go. The last way to sign in stays.',
+      description:
+        'Ends the other sessions. Removing the only second factor also deletes the recovery codes. The only way to sign in cannot be removed.',
       params: PasskeyParams,
       answers: { 204: 'The passkey is removed.' },
       refuses: ['last_sign_in'],

@@ -96,7 +96,7 @@ const TotpCode = Type.String({
 const proofs = {
   totp_code: Type.Optional(TotpCode),
   recovery_code: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 40, 'x-input': 'code', description: 'In any case, with or without dashes and blanks.' }),
+    Type.String({ minLength: 1, maxLength: 40, 'x-input': 'code', description: 'Upper or lower case, with or without dashes and blanks.' }),
   ),
   passkey: Type.Optional(Assertion),
 }
@@ -150,7 +150,7 @@ export const NewPasskeyRequest = Type.Object(
 )
 export const TotpSetup = Type.Object(
   {
-    secret: Type.String({ description: 'Base32, for apps that read no QR code. Shown once.' }),
+    secret: Type.String({ description: 'The secret in Base32, for apps that cannot read the QR code. Shown only once.' }),
     uri: Type.String({ description: 'For a QR code.' }),
   },
   { title: 'TotpSetup', examples: [EXAMPLE_TOTP_SETUP] },
@@ -161,7 +161,7 @@ export const PasskeySchema = Type.Object(
   { id: Type.String({ format: 'uuid' }), name: Type.String(), created_at: Time, last_used_at: Type.Union([Time, Type.Null()]) },
   { title: 'Passkey', examples: [EXAMPLE_PASSKEY] },
 )
-const Codes = Type.Array(Type.String(), { description: 'Each works once. They are shown this once.' })
+const Codes = Type.Array(Type.String(), { description: 'Each code can be used once. The codes are shown only this time.' })
 export const RecoveryCodes = Type.Object(
   { recovery_codes: Codes },
   { title: 'RecoveryCodes', examples: [{ recovery_codes: EXAMPLE_RECOVERY_CODES }] },
@@ -181,7 +181,7 @@ export const FactorsSchema = Type.Object(
     totp: Type.Union([Type.Object({ created_at: Time }), Type.Null()]),
     passkeys: Type.Array(PasskeySchema),
     recovery_codes_left: Type.Integer(),
-    authenticated_at: Type.Union([Time, Type.Null()], { description: 'The last proof of this session.' }),
+    authenticated_at: Type.Union([Time, Type.Null()], { description: 'When this session last proved its account.' }),
     authenticated_by: Type.Array(Type.String(), { description: 'The ways in which this session has proven its account.' }),
   },
   { title: 'AuthenticationFactors', examples: [EXAMPLE_FACTORS] },

@@ -19,8 +19,8 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'completeSignIn',
       summary: 'Completes a sign-in with the second factor',
       description:
-        'After `second_factor_required`, whose `challenge` is sent back within five minutes with one of `totp_code`, `recovery_code` and `passkey`. ' +
-        'A wrong code leaves the challenge usable, five times at most; a passkey answers it once.',
+        'For a login that was answered with `second_factor_required`: send its `challenge` within five minutes, with one of `totp_code`, `recovery_code` and `passkey`. ' +
+        'After a wrong code the challenge can be used again, up to five times. A passkey can answer it only once.',
       body: SecondFactorSchema,
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_challenge', 'invalid_second_factor', 'account_blocked', 'rate_limited'],
@@ -37,7 +37,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'beginPasskeySignIn',
       summary: 'Begins a sign-in with a passkey',
       description:
-        'The answer is the same for everybody: which account it will be, the passkey says. The challenge is valid for five minutes.',
+        'The answer is the same for everybody, because the passkey identifies the account. The challenge is valid for five minutes.',
       answers: { 200: [PasskeyRequest, 'What the browser is given.'] },
       refuses: ['rate_limited'],
     },
@@ -53,7 +53,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'signInWithPasskey',
       summary: 'Opens a session by a passkey, without a password',
       description:
-        'The challenge of `POST /auth/passkey/options` is answered once, by a page of the store or of its shop, with the user verified.',
+        'Answers the challenge of `POST /auth/passkey/options`, which can be used once, from a page of the store or its shop. The device must verify the user.',
       body: PasskeySignIn,
       answers: { 200: [LoggedIn, 'The account, and the tokens of the new session.'] },
       refuses: ['invalid_challenge', 'invalid_second_factor', 'account_blocked'],
@@ -71,7 +71,7 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       summary: 'How the caller can prove again who they are',
       description:
         'Also makes the challenge for a passkey, valid for five minutes. A password is a proof only for accounts without a second factor.',
-      answers: { 200: [StepUpRequest, 'The ways, and what the browser is given for a passkey.'] },
+      answers: { 200: [StepUpRequest, "The methods that count, and the options for the browser's passkey call."] },
     },
     (request) => askForStepUp(context, callerOf(request)),
   )
@@ -85,8 +85,8 @@ export function signInRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'stepUp',
       summary: 'Proves again who the caller is, for calls that need it',
       description:
-        'After `step_up_required`: with one of `password`, `totp_code`, `recovery_code` and `passkey`. The proof counts for ten minutes of this session. ' +
-        'A refused one, also a right password where it does not count, has the `methods` that count.',
+        'For a call that was answered with `step_up_required`. Send one of `password`, `totp_code`, `recovery_code` and `passkey`. The proof counts for ten minutes, in this session only. ' +
+        'A refusal lists the `methods` that count. A correct password is refused where it does not count.',
       body: StepUpSchema,
       answers: { 204: 'The session has a fresh proof.' },
       refuses: ['invalid_challenge', 'invalid_second_factor'],

@@ -36,7 +36,7 @@ export async function openSessionOrAsk(
   const credentials = await listCredentials(tx, user.id)
   return new AppError(
     'second_factor_required',
-    'So far this is right. This account also needs its second factor: POST /auth/second-factor.',
+    'The password is right. This account also needs its second factor: POST /auth/second-factor.',
     {
       members: {
         challenge,
@@ -116,5 +116,5 @@ export async function signInWithPasskey(context: AuthContext, passkey: Authentic
 }
 
 export function invalidSecondFactor(): AppError {
-  return new AppError('invalid_second_factor', 'The code or the passkey is wrong, was used already, or is not of this account.')
+  return new AppError('invalid_second_factor', 'The code or the passkey is wrong, was used already, or belongs to another account.')
 }

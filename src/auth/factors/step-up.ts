@@ -66,13 +66,9 @@ export async function stepUp(
       : throttle.guardProof(client, proveOtherwise))
   if (method === null) {
     client.record('step_up_failed', who)
-    throw new AppError(
-      'invalid_second_factor',
-      'The proof is wrong, was used already, or is none of the methods that count for this account.',
-      {
-        members: { methods: await findMethods(pool, user) },
-      },
-    )
+    throw new AppError('invalid_second_factor', 'The proof is wrong, was used already, or is not a method that counts for this account.', {
+      members: { methods: await findMethods(pool, user) },
+    })
   }
   client.record('stepped_up', { ...who, method })
 }

@@ -6,7 +6,7 @@ import type {
 } from '@simplewebauthn/server'
 import { CHALLENGE_SECONDS } from './challenges.ts'
 
-/** The owner of the passkeys (WebAuthn §4). */
+/** The site that passkeys are registered for (WebAuthn §4). */
 export interface RelyingParty {
   /** The domain that passkeys belong to: every origin is on it or below. */
   id: string

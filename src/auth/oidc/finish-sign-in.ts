@@ -37,7 +37,10 @@ export async function finishSignIn(
   const page = started === null ? null : await takeStarted(auth.pool, started.token, provider.settings.id, auth.now())
   if (started === null || page === null) {
     client.record('oidc_refused', { reason: 'not begun by this browser, or over' })
-    throw new AppError('invalid_sign_in', 'This sign-in was not begun by this browser, has ended already, or took too long. Begin again.')
+    throw new AppError(
+      'invalid_sign_in',
+      'This browser did not begin this sign-in, or the sign-in has ended or took too long. Begin again.',
+    )
   }
   const outcome = await readClaims(provider, browser.search, bindingsOf(started.token, started.purpose))
   if (!('failure' in outcome) && started.purpose === 'link')
@@ -48,7 +51,7 @@ export async function finishSignIn(
   return `${page.return_to}#oidc-error=${result.failure}`
 }
 
-/** The token of this browser that the state was derived from, and for what. */
+/** The browser's token from which the state was derived, and the purpose of that sign-in. */
 function findStarted(tokens: readonly string[], state: string): { token: string; purpose: Purpose } | null {
   for (const token of tokens) {
     const purpose = PURPOSES.find((known) => isSame(bindingsOf(token, known).state, state))

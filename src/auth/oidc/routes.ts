@@ -28,7 +28,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       cost: 'memory',
       operationId: 'listSignInProviders',
       summary: 'The providers with which customers can sign in',
-      description: 'From the settings of the store; often none.',
+      description: 'The providers in the settings of the store. The list is often empty.',
       answers: { 200: [ProviderListSchema, 'Every provider.'] },
       refuses: ['malformed_request'],
     },
@@ -78,7 +78,7 @@ export function oidcRoutes(server: HttpServer, signIns: SignIns, baseUrl: string
       cost: 'provider',
       refusalPages: pages,
       operationId: 'finishProviderSignIn',
-      summary: 'Leads the browser from a provider back to the page that began',
+      summary: 'Leads the browser from a provider back to the page that began the sign-in',
       description:
         'The address to register at the provider, which leads the browser here with `code` and `state`, or with `error`. It works once, with the cookie of ' +
         '`startProviderSignIn`. Refusals are a page for a browser, which asks for `text/html`.',

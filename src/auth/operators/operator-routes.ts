@@ -23,7 +23,7 @@ const OperatorSchema = Type.Object(
     is_email_verified: Type.Boolean({
       description: 'Whether the holder of the mailbox has proven the address, as by accepting an invitation.',
     }),
-    is_invited: Type.Boolean({ description: 'Whether the invitation has not been accepted: nobody can sign in yet.' }),
+    is_invited: Type.Boolean({ description: 'Whether the invitation is still open: until the operator accepts it, nobody can sign in.' }),
     has_second_factor: Type.Boolean({ description: 'A passkey or an authenticator app.' }),
     created_at: Type.String({ format: 'date-time' }),
   },
@@ -67,7 +67,7 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
         '(`POST /auth/password-reset/confirm`). The token is valid for three days; after that `POST /auth/password-reset` mails another. An existing account keeps its password and gets the role, if its address was proven.',
       body: NewOperator,
       answers: {
-        200: [OperatorSchema, 'An existing account has the role now. Its sessions have ended.'],
+        200: [OperatorSchema, 'An existing account has got the role. Its sessions have ended.'],
         201: [OperatorSchema, 'The account is made, and a token is mailed.'],
       },
       refuses: ['email_taken', 'address_unproven'],
@@ -130,10 +130,10 @@ export function operatorRoutes(server: HttpServer, context: AuthContext): void {
       operationId: 'resetOperatorFactors',
       summary: 'Removes the second factors of another operator',
       description:
-        'For somebody who has lost them: passkeys, authenticator app and recovery codes go, sessions end, the password stays, and the owner gets a mail. ' +
-        "Make sure that it is the owner who asks. Nobody resets their own, and no customer's: `storefront admin reset-factors`.",
+        'For an operator who has lost their second factors. Passkeys, authenticator app and recovery codes are removed, and sessions end. The password stays, and the owner gets a mail. ' +
+        'Make sure that the owner asks for it. Operators cannot reset their own factors. `storefront admin reset-factors` resets those of customers.',
       params: Params,
-      answers: { 204: 'The password alone signs in.' },
+      answers: { 204: 'The password alone is now enough to sign in.' },
     },
     (request) =>
       resetOperatorFactors(context, request.params.id.toLowerCase(), { caller: callerOf(request), auditContext: auditContextOf(request) }),

@@ -68,7 +68,7 @@ export async function lockOperators(tx: Transaction, { actor }: AuditContext): P
   const { rows } = await tx.query<{ role: AccountRole }>(sql`select role from users where id = ${actor.id}`)
   const [present] = rows
   if (present === undefined || !permits(present.role, 'access:write'))
-    throw new AppError('forbidden', 'This account may not do this any more.')
+    throw new AppError('forbidden', 'This account may no longer do this.')
 }
 
 /** The account, locked until `tx` ends; null without one. `which`: a condition on `users`. */

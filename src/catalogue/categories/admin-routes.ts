@@ -57,8 +57,8 @@ export function categoryAdminRoutes(server: HttpServer, context: CatalogueContex
       operationId: 'updateCategory',
       summary: 'Renames, moves or reorders a category',
       description:
-        'What the body names is replaced, the rest stays. With another `parent_id` all below it move along. `category` of its products follows a new name within ' +
-        'seconds, of a hundred thousand products within minutes. A former slug leads nowhere.',
+        'Replaces the properties in the body and keeps the others. With another `parent_id`, all categories below move with it. The `category` of its products follows a new name within ' +
+        'seconds, or within minutes for a hundred thousand products. A former slug does not redirect.',
       params: CategoryParams,
       headers: IfMatchHeader,
       body: CategoryPatchBody,

@@ -16,10 +16,10 @@ const Id = Type.String({ format: 'uuid' })
 export const CategorySchema = Type.Object(
   {
     id: Id,
-    slug: Type.String({ description: 'Its address; unique in the store.' }),
+    slug: Type.String({ description: 'The end of its address. Unique in the store.' }),
     name: Type.String({ description: 'Unique among its siblings.' }),
     parent_id: Type.Union([Id, Type.Null()], { description: 'Null: at the top.' }),
-    position: Type.Integer({ description: 'Its place among its siblings, from 0.' }),
+    position: Type.Integer({ description: 'Its place among its siblings, counted from 0.' }),
     depth: Type.Integer({ description: '0 at the top.' }),
   },
   { title: 'Category', examples: [EXAMPLE_CATEGORY] },
@@ -108,12 +108,14 @@ const Step = Type.Object({ id: Id, slug: Type.String(), name: Type.String() })
 
 export const ProductCategoriesSchema = Type.Array(
   Type.Object({ ...Step.properties, path: Type.Array(Step, { description: 'From the top to the category itself.' }) }),
-  { description: 'In the order of the shop; the first one is `category`.' },
+  { description: 'In the order that the shop has chosen. The first one is `category`.' },
 )
 export type ProductCategories = Static<typeof ProductCategoriesSchema>
 
 /** A product's categories in its events. Moving a category does not change them. */
-export const EventCategoriesSchema = Type.Array(Step, { description: 'The first one is `category`; none when it is archived.' })
+export const EventCategoriesSchema = Type.Array(Step, {
+  description: 'The first one is `category`. The list is empty while the product is archived.',
+})
 
 /** The categories of the row of the alias `product`, as ProductCategories. */
 export const PRODUCT_CATEGORIES: Sql = sql`(

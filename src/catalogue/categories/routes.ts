@@ -9,7 +9,7 @@ import { CategorySchema, MAX_CATEGORIES, readTree } from './category.ts'
 const TreeSchema = Type.Object(
   {
     data: Type.Array(CategorySchema, { description: 'Each category comes before those below it.' }),
-    is_complete: Type.Boolean({ description: `False: these are the first ${MAX_CATEGORIES}.` }),
+    is_complete: Type.Boolean({ description: `False: there are more categories, and these are the first ${MAX_CATEGORIES}.` }),
   },
   { title: 'Categories', examples: [EXAMPLE_CATEGORIES] },
 )

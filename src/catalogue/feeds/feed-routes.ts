@@ -13,7 +13,7 @@ const FeedQuery = Type.Object(
 )
 const document = (contentType: string) => ({ content: { [contentType]: { schema: Type.String() } } })
 const DESCRIPTION =
-  'In the order of their ids, archived ones left out. Sent as it is read: a product that changes meanwhile is there once, as it was or as it is, and an error in the middle ends the ' +
+  'All products in the order of their ids, except archived ones. The answer is sent while it is read: a product that changes meanwhile is in it once, in its old or new state, and an error in the middle ends the ' +
   'connection. Send the `ETag` as `If-None-Match`: 304 while no product has changed. Ranges are not supported.'
 
 /** All products for advertisers and other programs. */

@@ -10,13 +10,13 @@ export const AttributeFacetsSchema = Type.Array(
     name: Type.String(),
     count,
     values: Type.Array(Type.Object({ value: Type.String(), count }), {
-      description: 'The 20 texts, booleans and texts of lists with most products, as `attr` takes them.',
+      description: 'The 20 values that most products have (texts, booleans and texts of lists), in the form that `attr` takes.',
     }),
     range: Type.Union([Type.Object({ min: Type.Number(), max: Type.Number() }), Type.Null()], {
-      description: 'Of its numbers; null: it has none.',
+      description: 'The lowest and highest number. Null: the attribute has no numbers.',
     }),
   }),
-  { description: 'Only with `include=attributes`: the 20 with most products.' },
+  { description: 'Only with `include=attributes`: the 20 attributes that most products have.' },
 )
 export type AttributeFacets = Static<typeof AttributeFacetsSchema>
 

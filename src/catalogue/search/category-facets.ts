@@ -6,9 +6,9 @@ export const CategoryFacetsSchema = Type.Array(
   Type.Object({
     category: Type.String({ description: 'Its name.' }),
     slug: Type.String(),
-    count: Type.Integer({ minimum: 0, description: 'Of the products in it or below it.' }),
+    count: Type.Integer({ minimum: 0, description: 'Counts the products in the category and below it.' }),
   }),
-  { description: 'The 100 with most products; with `category` of those below that one.' },
+  { description: 'The 100 categories with most products. With `category`: of the categories below it.' },
 )
 export type CategoryFacets = Static<typeof CategoryFacetsSchema>
 

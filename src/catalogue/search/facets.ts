@@ -48,7 +48,7 @@ const COUNTED = 10_000
 /** When there are more matches, about this number is counted, in a sample of at most `MAX_SAMPLED` table rows. */
 const SAMPLED_MATCHES = 5_000
 const MAX_SAMPLED = 20_000
-/** Each attribute of a product, up to 50, is a row. When matches have more, a sample with about this number is read. */
+/** Rows to read: a product has one for each attribute, up to 50. When matches have more rows, a sample of about this size is read. */
 const MAX_READ_ATTRIBUTES = 60_000
 /** A sample of fewer products says little. Then the matches are few, and all of them are counted. */
 const MIN_SAMPLED = 200

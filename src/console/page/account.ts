@@ -48,7 +48,7 @@ function showOwn(content: HTMLElement, context: ScreenContext): void {
     replaceChildren(
       codes,
       create('h3', {}, 'Recovery codes'),
-      note('Write them down now: they are shown this once. Each signs you in once when you have lost your device.'),
+      note('Write these codes down now: they are shown only this time. If you lose your device, each code signs you in once.'),
       create('ul', { class: 'codes' }, ...list.map((code) => create('li', {}, create('code', {}, code)))),
     )
   }

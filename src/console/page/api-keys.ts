@@ -47,7 +47,7 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
   const onShown: OnShown = ({ id, name, key }, control) => {
     names.forget()
     list.refresh()
-    const hint = 'It is shown this once, and the store keeps only a hash. Put it where the machine reads it.'
+    const hint = 'This key is shown only this time, and the store keeps only a hash of it. Store it where the machine can read it.'
     shown.show({ id, what: 'key', heading: `The key ${name}`, hint, text: key }, control)
   }
 
@@ -76,7 +76,9 @@ export function showApiKeys(root: HTMLElement, context: ScreenContext): void {
 
   root.append(
     create('h2', {}, 'Account: API keys'),
-    note('For machines: a till, a warehouse, an accounting program. One key each, with no more than it needs.'),
+    note(
+      'For machines such as a till, a warehouse or an accounting program. Give each machine its own key with only the scopes that it needs.',
+    ),
     actions(button('Make a key', () => askForNewKey(context, onShown))),
     shown.element,
     ...list.elements,
@@ -136,7 +138,7 @@ function askForNewKey({ signal, may }: Pick<ScreenContext, 'signal' | 'may'>, on
     { title: 'Make an API key', submit: 'Make the key', signal, onSubmit },
     field('Name', name, 'The machine or the service. Not a person: the name stays when the person leaves.'),
     create('fieldset', { class: 'scopes' }, create('legend', {}, 'What it may do'), ...boxes),
-    field('Expires', end, 'At the end of this day, within two years. Empty: never.'),
+    field('Expires', end, 'The key expires at the end of this day, within two years. Empty: never.'),
   )
 }
 
@@ -151,7 +153,7 @@ function askForRotation({ id, name }: Schemas['ApiKey'], { signal, onShown }: Pi
   openFormDialog(
     { title: `Rotate ${name}`, submit: 'Rotate', signal, onSubmit },
     create('p', {}, 'The key gets another secret. Name, scopes and expiry stay. A secret that an earlier rotation left ends now.'),
-    field('The present secret stays valid for', overlap, 'So that machines can change one after the other.'),
+    field('The present secret stays valid for', overlap, 'During this time you can change the machines one after the other.'),
   )
 }
 

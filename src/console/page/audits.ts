@@ -10,15 +10,15 @@ const QUESTIONS: Record<Run['kind'], Question> = {
   verify: {
     title: 'Run verify?',
     text: [
-      'It compares every order with the topic, the mails and the lake, and changes nothing. It may run beside everything else.',
-      'It reads all of them, in a process of its own with a low priority: with many orders this takes minutes.',
+      'Verify compares every order with the topic, the mails and the lake, and changes nothing. It can run at any time.',
+      'It reads every order in a separate process with a low priority. With many orders this takes minutes.',
     ],
     action: 'Run verify',
   },
   replay: {
     title: 'Run replay?',
     text: [
-      'It publishes every order event that the topic lacks: the subscribers then send the mails and webhooks of these events, however old they are.',
+      'Replay publishes every order event that the topic lacks. The subscribers then send the mails and webhooks of these events, however old they are.',
       'Events that the topic has are not published again. Run verify first to see what is missing.',
     ],
     action: 'Run replay',

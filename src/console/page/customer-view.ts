@@ -52,7 +52,7 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
     }
     openFormDialog(
       { title: `Block ${email}`, submit: blocked_at === null ? 'Block' : 'Change the reason', signal, onSubmit },
-      create('p', {}, 'All its sessions end, and no new one opens. Its orders stay as they are.'),
+      create('p', {}, 'All sessions of the customer end, and the customer cannot log in. Orders stay as they are.'),
       field('Reason', reason, 'For operators only: the customer never sees it. It is erased with the account.'),
     )
   }
@@ -69,7 +69,7 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
   function askToErase({ email }: Customer): void {
     const typed = textInput('email', { required: true })
     const onSubmit = async () => {
-      if (typed.value.trim() !== email) throw new Error('Type the e-mail address as it is above.')
+      if (typed.value.trim() !== email) throw new Error('Type the e-mail address exactly as it is shown above.')
       await send('DELETE', path)
       location.hash = '#orders?customers=1'
     }
@@ -78,7 +78,7 @@ export function showCustomer(root: HTMLElement, customerId: string, context: Scr
       create(
         'p',
         {},
-        'Name, address, sign-ins and sessions are erased at once. Orders stay; where they went is erased after the retention period.',
+        'Name, address, sign-ins and sessions are erased at once. Orders stay, and their delivery addresses are erased after the retention period.',
       ),
       create('p', {}, 'This cannot be undone.'),
       field('Type the e-mail address to confirm', typed),

@@ -7,7 +7,7 @@ import { stateBadge } from './state-badge.ts'
 
 const RETRY = {
   title: 'Retry this mail?',
-  text: ['It is queued again. The customer gets it when the mail server accepts it.'],
+  text: ['The mail is queued again. The customer gets it when the mail server accepts it.'],
   action: 'Retry',
 }
 const SEND_AGAIN = {

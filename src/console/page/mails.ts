@@ -10,7 +10,7 @@ const STATUSES = ['queued', 'sent', 'failed']
 const FILTERS = ['status', 'order', 'email', 'undelivered']
 const RETRY_ALL = {
   title: 'Retry all failed mails?',
-  text: ['They are queued again. The filters of the list do not limit this.'],
+  text: ['All failed mails are queued again. The filters of the list do not limit this.'],
   action: 'Retry all',
 }
 

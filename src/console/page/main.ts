@@ -111,7 +111,7 @@ function followMailedLink(): boolean {
   else if (mailed.action === 'revert-email') showRevertEmail(root, mailed.token, askForSession)
   else {
     tokenOfEmail = mailed.token
-    void enter('Sign in with the e-mail address that your account has now. That of the mail is confirmed then.')
+    void enter('Sign in with the present e-mail address of your account. That confirms the address in the mail.')
   }
   return true
 }
@@ -131,7 +131,7 @@ async function begin(): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, AWAY_RETRY_MS))
     }
   }
-  // The account's link is beside the button that signs out.
+  // The account is not listed, because its link is beside the button that signs out.
   const listed = screensFor(permissions.scopes).filter(([name]) => name !== 'account')
   const links = listed.map(([name, { title }]) => link(`#${name}`, title))
   if (navigation !== undefined) replaceChildren(navigation, ...links)

@@ -32,11 +32,11 @@ export function restockField(): HTMLElement {
 /** Sending a move again repeats it under the same reference, so it is made once. */
 export function causeFields(): HTMLElement[] {
   return [
-    field('Reason', input('reason', 500), 'The customer sees it, and the data lake keeps it. Do not name a person.'),
+    field('Reason', input('reason', 500), 'The customer sees this text, and the data lake keeps it. Do not name a person.'),
     field(
       'Reference',
       input('reference', 200, newReference()),
-      'The same move with the same reference is made once. The customer can see it.',
+      'A transition that is repeated with the same reference is made only once. The customer can see the reference.',
     ),
   ]
 }

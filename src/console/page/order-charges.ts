@@ -61,7 +61,7 @@ export function orderCharges(
       { submit: 'Add adjustment', signal, onSubmit: add },
       field('Kind', kind),
       field('Label', label, 'The customer reads it.'),
-      field('Amount', amount, 'In major units, with a point: 4.90. A discount without its sign.'),
+      field('Amount', amount, 'In major units, with a point: 4.90. Enter a discount without a minus sign.'),
     ),
   )
   const element = card('Charges and payment', content, mayAdjust && form)
@@ -136,8 +136,8 @@ function openPaymentDialog(
 
   openFormDialog(
     { title: `Payment of order ${order.number}`, submit: 'Record payment', signal, onSubmit },
-    field('Provider', name, 'Such as stripe, or bank for a transfer.'),
-    field('Reference of the payment', id, 'Its id there. The customer can see it.'),
-    field('State', stateChoice, 'It only moves forward: one that the payment has passed changes nothing.'),
+    field('Provider', name, 'For example stripe, or bank for a transfer.'),
+    field('Reference of the payment', id, "The payment's id at the provider. The customer can see it."),
+    field('State', stateChoice, 'The state only moves forward: a state that the payment has passed changes nothing.'),
   )
 }

@@ -8,7 +8,8 @@ import { ATTRIBUTES_HINT, formatAttributes, readAttributes } from './product-att
 import { formatImages, IMAGES_HINT, readImages } from './product-images.ts'
 import { formatTranslations, readTranslations, translationsControl } from './product-translations.ts'
 
-const CATEGORIES_HINT = 'One a line, from the top: Men > Shoes. The first one is the main one; missing ones are created.'
+const CATEGORIES_HINT =
+  'One category a line, from the top: Men > Shoes. The first line is the main category. Missing categories are created.'
 
 /** A line for each category, with its path of names. */
 function formatCategories(categories: Schemas['ProductDetails']['categories']): string {
@@ -21,7 +22,7 @@ function readCategories(text: string): string[][] {
   return lines.map((line) => line.split(/(?<!\\)>/).map((name) => name.replaceAll('\\>', '>').trim()))
 }
 
-const TIME_HINT = 'A time with its zone, such as 2026-11-27T09:00:00Z; empty: without a bound.'
+const TIME_HINT = 'A time with its zone, such as 2026-11-27T09:00:00Z. Empty: no limit.'
 
 type OfferedPrice = components['schemas']['OfferedPrice']
 
@@ -133,7 +134,11 @@ export function productFields(texts: ProductTexts): ProductFields {
       field('Description', controls.description),
       field('Availability', controls.availability_text, 'Such as: Ships in 3 days.'),
       withHint('Images', controls.images, IMAGES_HINT),
-      field('Slug', controls.slug, 'The end of the address of its page; empty: the store makes one. Former ones still lead here.'),
+      field(
+        'Slug',
+        controls.slug,
+        "The end of the address of the product's page. Empty: the store makes one. Former addresses still lead here.",
+      ),
       field('SEO title', controls.seo_title),
       field('SEO text', controls.seo_description),
       withHint('Attributes', controls.attributes, ATTRIBUTES_HINT),

@@ -28,7 +28,7 @@ export function productForm(
   async function save(): Promise<void> {
     const texts = fields.read()
     const body = changesOf(product, texts)
-    if (Object.keys(body).length === 0) return tell('Nothing differs from what is saved.')
+    if (Object.keys(body).length === 0) return tell('Nothing has changed.')
     try {
       const answer = await send('PATCH', `/admin/products/${product.id}`, { body, ifMatch: etag })
       ;({ product, etag } = await readTagged(answer))

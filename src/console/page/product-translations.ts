@@ -31,7 +31,7 @@ function sortTexts(texts: Texts): Texts {
   return Object.fromEntries(CONTROLS.flatMap(({ name }) => (texts[name]?.trim() ? [[name, texts[name]]] : [])))
 }
 
-/** A section for each language, which opens, and a way to add one. `value` is that of `formatTranslations`. */
+/** A collapsible section for each language, and a control that adds a language. `value` is that of `formatTranslations`. */
 export function translationsControl(text: string): { element: HTMLElement; value: string } {
   const list = create('div')
   const tag = create('input', {

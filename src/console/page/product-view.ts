@@ -137,7 +137,11 @@ function confirmArchive(
   }
   openFormDialog(
     { title: `Archive ${product.name}`, submit: 'Archive', signal, onSubmit },
-    create('p', {}, 'No list shows it any more and it cannot be ordered. Orders keep it. An import of a file with its SKU sells it again.'),
+    create(
+      'p',
+      {},
+      'The product leaves every list and can no longer be ordered. Orders keep it. Importing a file with its SKU puts it back into the shop.',
+    ),
   )
 }
 

@@ -79,7 +79,7 @@ function countForm({ path, signal, tell, current, show }: Shared): HTMLElement {
   }
   const form = sendForm(
     { submit: 'Set stock', signal, onSubmit: set },
-    field('Set to', count, 'Refused when it has changed since you began to type.'),
+    field('Set to', count, 'If the stock has changed since you began to type, nothing is set.'),
     create('label', { class: 'choice' }, isUntracked, ' Not tracked: it never sells out'),
     field('Reason of the count', reason),
   )
@@ -113,7 +113,7 @@ function adjustmentForm({ path, signal, tell, show }: Shared): HTMLElement {
   const form = sendForm(
     { submit: 'Adjust stock', signal, onSubmit: adjust },
     field('Adjust by', delta, 'Units added, or removed with a minus.'),
-    field('Reference', reference, 'Such as the number of the delivery note; booked once.'),
+    field('Reference', reference, 'For example the number of the delivery note. Each reference is booked once.'),
     field('Reason of the adjustment', reason),
   )
   return form

@@ -30,7 +30,7 @@ const EVENT_TYPES = {
   'storefront.price.changed': 'A price has changed',
   'storefront.stock.depleted': 'A product is sold out',
   'storefront.stock.replenished': 'A product is for sale again',
-  'storefront.stock.level_changed': 'The stock of a product has passed a level',
+  'storefront.stock.level_changed': 'The stock of a product has reached a new level',
 } as const satisfies Record<EventType, string>
 
 /** The endpoints of webhooks. The address has the open one (`webhook`) and the filter of its deliveries (`deliveries`). */
@@ -61,7 +61,8 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
   }
 
   const showSecret = ({ id, url, secret: text }: Schemas['NewWebhook'], control: HTMLElement) => {
-    const hint = 'It is shown this once. Put it where the receiver reads it: it verifies the signature of each webhook.'
+    const hint =
+      "This secret is shown only this time. Store it where the receiver can read it: the receiver verifies each webhook's signature with it."
     secret.show({ id, what: 'secret', heading: `The secret for ${url}`, hint, text }, control)
   }
 
@@ -135,7 +136,7 @@ export function webhooksCard({ parameters, signal, may, report, tell }: ScreenCo
     const enable = { action: 'Enable', text: null, done: 'The endpoint is enabled.' }
     const disable = {
       action: 'Disable',
-      text: 'Its queued deliveries fail, and can be delivered later.',
+      text: 'Its queued deliveries fail. You can deliver them later.',
       done: 'The endpoint is disabled.',
     }
     const remove = {

@@ -70,7 +70,7 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
         'This link is no longer valid. Links end after 90 days, and when the e-mail or delivery address of the order changes. Use the link in the newest mail about the order, or ask the shop.',
       wrong_postal_code: 'This is not the postal code of the order.',
       illegal_transition: 'The order can no longer be cancelled here. Ask the shop.',
-      rate_limited: 'There were too many tries. Try again later, or ask the shop.',
+      rate_limited: 'There were too many attempts. Try again later, or ask the shop.',
       other: 'The shop cannot be reached at the moment.',
     },
     retry: 'Try again',

@@ -146,7 +146,7 @@ export const EN: MailTexts = {
       subject: 'Confirm your e-mail address',
       notice:
         'Somebody, hopefully you, wants this address for their account. Log in to that account, and confirm the address with this within 24 hours:',
-      advice: 'If it was not you, do nothing: without this nobody gets your address for their account.',
+      advice: 'If it was not you, do nothing. Your address is used for an account only after you confirm it.',
     },
     address_in_use: {
       subject: 'This address belongs to an account already',

@@ -63,7 +63,7 @@ export async function placeOrders(
     }
     isOptimistic = false
   }
-  throw new AppError('unavailable', 'What these orders need changes too fast. Try again in a moment.')
+  throw new AppError('unavailable', 'Other requests keep changing the stock or the prices of these products. Try again in a moment.')
 }
 
 const MAX_PAUSE = 32

@@ -12,13 +12,13 @@ export const QuoteSchema = Type.Object(
     total: OrderSchema.properties.total,
     is_available: Type.Boolean({
       description:
-        'Whether there is enough stock of every line, at this moment. Stock of more than 20 units is rounded up, to 50, 100, 200, 500 and so on: only an order tells exactly.',
+        'Whether there is enough stock for every line at this moment. Stock above 20 units is rounded up to 50, 100, 200, 500 and so on, so only an order gives the exact answer.',
     }),
     shortages: Type.Array(
       Type.Object({
         product_id: Type.String({ format: 'uuid' }),
         requested: Type.Integer(),
-        available: Type.Integer({ description: 'The units that there are; 20 also where there are more.' }),
+        available: Type.Integer({ description: 'The units that are available. At most 20, even if there are more.' }),
       }),
     ),
   },
