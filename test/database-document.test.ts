@@ -52,6 +52,6 @@ test('docs/operate/database.md lists every kind of connection of a process, and 
   await Promise.all(accounts.map(place))
   for (const { name, count } of await connections()) assert.ok(count <= (most.get(name) ?? 0), `${count} × ${name}`)
   const total = [...most.values()].reduce((sum, count) => sum + count, 0)
-  assert.match(DOCUMENT, new RegExp(`a process with every role has ${total} at most`))
+  assert.match(DOCUMENT, new RegExp(`a process with every role has at most ${total} connections`))
   assert.equal(total, connectionsOf({ databasePoolSize, roles }))
 })
