@@ -144,7 +144,7 @@ export const WALLS: readonly Wall[] = [
   },
   {
     room: 'mail',
-    may: ['db', 'activity', 'deliveries', 'topic', 'orders/events.ts'],
+    may: ['db', 'activity', 'deliveries', 'topic', 'orders/events.ts', 'catalogue/sold-out-products.ts'],
     reason: 'A subscriber knows the topic and its own tables; no subscriber knows another.',
   },
   {

@@ -3320,6 +3320,31 @@ CREATE TABLE public.slot_positions (
 
 
 --
+-- Name: staff_mails; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.staff_mails (
+    kind text NOT NULL,
+    examined_at timestamp(3) with time zone,
+    mailed_at timestamp(3) with time zone
+);
+
+
+--
+-- Name: staff_notices; Type: TABLE; Schema: public; Owner: -
+--
+
+CREATE TABLE public.staff_notices (
+    kind text NOT NULL,
+    subject text NOT NULL,
+    happened_at timestamp(3) with time zone NOT NULL,
+    content json NOT NULL,
+    noticed_at timestamp(3) with time zone DEFAULT now() NOT NULL,
+    mailed_at timestamp(3) with time zone
+);
+
+
+--
 -- Name: stock_adjustments; Type: TABLE; Schema: public; Owner: -
 --
 
@@ -4070,6 +4095,22 @@ ALTER TABLE ONLY public.slot_positions
 
 
 --
+-- Name: staff_mails staff_mails_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.staff_mails
+    ADD CONSTRAINT staff_mails_pkey PRIMARY KEY (kind);
+
+
+--
+-- Name: staff_notices staff_notices_pkey; Type: CONSTRAINT; Schema: public; Owner: -
+--
+
+ALTER TABLE ONLY public.staff_notices
+    ADD CONSTRAINT staff_notices_pkey PRIMARY KEY (kind, subject, happened_at);
+
+
+--
 -- Name: stock_adjustments stock_adjustments_pkey; Type: CONSTRAINT; Schema: public; Owner: -
 --
 
@@ -4352,6 +4393,13 @@ CREATE INDEX email_changes_user_id_idx ON public.email_changes USING btree (user
 --
 
 CREATE INDEX email_deliveries_due_set_at_idx ON public.email_deliveries USING btree (due_set_at) WHERE (status = 'queued'::text);
+
+
+--
+-- Name: email_deliveries_not_received_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX email_deliveries_not_received_idx ON public.email_deliveries USING btree (GREATEST(failed_at, bounced_at)) WHERE ((status = 'failed'::text) OR (bounced_at IS NOT NULL));
 
 
 --
@@ -4800,6 +4848,13 @@ CREATE INDEX sessions_revoked_at_idx ON public.sessions USING btree (revoked_at)
 --
 
 CREATE INDEX sessions_user_id_idx ON public.sessions USING btree (user_id);
+
+
+--
+-- Name: staff_notices_waiting_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX staff_notices_waiting_idx ON public.staff_notices USING btree (kind, noticed_at) WHERE (mailed_at IS NULL);
 
 
 --

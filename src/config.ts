@@ -24,6 +24,7 @@ import {
   readNats,
   readObjectStoreEnvironment,
   readShop,
+  readStaffMails,
   readTimeZone,
 } from './config/services.ts'
 import { ConfigError, type ReadSetting, type Settings, settingsOf } from './config/settings.ts'
@@ -117,6 +118,7 @@ function readAll(read: Settings, env: NodeJS.ProcessEnv) {
     shop: readShop(read, mailFrom),
     mailReplyTo: readMailReplyTo(read),
     mailEventsSecret: readMailEventsSecret(read),
+    staffMails: readStaffMails(read, defaultLanguage),
     isSenderGiven: read.isSet('MAIL_FROM'),
     /** Carries the id of each mail, by which the provider drops a repeated one; null for none. */
     mailIdempotencyHeader: readHeaderName(read),

@@ -186,7 +186,7 @@ test('takes each setting it knows', () => {
     isEmbeddedMeant: true,
     secret: SECRET,
     smtpUrl: 'smtps://me:hunter2@mail.example',
-    smtpCaFile: '/etc/mail-ca.pem',
+    ...{ smtpCaFile: '/etc/mail-ca.pem', staffMails: null },
     ...{ mailFrom: 'Shop <shop@shop.example>', mailReplyTo: 'Help <help@shop.example>', isSenderGiven: true, lakeBucket: null },
     shop: { name: 'Tea & House', logoUrl: 'https://shop.example/logo.png', color: '#ffd400', contact: '+43 1 23456' },
     mailIdempotencyHeader: 'Resend-Idempotency-Key',

@@ -54,6 +54,7 @@ test('no statement of a route or a loop reads more than it returns, in a shop of
     pageCacheBytes: 0,
     leavesWork: true,
     mailEventsSecret: MAIL_EVENTS_SECRET,
+    staffMails: { to: ['staff@store.example'], orders: 'at_once', language: 'en' },
     fill: async (database) => {
       await fillLargeShop(database.pool)
       recorder = await explainStatements(t, database, note)

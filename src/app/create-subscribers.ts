@@ -13,6 +13,7 @@ import { MAIL_DELIVERIES } from '../mail/email-deliveries.ts'
 import { createEmailSubscriber } from '../mail/email-subscriber.ts'
 import { createFileMailer } from '../mail/file-mailer.ts'
 import { SmtpWatch } from '../mail/smtp-watch.ts'
+import { StaffMails } from '../mail/staff-mails.ts'
 import { untilReadable } from '../mail/until-readable.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import type { QueueSubscriber, SubscriberName, SubscriberRole } from '../subscribers.ts'
@@ -202,10 +203,13 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
     running.mailServer = smtpWatch
     metrics.watchMailServer(smtpWatch)
   }
+  const isHeldUp = () => smtpWatch !== null && smtpWatch.awayReason !== null
+  const staffMails = config.staffMails === null ? null : new StaffMails({ ...config.staffMails, pool, encryption, isHeldUp, logger, now })
   const subscriber = createEmailSubscriber({
     ...{ pool, deliveries, mailer, render: mailTemplates.render, makeOrderToken: orderLinks.make, logger, now, tracing },
     untilReadable: (events, signal) => untilReadable({ pool, logger }, events, signal),
     maxPerHour: config.mailMaxPerHour,
+    staffMails,
     onTried: (outcome) => metrics.mailTried('order', outcome),
   })
   const accountMails = createAccountMailWorker({
@@ -213,7 +217,8 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
     onTried: (outcome) => metrics.mailTried('account', outcome),
   })
   // Last in, first out: the subscriber closes the mailer.
-  return [subscriber, accountMails, subscribe(parts, topic, 'email', subscriber.handle), ...(smtpWatch === null ? [] : [smtpWatch])]
+  const others: Service[] = [staffMails, smtpWatch].filter((service) => service !== null)
+  return [subscriber, accountMails, subscribe(parts, topic, 'email', subscriber.handle), ...others]
 }
 
 /** The subscribers that post events to the endpoints. */

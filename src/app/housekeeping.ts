@@ -11,6 +11,7 @@ import { sql } from '../db/sql.ts'
 import { deleteOldFigures } from '../figures/roll-up-orders.ts'
 import { STALE_SECONDS } from '../http/cacheable.ts'
 import { Loop } from '../loop.ts'
+import { deleteOldStaffNotices } from '../mail/staff-notices.ts'
 import { type Erasure, eraseDueAddresses, IS_ERASED } from '../orders/erase-addresses.ts'
 import { expireGuestOrders, expireOrders } from '../orders/expire-orders.ts'
 import { mendSearchTexts } from '../orders/mend-search-texts.ts'
@@ -120,6 +121,7 @@ export function housekeepingTasks(config: Config, { pool, logger, now }: Omit<Ho
       everyMinutes: 60,
       run: async () => ({ removedCatalogueEvents: await removeOldProductEvents(pool, config.catalogueEventDays, now(), eventsExamined) }),
     },
+    { name: 'staff notices', everyMinutes: 60, run: async () => ({ deletedStaffNotices: await deleteOldStaffNotices(pool) }) },
     { name: 'figures', everyMinutes: 60, run: async () => ({ deletedFigures: await deleteOldFigures(pool, now()) }) },
   ]
 }

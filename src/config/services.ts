@@ -64,6 +64,30 @@ export function readMailReplyTo({ setting }: Settings): string | null {
   return setting('MAIL_REPLY_TO', { mustBe, parse: toSender }, { value: null, documented: 'none: answers go to MAIL_FROM' })
 }
 
+const MAX_STAFF_ADDRESSES = 10
+
+/** What the staff is mailed about; null: nothing. */
+export function readStaffMails({ setting, oneOf }: Settings, defaultLanguage: Language) {
+  const to = setting<readonly string[] | null>(
+    'STAFF_MAIL',
+    {
+      mustBe: `one to ${MAX_STAFF_ADDRESSES} e-mail addresses, such as orders@store.example, with commas between`,
+      parse: parseStaffAddresses,
+    },
+    { value: null, documented: 'none: the staff gets no mails' },
+  )
+  const orders = oneOf('STAFF_MAIL_ORDERS', ['at_once', 'hourly', 'never'], 'at_once')
+  const parse = (value: string) => (isLanguage(value) ? value : undefined)
+  const unset = { value: defaultLanguage, documented: 'that of DEFAULT_LANGUAGE' }
+  const language = setting<Language>('STAFF_MAIL_LANGUAGE', { mustBe: `one of ${LANGUAGES.join(', ')}`, parse }, unset)
+  return to === null ? null : Object.freeze({ to, orders, language })
+}
+
+function parseStaffAddresses(text: string): string[] | undefined {
+  const addresses = new Set(text.split(',').map((part) => toSender(part.trim()) ?? '<'))
+  return addresses.size <= MAX_STAFF_ADDRESSES && [...addresses].every((address) => !address.includes('<')) ? [...addresses] : undefined
+}
+
 /** Signs reports of mails that came back; null: none are accepted. */
 export function readMailEventsSecret({ setting }: Settings): string | null {
   const parse = (value: string) =>

@@ -30,13 +30,15 @@ test('lists every template, and previews each with an invented order', async () 
     ...['verify_email', 'reset_password', 'already_registered', 'password_changed', 'sign_in_linked', 'sign_in_unlinked'],
     ...['second_factor_added', 'second_factor_removed', 'second_factor_failed', 'recovery_code_used', 'operator_invited'],
     ...['confirm_email', 'address_in_use', 'email_change_requested', 'email_changed', 'email_change_reverted'],
+    ...['staff_orders', 'staff_sold_out', 'staff_failed_mails'],
   ])
   assert.ok(json.data.every(({ source, own_files }: Record<string, unknown>) => source === 'built_in' && String(own_files) === ''))
   const subjects = new Set()
   for (const name of names) {
     const { json: shown } = await store.call('GET', `/admin/mail-templates/${name}`, { token })
     subjects.add(shown.rendered.subject)
-    const hasAmounts = shown.kind === 'order' && !['readdressed', 'part_shipped', 'part_returned'].includes(name)
+    const hasAmounts =
+      name === 'staff_orders' || (shown.kind === 'order' && !['readdressed', 'part_shipped', 'part_returned'].includes(name))
     assert.deepEqual([shown.language, shown.locale], ['de', hasAmounts ? 'de-AT' : null])
     assert.match(shown.rendered.html, /^<!doctype html>/)
     assert.ok(!shown.rendered.text.includes('{{'))

@@ -68,6 +68,8 @@ export const API_RIGHTS: Readonly<Record<string, readonly Right[]>> = {
   catalogue_dead_letters: ['select', 'insert', 'update', 'delete'],
   email_deliveries: ['select', 'insert', 'update'],
   account_mails: ['select', 'insert', 'update', 'delete'],
+  staff_notices: ['select', 'insert', 'update', 'delete'],
+  staff_mails: ['select', 'update'],
   cache_purges: ['select', 'insert', 'update', 'delete'],
   webhook_endpoints: ['select', 'insert', 'update', 'delete'],
   webhook_events: ['select', 'insert', 'delete'],

@@ -7,11 +7,13 @@ import { type DeliveryKind, type DeliveryOutcome, NO_RECEIVER, type Taken, waitF
 import type { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Language } from '../language.ts'
-import { ACCOUNT_MAIL_KINDS, type AccountMailKind } from './mail-kinds.ts'
+import { ACCOUNT_MAIL_KINDS, type AccountMailKind, isStaffMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
 import { accountMailWork, receiverOfAddress } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
+import type { StaffNotices } from './staff-notices.ts'
 import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
+import { viewNotices } from './view-notices.ts'
 
 /**
  * Mails about accounts. They contain tokens, so nothing of them outlives their delivery. People wait for them, so the pauses between attempts stay
@@ -31,7 +33,10 @@ export const ACCOUNT_MAILS: DeliveryKind = {
 export const ACCOUNT_MAIL_GROUP: MailGroup = {
   folder: 'account/',
   kinds: ACCOUNT_MAIL_KINDS,
-  values: ['token', 'link', 'language', 'console', 'role', 'inviter'],
+  values: [
+    ...['token', 'link', 'language', 'console', 'role', 'inviter'],
+    ...['notices', 'title', 'detail', 'url', 'first', 'others', 'more_items'],
+  ],
 }
 /** What the page of the shop does with a token, where the kind of its mail does not name it: the beginning of the link's fragment. */
 const ACTIONS: Partial<Record<AccountMailKind, string>> = { email_change_requested: 'revert-email', email_changed: 'revert-email' }
@@ -44,6 +49,8 @@ export interface AccountMailValues {
   role?: string
   /** The address of the operator who has invited; null when it was none. */
   inviter?: string | null
+  /** What a mail to the staff lists. */
+  notices?: StaffNotices
 }
 
 export interface AccountMailContent extends AccountMailValues {
@@ -134,7 +141,7 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
         eventId: id,
         to: { address: to, name: null },
         date: queuedAt(id),
-        about: 'account',
+        about: isStaffMailKind(kind) ? 'staff' : 'account',
       })
       reportHealth('well')
       onTried?.('sent')
@@ -167,8 +174,16 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   }
 }
 
-/** Renders an account mail, in the store's language unless one is given. */
-export type RenderAccountMail = (kind: AccountMailKind, values: AccountMailValues, language?: Language | null) => RenderedMail
+/**
+ * Renders an account mail, in the store's language unless one is given. `locale` writes the amounts otherwise than is
+ * usual in that language.
+ */
+export type RenderAccountMail = (
+  kind: AccountMailKind,
+  values: AccountMailValues,
+  language?: Language | null,
+  locale?: string,
+) => RenderedMail
 
 /** What account mails link to and name. */
 export interface AccountMailPages {
@@ -182,15 +197,20 @@ export interface AccountMailPages {
 export function createAccountMailRenderer(
   { accountUrl, consoleUrl }: AccountMailPages,
   templates: TemplateReader,
-  { defaultLanguage }: MailLanguages,
+  { defaultLanguage, localeOf }: MailLanguages,
 ): RenderAccountMail {
   const render = templates.read(ACCOUNT_MAIL_GROUP)
 
-  return (kind, { token = '', isForConsole = false, role = '', inviter = null }, chosen) => {
+  return (kind, { token = '', isForConsole = false, role = '', inviter = null, notices }, chosen, chosenLocale) => {
     const language = chosen ?? defaultLanguage
     const page = isForConsole ? consoleUrl : accountUrl
     // The token is in the fragment, which browsers send neither to a server nor to another site as a referrer.
     const link = page === null || token === '' ? null : `${page}#${ACTIONS[kind] ?? kind.replaceAll('_', '-')}=${token}`
-    return render(kind, language, { token, link, language, console: consoleUrl, role, inviter })
+    const account = { token, link, language, console: consoleUrl, role, inviter }
+    if (notices === undefined || !isStaffMailKind(kind)) return render(kind, language, account)
+    return render(kind, language, {
+      ...account,
+      ...viewNotices(kind, notices, { consoleUrl, language, locale: chosenLocale ?? localeOf(language) }),
+    })
   }
 }

@@ -88,7 +88,7 @@ function filesOf(name: string, { txt, html }: Part): File[] {
 }
 
 function blocksOf(texts: MailTexts): Record<Block, Part> {
-  const { role, inviter, console, reason, colon, newAddress, newEmail } = texts
+  const { role, inviter, console, reason, colon, newAddress, newEmail, moreItems } = texts
   const [address, email] = [onlyWith('new_address', paragraph(newAddress)), onlyWith('new_email', paragraph(newEmail))]
   return {
     amendments: { txt: address.txt + email.txt, html: address.html + email.html },
@@ -103,6 +103,7 @@ function blocksOf(texts: MailTexts): Record<Block, Part> {
     invitation: paragraph(
       `${role}${colon} {{role}}\n{{#inviter}}${inviter}${colon} {{inviter}}\n{{/inviter}}${console}${colon} {{console}}`,
     ),
+    notices: noticeList(moreItems, paragraph(`${console}${colon} {{console}}`)),
   }
 }
 
@@ -156,6 +157,22 @@ function changedLines(): Part {
   const list = (before: string, after: string) =>
     `{{#lines}}\n${before}${line}${after}\n{{/lines}}\n{{#more_lines}}\n${before}${more}${after}\n{{/more_lines}}\n`
   return { txt: list('', ''), html: `<ul style="margin:0 0 16px;padding:0 0 0 20px">\n${list('<li>', '</li>')}</ul>\n` }
+}
+
+function noticeList(moreItems: string, console: Part): Part {
+  const [detail, more] = [
+    '{{#detail}}, {{detail}}{{/detail}}',
+    onlyWith('more_items', { txt: `${moreItems}\n`, html: `<li>${toHtml(moreItems)}</li>\n` }),
+  ]
+  return {
+    txt: `\n{{#notices}}\n{{title}}${detail}\n{{url}}\n{{/notices}}\n${more.txt}${console.txt}`,
+    html: `<ul style="margin:0 0 16px;padding:0 0 0 20px">
+{{#notices}}
+<li><a href="{{url}}">{{title}}${detail}</a></li>
+{{/notices}}
+${more.html}</ul>
+${console.html}`,
+  }
 }
 
 function tracking({ trackingNumber }: MailTexts): Part {

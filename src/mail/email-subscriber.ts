@@ -14,6 +14,7 @@ import { orderMailWork } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import { planSendTimes } from './plan-send-times.ts'
 import { hasMail, mailsOf, type RenderMail } from './render-mail.ts'
+import type { StaffMails } from './staff-mails.ts'
 
 const MAX_ATTEMPTS = 16
 
@@ -32,6 +33,8 @@ export interface EmailSubscriberOptions {
   /** Mails per hour and account; more are sent later. No limit when null. */
   maxPerHour: number | null
   maxAttempts?: number
+  /** Tells the staff about new orders; absent: nothing does. */
+  staffMails?: Pick<StaffMails, 'noticeOrders' | 'wake'> | null
   /** Called with the outcome of each attempt. */
   onTried?: OnMailTried
   /** The tracer; null when traces are off. */
@@ -62,6 +65,7 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     now,
     maxPerHour,
     maxAttempts = MAX_ATTEMPTS,
+    staffMails = null,
     onTried,
     tracing,
   } = options
@@ -116,11 +120,13 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
     const mailable = events.filter((event) => hasMail(event) && !isImported(event))
     if (mailable.length === 0) return
     await untilReadable?.(mailable, signal)
-    const receivers = await inTransaction(pool, async (tx) => {
+    const { receivers, hasNotices } = await inTransaction(pool, async (tx) => {
       await fence?.check(tx)
-      return queueMails(tx, mailable, maxPerHour, now())
+      const fresh = await findFresh(tx, mailable)
+      return { receivers: await queueMails(tx, fresh, maxPerHour, now()), hasNotices: (await staffMails?.noticeOrders(tx, fresh)) === true }
     })
     worker?.wake(receivers)
+    if (hasNotices) staffMails?.wake()
   }
 
   return {
@@ -144,10 +150,14 @@ export function createEmailSubscriber(options: EmailSubscriberOptions) {
   }
 }
 
-/** Queues the mails of each event that has none. Returns their receivers. */
-async function queueMails(tx: Transaction, events: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
+/** The events that have no mail yet, each once. */
+async function findFresh(tx: Transaction, events: readonly OrderEvent[]): Promise<OrderEvent[]> {
   const unknown = await findUnknown(tx, [...new Set(events.map((event) => event.id))])
-  const fresh = [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
+  return [...new Map(events.map((event) => [event.id, event])).values()].filter((event) => unknown.has(event.id))
+}
+
+/** Queues the mails of events. Returns their receivers. */
+async function queueMails(tx: Transaction, fresh: readonly OrderEvent[], limit: number | null, now: Date): Promise<string[]> {
   if (fresh.length === 0) return []
   const contents = fresh.flatMap((event) => mailsOf(event).map((content) => ({ content, orderId: event.data.order.id })))
   const userIds = contents.map(({ content }) => content.user_id)

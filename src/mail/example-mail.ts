@@ -1,6 +1,7 @@
 import type { AccountMailValues } from './account-mail.ts'
-import type { AccountMailKind, OrderMailKind } from './mail-kinds.ts'
+import { type AccountMailKind, isStaffMailKind, type OrderMailKind, type StaffMailKind } from './mail-kinds.ts'
 import type { MailContent } from './render-mail.ts'
+import type { StaffNotice } from './staff-notices.ts'
 
 export const EXAMPLE_CUSTOMER = 'Ada Lovelace'
 /** No token that anybody was sent. */
@@ -33,10 +34,17 @@ export function exampleMailContent(kind: OrderMailKind, currency: string): MailC
 }
 
 /** What a mail about an invented account has, for previews of templates. Pure. */
-export function exampleAccountMailValues(kind: AccountMailKind): AccountMailValues {
+export function exampleAccountMailValues(kind: AccountMailKind, currency: string): AccountMailValues {
   const isInvitation = kind === 'operator_invited'
+  const id = '01997a60-2b33-7e45-a1c8-6d0e9f7b3a55'
+  const notices: Record<StaffMailKind, StaffNotice> = {
+    staff_orders: { id, name: '100042', total: { amount: 126_030, currency } },
+    staff_sold_out: { id, name: 'Tea & biscuits, 1 kg' },
+    staff_failed_mails: { id: `${id}.1`, name: '100042', mail: 'created' },
+  }
   return {
     token: EXAMPLE_TOKEN,
     ...(isInvitation ? { isForConsole: true, role: 'support', inviter: 'grace@example.com' } : {}),
+    ...(isStaffMailKind(kind) ? { notices: { count: 53, list: [notices[kind]] } } : {}),
   }
 }

@@ -121,7 +121,7 @@ function pageOfUndelivered(search: MailSearch): Sql {
 }
 
 /** No later copy is on its way, or has arrived. A mail that was called spam has arrived. */
-const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
+export const IS_UNDELIVERED = sql`(mail.status = 'failed' or mail.bounced_at is not null) and mail.complained_at is null and not exists (
   select
   from email_deliveries as later
   where later.order_id = mail.order_id and later.status <> 'failed' and later.bounced_at is null

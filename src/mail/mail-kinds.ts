@@ -1,7 +1,17 @@
 import type { OrderEventName, PartMove } from '../orders/order-status.ts'
 
 /** Parts of a mail that are not a text of its kind: `built-in-templates.ts` has them as text and HTML. */
-export type Block = 'amendments' | 'order' | 'orderWithoutReason' | 'lines' | 'tracking' | 'reason' | 'link' | 'action' | 'invitation'
+export type Block =
+  | 'amendments'
+  | 'order'
+  | 'orderWithoutReason'
+  | 'lines'
+  | 'tracking'
+  | 'reason'
+  | 'link'
+  | 'action'
+  | 'invitation'
+  | 'notices'
 
 /** What a mail consists of between greeting and footer: texts of its kind, by name, and blocks. */
 export type Structure = readonly ('body' | 'now' | 'notice' | 'remedy' | 'task' | 'advice' | Block)[]
@@ -25,7 +35,7 @@ const NOTICE = ['notice', 'advice'] as const
 const TOKEN = ['notice', 'action', 'advice'] as const
 const REVERT = ['notice', 'remedy', 'action', 'advice'] as const
 
-/** The mails about accounts by kind. */
+/** The mails about accounts by kind, and those to the staff. */
 export const ACCOUNT_MAILS = {
   verify_email: TOKEN,
   reset_password: TOKEN,
@@ -43,11 +53,22 @@ export const ACCOUNT_MAILS = {
   email_change_requested: REVERT,
   email_changed: REVERT,
   email_change_reverted: NOTICE,
+  staff_orders: ['body', 'notices'],
+  staff_sold_out: ['body', 'notices'],
+  staff_failed_mails: ['body', 'notices', 'advice'],
 } as const satisfies Record<string, Structure>
 
 export type OrderMailKind = keyof typeof ORDER_MAILS
 export type AccountMailKind = keyof typeof ACCOUNT_MAILS
 export const ORDER_MAIL_KINDS = Object.keys(ORDER_MAILS) as OrderMailKind[]
+/** The mails to the staff. */
+export const STAFF_MAIL_KINDS = ['staff_orders', 'staff_sold_out', 'staff_failed_mails'] as const satisfies AccountMailKind[]
+export type StaffMailKind = (typeof STAFF_MAIL_KINDS)[number]
+
+export function isStaffMailKind(kind: string): kind is StaffMailKind {
+  return (STAFF_MAIL_KINDS as readonly string[]).includes(kind)
+}
+
 export const ACCOUNT_MAIL_KINDS = Object.keys(ACCOUNT_MAILS) as AccountMailKind[]
 
 export function hasAmounts(kind: OrderMailKind): boolean {

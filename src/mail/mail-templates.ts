@@ -45,7 +45,7 @@ export function readMailTemplates({ directory, shop, languages, currency, ...pag
       ownFiles: templates.ownFilesOf(ORDER_MAIL_GROUP, name),
     })),
     ...ACCOUNT_MAIL_KINDS.map((name) => ({
-      ...{ name, kind: 'account' as const, hasAmounts: false },
+      ...{ name, kind: 'account' as const, hasAmounts: name === 'staff_orders' },
       ownFiles: templates.ownFilesOf(ACCOUNT_MAIL_GROUP, name),
     })),
   ]
@@ -57,7 +57,7 @@ export function readMailTemplates({ directory, shop, languages, currency, ...pag
     preview(name, language, locale) {
       if (isOrderMailKind(name)) return render(exampleMailContent(name, currency), EXAMPLE_CUSTOMER, language, locale)
       const account = ACCOUNT_MAIL_KINDS.find((kind) => kind === name)
-      return account === undefined ? null : renderAccountMail(account, exampleAccountMailValues(account), language)
+      return account === undefined ? null : renderAccountMail(account, exampleAccountMailValues(account, currency), language, locale)
     },
   }
 }

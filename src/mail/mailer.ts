@@ -10,7 +10,7 @@ export interface Mail {
   /** When the change was made that the mail reports. */
   date: Date
   /** `orders` by default. */
-  about?: 'orders' | 'account'
+  about?: 'orders' | 'account' | 'staff'
 }
 
 export interface Mailer {
@@ -64,6 +64,8 @@ export function hostOf(from: string): string {
   return host
 }
 
+const LIST_NAMES = { orders: 'Your orders', account: 'Your account', staff: 'For the staff' }
+
 export interface Sender {
   from: string
   /** Address for answers, if it is not `from`. */
@@ -77,6 +79,7 @@ export interface Sender {
  */
 export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader = null }: Sender): SendMailOptions {
   const host = hostOf(from)
+  const { about = 'orders' } = mail
   return {
     from,
     ...(replyTo === null ? {} : { replyTo }),
@@ -89,7 +92,7 @@ export function toMessage(mail: Mail, { from, replyTo = null, idempotencyHeader 
     headers: {
       // RFC 3834 asks for no automatic replies. RFC 2919 is for filters.
       'Auto-Submitted': 'auto-generated',
-      'List-Id': mail.about === 'account' ? `Your account <account.${host}>` : `Your orders <orders.${host}>`,
+      'List-Id': `${LIST_NAMES[about]} <${about}.${host}>`,
       'X-Storefront-Event': mail.eventId,
       ...(idempotencyHeader === null ? {} : { [idempotencyHeader]: mail.eventId }),
     },

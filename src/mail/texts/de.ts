@@ -182,5 +182,18 @@ export const DE: MailTexts = {
         'das Kundenkonto mit dieser Adresse hat wieder seine frühere: Wer die frühere Adresse hat, war mit der Änderung nicht einverstanden. Alle Geräte wurden abgemeldet.',
       advice: 'Wenn Sie das nicht erwartet haben, wenden Sie sich an uns.',
     },
+    staff_orders: {
+      subject: 'Neue Bestellung {{first}}{{#others}} und {{others}} weitere{{/others}}',
+      body: 'diese Bestellungen sind neu:',
+    },
+    staff_sold_out: {
+      subject: 'Ausverkauft: {{first}}{{#others}} und {{others}} weitere{{/others}}',
+      body: 'diese Produkte sind ausverkauft:',
+    },
+    staff_failed_mails: {
+      subject: 'Nicht angekommen: {{first}}{{#others}} und {{others}} weitere{{/others}}',
+      body: 'diese E-Mails sind nicht angekommen:',
+      advice: 'Berichtigen Sie die Adresse in der Bestellung und senden Sie die E-Mail dann in der Konsole noch einmal.',
+    },
   },
 }

@@ -175,5 +175,18 @@ export const EN: MailTexts = {
         'The account that had this address has its former one again: the holder of the former address did not agree with the change. All devices were logged out.',
       advice: 'If you did not expect this, contact us.',
     },
+    staff_orders: {
+      subject: 'New order {{first}}{{#others}} and {{others}} more{{/others}}',
+      body: 'These orders are new:',
+    },
+    staff_sold_out: {
+      subject: 'Sold out: {{first}}{{#others}} and {{others}} more{{/others}}',
+      body: 'These products are sold out:',
+    },
+    staff_failed_mails: {
+      subject: 'Not received: {{first}}{{#others}} and {{others}} more{{/others}}',
+      body: 'These mails did not reach the customers:',
+      advice: 'Correct the address in the order, then send the mail again in the console.',
+    },
   },
 }

@@ -181,5 +181,18 @@ export const ES: MailTexts = {
         'La cuenta que tenía esta dirección vuelve a tener la anterior: su titular no estaba de acuerdo con el cambio. Se ha cerrado la sesión en todos los dispositivos.',
       advice: 'Si no lo esperaba, póngase en contacto con nosotros.',
     },
+    staff_orders: {
+      subject: 'Nuevo pedido {{first}}{{#others}} y {{others}} más{{/others}}',
+      body: 'Estos pedidos son nuevos:',
+    },
+    staff_sold_out: {
+      subject: 'Agotado: {{first}}{{#others}} y {{others}} más{{/others}}',
+      body: 'Estos productos se han agotado:',
+    },
+    staff_failed_mails: {
+      subject: 'No recibido: {{first}}{{#others}} y {{others}} más{{/others}}',
+      body: 'Estos correos no han llegado a los clientes:',
+      advice: 'Corrija la dirección en el pedido y vuelva a enviar el correo desde la consola.',
+    },
   },
 }

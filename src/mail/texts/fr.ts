@@ -182,5 +182,18 @@ export const FR: MailTexts = {
         'Le compte qui avait cette adresse a de nouveau l’ancienne\u00a0: son titulaire n’était pas d’accord avec la modification. Tous les appareils ont été déconnectés.',
       advice: 'Si vous ne vous y attendiez pas, contactez-nous.',
     },
+    staff_orders: {
+      subject: 'Nouvelle commande {{first}}{{#others}} et {{others}} de plus{{/others}}',
+      body: 'Ces commandes sont nouvelles\u00a0:',
+    },
+    staff_sold_out: {
+      subject: 'Épuisé\u00a0: {{first}}{{#others}} et {{others}} de plus{{/others}}',
+      body: 'Ces produits sont épuisés\u00a0:',
+    },
+    staff_failed_mails: {
+      subject: 'Non reçu\u00a0: {{first}}{{#others}} et {{others}} de plus{{/others}}',
+      body: 'Ces e-mails ne sont pas parvenus aux clients\u00a0:',
+      advice: 'Corrigez l’adresse dans la commande, puis renvoyez l’e-mail depuis la console.',
+    },
   },
 }

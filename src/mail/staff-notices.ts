@@ -1,0 +1,133 @@
+import { productsSoldOutSince } from '../catalogue/sold-out-products.ts'
+import type { Pool, Transaction } from '../db/pool.ts'
+import { noSql, type Sql, sql } from '../db/sql.ts'
+import type { OrderEvent } from '../orders/events.ts'
+import { WITH_READER } from './email-deliveries.ts'
+import { IS_UNDELIVERED } from './find-mails.ts'
+import type { StaffMailKind } from './mail-kinds.ts'
+
+/** What a staff mail says of an order, a product or a mail. It has nothing that a customer has typed. */
+export interface StaffNotice {
+  /** The id in the console. */
+  id: string
+  /** The order's number, or the product's name. */
+  name: string
+  total?: { amount: number; currency: string }
+  /** The kind of a mail that was not received. */
+  mail?: string
+}
+
+export interface StaffNotices {
+  count: number
+  /** The first ones. */
+  list: StaffNotice[]
+}
+
+const MAX_LISTED = 50
+/** Older orders and notices are no news, such as those of a database that was restored. */
+const OLD_DAYS = 7
+/** More than the days in which something is found, so that nothing is told twice. */
+const KEPT_DAYS = 8
+/** Longer than the statements that a row was written by, whose time is that of their beginning. */
+const OVERLAP_SECONDS = 3_600
+const MAX_FOUND = 10_000
+
+/** Notes the new orders among events whose mails are queued in the same transaction. Returns whether there are any. */
+export async function noticeOrders(tx: Transaction, events: readonly OrderEvent[], now: Date): Promise<boolean> {
+  const oldest = now.getTime() - OLD_DAYS * 86_400_000
+  const orders = events
+    .filter(({ type, time }) => type === 'storefront.order.created' && Date.parse(time) >= oldest)
+    .map(({ time, data: { order } }) => ({ time, notice: { id: order.id, name: order.number, total: order.total } satisfies StaffNotice }))
+  if (orders.length === 0) return false
+  await tx.query(
+    sql`insert into staff_notices (kind, subject, happened_at, content)
+    select 'staff_orders', subject, happened_at, content::json
+    from unnest(
+      ${orders.map(({ notice }) => notice.id)}::text[], ${orders.map(({ time }) => time)}::timestamptz[],
+      ${orders.map(({ notice }) => JSON.stringify(notice))}::text[]
+    ) as placed (subject, happened_at, content)
+    on conflict do nothing`,
+  )
+  return true
+}
+
+/** For FROM, by the kind of the mail: what the database has of it since then. */
+const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
+  // The subscriber notes each of them.
+  staff_orders: null,
+  staff_sold_out: (since) => sql`(
+    select id::text as subject, sold_out_at as happened_at, json_build_object('id', id, 'name', name) as content
+    from ${productsSoldOutSince(since)} as product
+  )`,
+  // Nobody can do anything about a mail without an address, such as that of a deleted account.
+  staff_failed_mails: (since) => sql`(
+    select mail.event_id as subject, greatest(mail.failed_at, mail.bounced_at) as happened_at,
+      json_build_object('id', mail.event_id, 'name', orders.number::text, 'mail', split_part(mail.event_type, '.', 3)) as content
+    from email_deliveries as mail
+    ${WITH_READER}
+    where greatest(mail.failed_at, mail.bounced_at) >= ${since} and ${IS_UNDELIVERED}
+      and address is not null and orders.number is not null
+  )`,
+}
+
+/** Notes what is to be told. `isKnown`: it counts as told. */
+export async function findNotices(tx: Transaction, kind: StaffMailKind, since: Date, isKnown: boolean): Promise<void> {
+  const found = FOUND[kind]?.(since)
+  if (found === undefined) return
+  await tx.query(
+    sql`insert into staff_notices (kind, subject, happened_at, content, mailed_at)
+    select ${kind}, found.subject, found.happened_at, found.content, case when ${isKnown} then now() end
+    from ${found} as found
+    where not exists (
+      select from staff_notices as noticed
+      where noticed.kind = ${kind} and noticed.subject = found.subject and noticed.happened_at = found.happened_at
+    )
+    order by found.happened_at
+    limit ${MAX_FOUND}`,
+  )
+}
+
+/** The state of a kind of mails, locked; null while another process has it. */
+export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
+  const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
+    sql`select examined_at is null as is_first,
+      greatest(examined_at, now() - interval '1 day') - make_interval(secs => ${OVERLAP_SECONDS}) as since,
+      coalesce(greatest(extract(epoch from mailed_at + interval '1 minute' - now()), 0) * 1000, 0)::float8 as pause_ms
+    from staff_mails
+    where kind = ${kind}
+    for update skip locked`,
+  )
+  return rows[0] ?? null
+}
+
+/** Takes what waits for a mail; of an hourly one what was noticed before this hour. */
+export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly: boolean): Promise<StaffNotices> {
+  const { rows } = await tx.query<{ count: number; content: StaffNotice }>(
+    sql`with taken as (
+      update staff_notices
+      set mailed_at = now()
+      where kind = ${kind} and mailed_at is null and noticed_at > now() - make_interval(days => ${OLD_DAYS})
+        ${isHourly ? sql`and noticed_at < date_trunc('hour', now())` : noSql}
+      returning subject, happened_at, content
+    )
+    select (count(*) over ())::integer as count, content
+    from taken
+    order by happened_at, subject
+    limit ${MAX_LISTED}`,
+  )
+  return { count: rows[0]?.count ?? 0, list: rows.map(({ content }) => content) }
+}
+
+export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, isMailed: boolean): Promise<void> {
+  await tx.query(
+    sql`update staff_mails
+    set examined_at = now(), mailed_at = case when ${isMailed} then now() else mailed_at end
+    where kind = ${kind}`,
+  )
+}
+
+/** Deletes notices that nothing reads any more. Returns their number. */
+export async function deleteOldStaffNotices(pool: Pool): Promise<number> {
+  const { rowCount } = await pool.query(sql`delete from staff_notices where noticed_at < now() - make_interval(days => ${KEPT_DAYS})`)
+  return rowCount ?? 0
+}
