@@ -55,6 +55,7 @@ const PUBLIC = [
   'GET /products/by-slug/:slug',
   'GET /products/facets',
   'GET /readyz',
+  'GET /sample-pictures/:file',
   'POST /auth/email/revert',
   'POST /auth/guest',
   'POST /auth/login',

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { NO_CHROMIUM } from './chromium.ts'
 import { assertUsable, HOSTILE, NARROW, openConsole } from './console-harness.ts'
 import { eventually } from './eventually.ts'
+
+const IMAGE = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"/>'
 
 test('an operator adds, changes and removes the attributes of a product', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, complaints, address } = await openConsole(t, NARROW)
@@ -53,6 +56,8 @@ test('an operator adds, changes and removes the attributes of a product', { skip
 test('an operator fills the page of a product, and changes one part of it', { skip: NO_CHROMIUM }, async (t) => {
   const { store, page, complaints, address } = await openConsole(t)
   const { id } = await store.addProduct({ name: 'Lamp' })
+  await page.route('https://images.example/**', (route) => route.fulfill({ contentType: 'image/svg+xml', body: IMAGE }))
+  const pictures = () => page.evaluate(`[...document.querySelectorAll('img.picture')].map(({ src, naturalWidth }) => [src, naturalWidth])`)
   const pageOf = async () => (await store.call('GET', `/products/${id}`)).json
   const save = () => page.getByRole('button', { name: 'Save', exact: true }).press('Enter')
   await page.goto(`${address}#products?product=${id}`)
@@ -68,6 +73,11 @@ test('an operator fills the page of a product, and changes one part of it', { sk
     { url: 'https://images.example/a.jpg', alt: 'A lamp', width: 800, height: 600 },
     { url: 'https://images.example/b.jpg', alt: '', width: null, height: null },
   ]
+  const shown = [
+    ['https://images.example/a.jpg', 40],
+    ['https://images.example/b.jpg', 40],
+  ]
+  await eventually(async () => isDeepStrictEqual(await pictures(), shown), { what: 'both images' })
   const saved = await pageOf()
   const { brand, slug, compare_at_price, availability_text, seo } = saved
   assert.deepEqual(
@@ -87,8 +97,11 @@ test('an operator fills the page of a product, and changes one part of it', { sk
   const { updated_at: _, ...now } = await pageOf()
   const { updated_at: _before, ...before } = saved
   assert.deepEqual(now, { ...before, brand: null, compare_at_price: null, lowest_price_30_days: null })
+  await page.goto(`${address}#products`)
+  await eventually(async () => isDeepStrictEqual(await pictures(), shown.slice(0, 1)), { what: 'the first image in the list' })
+  await assertUsable(page, 'a list with images')
   assert.deepEqual(
-    complaints.filter((text) => !/status of 422/.test(text)),
+    complaints.filter((text) => !/status of 422|request to images.example/.test(text)),
     [],
   )
 })

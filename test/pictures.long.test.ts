@@ -60,6 +60,8 @@ test('the pictures of the README show the store as it is after a demo', { skip: 
   const customer = await browser.open()
   await customer.page.goto(shop)
   await customer.page.getByRole('list', { name: 'Products' }).getByRole('listitem').first().waitFor()
+  const unread = `[...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight && image.naturalWidth === 0).length`
+  await eventually(async () => (await customer.page.evaluate(unread)) === 0, { what: 'the pictures of the products in view' })
   await take(customer, 'shop')
   const mail = await browser.open({ width: 700 })
   const sent: { event_id: string; kind: string }[] = (await read('/admin/mails?status=sent&limit=100')).data

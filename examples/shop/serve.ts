@@ -71,7 +71,7 @@ function fileOf(name: string): URL {
 function policyOf(html: string): string {
   const [, importMap = ''] = /<script type="importmap">([\s\S]*?)<\/script>/.exec(html) ?? []
   const scripts = `script-src 'self' 'sha256-${hash('sha256', importMap, 'base64')}'`
-  return `default-src 'none'; ${scripts}; style-src 'self'; img-src https: data:; connect-src 'self' ${new URL(api).origin}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+  return `default-src 'none'; ${scripts}; style-src 'self'; img-src ${new URL(api).origin} https: data:; connect-src 'self' ${new URL(api).origin}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
 }
 
 server.on('error', (error) => {

@@ -21,6 +21,7 @@ import { categoryRoutes } from '../catalogue/categories/routes.ts'
 import { feedRoutes } from '../catalogue/feeds/feed-routes.ts'
 import { OpenFeeds } from '../catalogue/feeds/open-feeds.ts'
 import { findProductIds } from '../catalogue/find-products.ts'
+import { samplePictureRoutes } from '../catalogue/import/sample-pictures.ts'
 import { CatalogueLanguages } from '../catalogue/languages.ts'
 import { PageCache } from '../catalogue/page-cache.ts'
 import { priceRoutes } from '../catalogue/price-routes.ts'
@@ -279,6 +280,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       const { defaultLanguage, shop } = config
       orderLinkRoutes(scope, { ...shared, pool, links, throttle: auth.context.throttle, defaultLanguage, shop: shop.name })
       catalogueRoutes(scope, catalogue)
+      samplePictureRoutes(scope)
       feedRoutes(scope, catalogue)
       categoryRoutes(scope, catalogue)
       catalogueAdminRoutes(scope, catalogue, config.currency)

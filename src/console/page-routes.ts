@@ -22,6 +22,7 @@ export function consolePageRoutes(server: HttpServer): void {
     path: '/console',
     folder: new URL('page/', import.meta.url),
     shared: SHARED,
-    policy: ["style-src 'self' 'unsafe-inline'", "frame-src 'self'"],
+    // Images of products are where the shop keeps them.
+    policy: ["style-src 'self' 'unsafe-inline'", "frame-src 'self'", "img-src 'self' https: data:"],
   })
 }

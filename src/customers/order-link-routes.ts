@@ -86,6 +86,6 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
     path: '/order',
     folder: new URL('page/', import.meta.url),
     shared: [{ name: 'currency.ts', file: new URL('../currency.ts', import.meta.url), specifier: '#currency' }],
-    policy: ["style-src 'self'"],
+    policy: ["style-src 'self'", "img-src 'self' data:"],
   })
 }

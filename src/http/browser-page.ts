@@ -32,7 +32,7 @@ export interface BrowserPage {
   path: `/${string}`
   folder: URL
   shared: readonly SharedFile[]
-  /** Directives of the policy besides scripts, images and calls of this origin, such as `style-src 'self'`. */
+  /** Directives of the policy besides scripts and calls of this origin, such as `style-src 'self'`. */
   policy: readonly string[]
 }
 
@@ -40,7 +40,7 @@ export interface BrowserPage {
 export function servePage(server: HttpServer, { path, folder, shared, policy }: BrowserPage): void {
   const sharedFiles = new Map(shared.map((one) => [one.name, one.file]))
   const security = [
-    ...["default-src 'none'", "script-src 'self'", ...policy, "img-src 'self' data:", "connect-src 'self'"],
+    ...["default-src 'none'", "script-src 'self'", ...policy, "connect-src 'self'"],
     ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
   ].join('; ')
   const readFileOnce = readOnce(async (file) => {

@@ -2,13 +2,18 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { createTestDatabase } from '../../../test/database.ts'
+import { assertProblem } from '../../../test/problem.ts'
 import { startStore } from '../../../test/store.ts'
 import { createPool } from '../../db/pool.ts'
 import { loadSampleCatalogue } from './sample-catalogue.ts'
 
+const BASE_URL = 'https://shop.example/store'
+const MAX_PICTURE_BYTES = 2_000
+const MAX_ALL_PICTURES_BYTES = 2_000_000
+
 test('loads the sample catalogue into an empty store', async (t) => {
   const { pool } = await createTestDatabase(t)
-  assert.equal(await loadSampleCatalogue(pool), true)
+  assert.equal(await loadSampleCatalogue(pool, BASE_URL), true)
   const { rows } = await pool.query(
     `select count(*) as products, count(distinct category) as categories, count(distinct name) as names,
        count(distinct description) as descriptions, count(*) filter (where available = 0) as sold_out,
@@ -27,7 +32,7 @@ test('loads the sample catalogue into an empty store', async (t) => {
 
 test('has what a front end shows: variants, a tree of categories, brands, attributes, reductions, languages and currencies', async (t) => {
   const store = await startStore(t)
-  await loadSampleCatalogue(store.pool)
+  await loadSampleCatalogue(store.pool, BASE_URL)
   const list = async (query: string) => (await store.call('GET', `/products?limit=100&${query}`)).json.data
 
   const [jacket] = await list('q=rain jacket&collapse=group')
@@ -70,13 +75,55 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
   }
 })
 
+test('every product has a picture, drawn in a colour, well-formed and without a script', async (t) => {
+  const store = await startStore(t)
+  await loadSampleCatalogue(store.pool, BASE_URL)
+  const { rows } = await store.pool.query<{ sku: string; image_url: string; images: { url: string; width: number; height: number }[] }>(
+    'select sku, image_url, images from products join product_pages on product_id = id',
+  )
+  assert.equal(rows.length, 315)
+  for (const { sku, image_url: url, images } of rows) assert.deepEqual([sku, images], [sku, [{ url, alt: '', width: 800, height: 800 }]])
+  const addresses = [...new Set(rows.map(({ image_url }) => image_url))]
+  assert.ok(addresses.length > 300, 'only sizes share one')
+  let sizeBytes = 0
+  for (const address of addresses) {
+    assert.ok(address.startsWith(`${BASE_URL}/sample-pictures/`), address)
+    const { status, headers, text } = await store.call('GET', address.slice(BASE_URL.length))
+    assert.deepEqual([status, headers['content-type'], headers['cache-control']], [200, 'image/svg+xml', 'public, max-age=86400'])
+    assert.equal(findFaultInSvg(text), null, address)
+    assert.ok(Buffer.byteLength(text) <= MAX_PICTURE_BYTES, address)
+    sizeBytes += Buffer.byteLength(text)
+  }
+  assert.ok(sizeBytes <= MAX_ALL_PICTURES_BYTES, `${sizeBytes} bytes`)
+  for (const name of ['mug.svg', 'mug.none.svg', 'none.sage.svg', 'mug.sage.png', '..%2fsample-pictures.svg', '__proto__.sage.svg']) {
+    assertProblem(await store.call('GET', `/sample-pictures/${name}`), 404, 'not_found', name)
+  }
+})
+
+/** Reads tags strictly: each is closed in order, and is a shape with plain attributes. */
+function findFaultInSvg(text: string): string | null {
+  const open: string[] = []
+  const tag = /<(\/?)(svg|g|path|rect|circle|ellipse)((?: [a-zA-Z-]+="[^"<&]*")*)(\/?)>/y
+  const names = (attributes: string) => [...attributes.matchAll(/ ([a-zA-Z-]+)=/g)].map(([, name = '']) => name)
+  while (tag.lastIndex < text.length) {
+    const at = tag.lastIndex
+    const [, closing, name = '', attributes = '', empty] = tag.exec(text) ?? []
+    if (name === '') return `no shape: ${text.slice(at, at + 60)}`
+    if (new Set(names(attributes)).size !== names(attributes).length || / (?:on|href|style)/.test(attributes)) return attributes
+    if (closing === '/' && open.pop() !== name) return `</${name}> closes another tag`
+    if (closing === '' && empty === '') open.push(name)
+    if (open.length === 0 && tag.lastIndex < text.length) return 'something follows the end'
+  }
+  return open.length === 0 ? null : `${open.at(-1)} is open`
+}
+
 test('does nothing in a store that has a product', async (t) => {
   const { pool } = await createTestDatabase(t)
   await pool.query(
     `insert into products (id, sku, name, category, price_amount, price_currency, in_stock)
      values (gen_random_uuid(), 'OWN-1', 'Own', 'Own', 1, 'EUR', true)`,
   )
-  assert.equal(await loadSampleCatalogue(pool), false)
+  assert.equal(await loadSampleCatalogue(pool, BASE_URL), false)
   const { rows } = await pool.query('select sku from products')
   assert.deepEqual(rows, [{ sku: 'OWN-1' }])
 })
@@ -84,7 +131,9 @@ test('does nothing in a store that has a product', async (t) => {
 test('loads once when many processes start together, even with one connection each', async (t) => {
   const { pool, url } = await createTestDatabase(t)
   const pools = Array.from({ length: 5 }, () => createPool({ url, size: 1, applicationName: 'test', onError: () => {} }))
-  const loaded = await Promise.all(pools.map(loadSampleCatalogue)).finally(() => Promise.all(pools.map((each) => each.end())))
+  const loaded = await Promise.all(pools.map((each) => loadSampleCatalogue(each, BASE_URL))).finally(() =>
+    Promise.all(pools.map((each) => each.end())),
+  )
   assert.deepEqual(loaded.toSorted(), [false, false, false, false, true])
   const { rows } = await pool.query('select count(*) as products from products')
   assert.deepEqual(rows, [{ products: 315 }])

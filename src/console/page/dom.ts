@@ -76,6 +76,11 @@ export function badge(text: string, kind: 'good' | 'bad' | 'waiting' | 'neutral'
   return create('span', { class: `badge ${kind}` }, text)
 }
 
+/** An image of a product, read when it comes into view. The name beside it says what it shows. */
+export function picture(src: string): HTMLImageElement {
+  return create('img', { class: 'picture', alt: '', loading: 'lazy', src })
+}
+
 /** Names and values; those without a value are left out. */
 export function facts(...entries: readonly (readonly [string, Node | string | null | undefined])[]): HTMLElement {
   const given = entries.filter(([, value]) => value !== null && value !== undefined && value !== '')

@@ -1,7 +1,7 @@
 import { call, isRefusal, pathOf, type Schemas, send, withQuery } from './api.ts'
 import { changesFoldOut } from './changes.ts'
 import { openFormDialog } from './dialog.ts'
-import { amountText, button, create, facts, link, note, replaceChildren, table, timeElement } from './dom.ts'
+import { amountText, button, create, facts, link, note, picture, replaceChildren, table, timeElement } from './dom.ts'
 import type { Names } from './names.ts'
 import { moreButton } from './paged-list.ts'
 import { productForm, readTagged, type TaggedProduct } from './product-form.ts'
@@ -21,12 +21,14 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
   filters.delete('product')
   const title = create('h2', {}, 'Products')
   const head = create('div', { class: 'actions' })
+  const pictures = create('div', { class: 'actions' })
   const content = create('div', { class: 'cards' })
   replaceChildren(
     root,
     link(filters.size === 0 ? '#products' : `#products?${filters}`, '← All products'),
     title,
     head,
+    pictures,
     content,
     changesFoldOut({ type: 'product', id: productId }, context),
   )
@@ -41,8 +43,9 @@ export function showProduct(root: HTMLElement, productId: string, context: Scree
       const onState = (next: TaggedProduct) => {
         state = next
         if (may('stock:read')) prices.load()
-        const { name, sku } = next.product
+        const { name, sku, images } = next.product
         title.textContent = `Products: ${name}`
+        replaceChildren(pictures, ...images.map(({ url }) => picture(url)))
         replaceChildren(
           head,
           create('span', { class: 'muted' }, sku),

@@ -1,6 +1,6 @@
 import { call, poll, restartable, type Schemas, withQuery } from './api.ts'
 import { showCategories } from './categories.ts'
-import { actions, amountText, badge, create, keyedTable, link } from './dom.ts'
+import { actions, amountText, badge, create, keyedTable, link, picture } from './dom.ts'
 import { choice, field, labelled, searchForm, sendForm, textInput } from './form.ts'
 import { showImport } from './import.ts'
 import { moreButton } from './paged-list.ts'
@@ -46,7 +46,12 @@ function showProductList(root: HTMLElement, { parameters, signal, may, report, t
   const rows = keyedTable<{ product: Product; available: number | null | undefined }>('Products', columns, {
     keyOf: ({ product }) => product.id,
     cellsOf: ({ product, available }) => [
-      create('a', { href: `#products?${new URLSearchParams({ ...Object.fromEntries(filters), product: product.id })}` }, product.name),
+      create(
+        'div',
+        { class: 'pictured' },
+        product.image_url !== null && picture(product.image_url),
+        create('a', { href: `#products?${new URLSearchParams({ ...Object.fromEntries(filters), product: product.id })}` }, product.name),
+      ),
       product.sku,
       product.category,
       amountText(product.price),
