@@ -76,13 +76,15 @@ test('has what a front end shows: variants, a tree of categories, brands, attrib
 })
 
 test('every product has a picture, drawn in a colour, well-formed and without a script', async (t) => {
-  const store = await startStore(t)
+  const store = await startStore(t, { shopProductUrl: 'https://shop.example/{slug}' })
   await loadSampleCatalogue(store.pool, BASE_URL)
   const { rows } = await store.pool.query<{ sku: string; image_url: string; images: { url: string; width: number; height: number }[] }>(
     'select sku, image_url, images from products join product_pages on product_id = id',
   )
   assert.equal(rows.length, 315)
   for (const { sku, image_url: url, images } of rows) assert.deepEqual([sku, images], [sku, [{ url, alt: '', width: 800, height: 800 }]])
+  const feed = (await store.call('GET', '/feeds/products.xml')).text
+  assert.equal(feed.split(`<g:image_link>${BASE_URL}/sample-pictures/`).length - 1, 315)
   const addresses = [...new Set(rows.map(({ image_url }) => image_url))]
   assert.ok(addresses.length > 300, 'only sizes share one')
   let sizeBytes = 0
