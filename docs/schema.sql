@@ -1246,6 +1246,7 @@ CREATE FUNCTION public.product_snapshots(ids uuid[]) RETURNS TABLE(product_id uu
         from jsonb_each(product.prices) as other
         where other.key <> product.price_currency
       ),
+      'sale_prices', product.sale_prices,
       'status', nullif(product.status, 'active'),
       'published_at', to_char(product.published_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'unpublished_at', to_char(product.unpublished_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
@@ -1445,6 +1446,9 @@ CREATE FUNCTION public.products_apply_schedule() RETURNS trigger
     AS $$
 declare
   right_now constant timestamptz := clock_timestamp();
+  regular record;
+  sale record;
+  kept jsonb := '[]';
 begin
   new.changes_at := null;
   -- Archived by an operator: no time brings it back.
@@ -1456,6 +1460,59 @@ begin
   if new.status = 'active' then
     select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
   end if;
+  -- The prices beside the sales return, each unless this statement has written another one: that is a regular price.
+  for regular in select key as currency, value as price from jsonb_each(new.regular_prices) loop
+    if regular.currency <> new.price_currency then
+      if new.prices -> regular.currency = old.prices -> regular.currency then
+        new.prices := new.prices || jsonb_build_object(regular.currency, regular.price);
+      end if;
+    elsif (new.price_amount, new.price_currency, new.compare_at_amount)
+      is not distinct from (old.price_amount, old.price_currency, old.compare_at_amount) then
+      new.price_amount := regular.price ->> 'amount';
+      new.compare_at_amount := regular.price ->> 'compare_at';
+    end if;
+  end loop;
+  new.regular_prices := null;
+  for sale in
+    select element, given.currency, given.amount, given."from", given.until,
+      usual.amount as usual_amount, usual.compare_at, greatest(usual.amount, usual.compare_at) as before
+    from jsonb_array_elements(new.sale_prices) with ordinality as listed (element, place)
+    cross join jsonb_to_record(element) as given (currency text, amount bigint, "from" timestamptz, until timestamptz)
+    left join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as usual using (currency)
+    order by place
+  loop
+    if sale.amount < sale.usual_amount is not true then
+      -- The price has changed and ends the sale, as it ends a reduction. A sale that is written now is refused.
+      if new.sale_prices is distinct from old.sale_prices then
+        raise check_violation using
+          message = 'a sale price is not below the price of its currency',
+          constraint = 'products_sales_below_price',
+          table = tg_table_name,
+          schema = tg_table_schema;
+      end if;
+      continue;
+    end if;
+    kept := kept || jsonb_build_array(sale.element);
+    new.changes_at := least(
+      new.changes_at,
+      case when sale."from" > right_now then sale."from" end,
+      case when sale.until > right_now then sale.until end
+    );
+    continue when sale."from" > right_now or sale.until <= right_now;
+    new.regular_prices := coalesce(new.regular_prices, '{}') || jsonb_build_object(
+      sale.currency,
+      jsonb_strip_nulls(jsonb_build_object('amount', sale.usual_amount, 'compare_at', sale.compare_at))
+    );
+    if sale.currency = new.price_currency then
+      new.price_amount := sale.amount;
+      new.compare_at_amount := sale.before;
+    else
+      new.prices := new.prices || jsonb_build_object(
+        sale.currency, jsonb_build_object('amount', sale.amount, 'compare_at', sale.before)
+      );
+    end if;
+  end loop;
+  new.sale_prices := kept;
   return new;
 end
 $$;
@@ -3197,6 +3254,8 @@ CREATE TABLE public.products (
     unpublished_at timestamp(3) with time zone,
     is_withheld boolean DEFAULT false NOT NULL,
     changes_at timestamp(3) with time zone,
+    sale_prices jsonb DEFAULT '[]'::jsonb NOT NULL,
+    regular_prices jsonb,
     CONSTRAINT products_attributes_object CHECK ((jsonb_typeof(attributes) = 'object'::text)),
     CONSTRAINT products_brand_not_empty CHECK ((brand <> ''::text)),
     CONSTRAINT products_compare_at_in_range CHECK (((compare_at_amount >= 1) AND (compare_at_amount <= '9007199254740991'::bigint))),
@@ -5128,7 +5187,7 @@ CREATE TRIGGER orders_remove_search_texts AFTER DELETE ON public.orders REFERENC
 -- Name: products products_apply_schedule; Type: TRIGGER; Schema: public; Owner: -
 --
 
-CREATE TRIGGER products_apply_schedule BEFORE INSERT OR UPDATE OF status, published_at, unpublished_at, archived_at, changes_at ON public.products FOR EACH ROW WHEN (((new.status <> 'active'::text) OR (new.published_at IS NOT NULL) OR (new.unpublished_at IS NOT NULL))) EXECUTE FUNCTION public.products_apply_schedule();
+CREATE TRIGGER products_apply_schedule BEFORE INSERT OR UPDATE OF status, published_at, unpublished_at, archived_at, changes_at, price_amount, price_currency, compare_at_amount, prices, sale_prices, regular_prices ON public.products FOR EACH ROW WHEN (((new.status <> 'active'::text) OR (new.published_at IS NOT NULL) OR (new.unpublished_at IS NOT NULL) OR (new.sale_prices <> '[]'::jsonb) OR (new.regular_prices IS NOT NULL))) EXECUTE FUNCTION public.products_apply_schedule();
 
 
 --

@@ -59,6 +59,15 @@ function hasWrongPrices({ price, prices }: Body): boolean {
   return own === undefined || currencies.includes(own) || new Set(currencies).size < currencies.length || isBelow
 }
 
+/** Sales follow each other, below the price in their currency, which is unknown without the price. */
+function hasWrongSales({ price, sale_prices: sales }: Body): boolean {
+  if (!Array.isArray(sales) || sales.length === 0) return false
+  const own = (price ?? {}) as Record<string, unknown>
+  const [{ amount, currency, from = null, until = null }] = sales
+  const isOrdered = from === null ? until !== null : until === null || Date.parse(from) < Date.parse(until)
+  return sales.length > 1 || own.currency !== currency || Number(amount) >= Number(own.amount) || !isOrdered
+}
+
 /** A well-formed tag may still be another one in canonical form. */
 function hasUnknownLanguage({ translations }: Body): boolean {
   const known = ['de', 'fr', 'pt-BR', 'zh-Hant']
@@ -82,6 +91,7 @@ const BODY_RULES: { because: string; isBroken: (body: Body) => boolean }[] = [
   { because: 'a key would have expired, or live for more than two years', isBroken: hasWrongExpiry },
   { because: 'the price before a reduction is not above the price', isBroken: hasWrongComparePrice },
   { because: 'prices in other currencies contradict each other or the price', isBroken: hasWrongPrices },
+  { because: 'sales contradict each other, the price or their times', isBroken: hasWrongSales },
   { because: 'a language of translations is no canonical tag', isBroken: hasUnknownLanguage },
   { because: 'categories contradict each other, or one is not there', isBroken: hasWrongCategories },
   { because: 'the category above may not be there', isBroken: ({ parent_id }) => (parent_id ?? null) !== null },

@@ -15,7 +15,7 @@ const BODIES = [...DOCUMENT.matchAll(/^```json\n([\s\S]*?)```/gm)].map(([, text 
 const CURLS = [...DOCUMENT.matchAll(/^curl .*$/gm)].map(([line]) => line)
 
 test('the bodies of the document are accepted in their order, with what it says about the answers', async (t) => {
-  const [newProduct, productChange, publication, newCategory, categoryChange, ...others] = BODIES
+  const [newProduct, productChange, publication, sales, newCategory, categoryChange, ...others] = BODIES
   assert.deepEqual(others, [])
   const store = await startStore(t)
   const { token } = await registerOperator(store)
@@ -38,6 +38,8 @@ test('the bodies of the document are accepted in their order, with what it says 
   assert.deepEqual([planned.status, planned.json.status], [200, 'active'], planned.text)
   await call('PATCH', path, { body: { published_at: null }, headers: { 'if-match': '*' } })
   assert.equal((await call('GET', `${path}/prices`)).json.data.length, 2)
+  const onSale = await call('PATCH', path, { body: sales, headers: { 'if-match': '*' } })
+  assert.deepEqual([onSale.status, onSale.json.price], [200, productChange.price], onSale.text)
 
   const category = await call('POST', '/admin/categories', { body: newCategory })
   const categoryPath = `/admin/categories/${category.json.id}`

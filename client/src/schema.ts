@@ -2923,6 +2923,8 @@ export interface components {
             };
             /** @description Prices in currencies other than the one of `price`, ordered by currency. */
             prices: components["schemas"]["OfferedPrice"][];
+            /** @description The amounts of the product during its sales, ordered by currency and time. `price`, `compare_at_price` and `prices` are the regular ones here. While a sale is on, the shop shows its amount as the price, reduced from the regular one. */
+            sale_prices: components["schemas"]["SalePrice"][];
             /** @description A draft is not in the shop. */
             status: "draft" | "active";
             /** @description An active product is in the shop from then on; null: without a beginning. */
@@ -3674,6 +3676,8 @@ export interface components {
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
+            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. */
+            sale_prices?: components["schemas"]["NewSalePrice"][];
             /** @description Units that can be sold. Null: the stock is not tracked. */
             stock?: number | null;
         } | unknown | unknown;
@@ -3685,6 +3689,14 @@ export interface components {
             reference?: string | null;
             /** @description Whether the goods can be sold again. */
             restock: boolean;
+        };
+        NewSalePrice: {
+            amount: number;
+            currency: string;
+            /** @description The sale begins at this time. Null: it has begun. */
+            from?: string | null;
+            /** @description The sale ends at this time. Null: it has no end. */
+            until?: string | null;
         };
         NewShipment: {
             /** @description Name each product once. By default all units that are left. */
@@ -4317,6 +4329,8 @@ export interface components {
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
+            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. */
+            sale_prices?: components["schemas"]["NewSalePrice"][];
         };
         ProductDetails: {
             /** Format: uuid */
@@ -4557,6 +4571,16 @@ export interface components {
         };
         RoleChange: {
             role: components["schemas"]["OperatorRole"];
+        };
+        SalePrice: {
+            /** @description Minor units of the currency. */
+            amount: number;
+            /** @description ISO 4217: that of `price`, or of one of `prices`. */
+            currency: string;
+            /** @description The sale begins at this time. Null: it has begun. */
+            from: string | null;
+            /** @description The sale ends at this time. Null: it has no end. */
+            until: string | null;
         };
         SalesSeries: {
             /** @description ISO 4217. */
@@ -10775,6 +10799,14 @@ export interface operations {
                  *           "compare_at": null
                  *         }
                  *       ],
+                 *       "sale_prices": [
+                 *         {
+                 *           "amount": 990,
+                 *           "currency": "EUR",
+                 *           "from": "2026-11-27T08:00:00.000Z",
+                 *           "until": "2026-12-01T08:00:00.000Z"
+                 *         }
+                 *       ],
                  *       "translations": {
                  *         "de": {
                  *           "name": "Blaue Tasse",
@@ -10881,6 +10913,14 @@ export interface operations {
                      *           "amount": 1390,
                      *           "currency": "USD",
                      *           "compare_at": null
+                     *         }
+                     *       ],
+                     *       "sale_prices": [
+                     *         {
+                     *           "amount": 990,
+                     *           "currency": "EUR",
+                     *           "from": "2026-11-27T08:00:00.000Z",
+                     *           "until": "2026-12-01T08:00:00.000Z"
                      *         }
                      *       ],
                      *       "status": "active",
@@ -11032,6 +11072,14 @@ export interface operations {
                      *           "amount": 1390,
                      *           "currency": "USD",
                      *           "compare_at": null
+                     *         }
+                     *       ],
+                     *       "sale_prices": [
+                     *         {
+                     *           "amount": 990,
+                     *           "currency": "EUR",
+                     *           "from": "2026-11-27T08:00:00.000Z",
+                     *           "until": "2026-12-01T08:00:00.000Z"
                      *         }
                      *       ],
                      *       "status": "active",
@@ -11269,6 +11317,14 @@ export interface operations {
                      *           "amount": 1390,
                      *           "currency": "USD",
                      *           "compare_at": null
+                     *         }
+                     *       ],
+                     *       "sale_prices": [
+                     *         {
+                     *           "amount": 990,
+                     *           "currency": "EUR",
+                     *           "from": "2026-11-27T08:00:00.000Z",
+                     *           "until": "2026-12-01T08:00:00.000Z"
                      *         }
                      *       ],
                      *       "status": "active",

@@ -2,10 +2,12 @@ import type { Logger } from 'pino'
 import { auditContextOfCommand, difference, recordActivities } from '../activity/record-activity.ts'
 import { canOneRowBeAtFault } from '../db/failures.ts'
 import type { Pool, Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
+import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { Loop } from '../loop.ts'
+import type { Money } from '../money.ts'
 import { changeCatalogue } from './change-catalogue.ts'
+import type { StoredPrices } from './offered-prices.ts'
 import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
 /** A time that is entered now takes effect this much late at most. */
@@ -19,6 +21,8 @@ const MAX_PASSED_OVER = 1_000
 
 interface ChangedState {
   is_listed: boolean
+  price: Money
+  prices: StoredPrices
 }
 
 /** Changes products when the time has come that their schedules name. Any number of processes may run it. */
@@ -106,15 +110,17 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
        order by id
        for no key update`,
     )
-    // The trigger gives them their state. Another transaction may have done it during the wait for the lock.
+    // The trigger gives them their state and prices; that of the lowest price needs their columns. Another transaction may have done it during the wait for the lock.
     const { rows: changed } = await tx.query<{ id: string; before: ChangedState; after: ChangedState }>(
       sql`update products
-       set changes_at = null, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
+       set changes_at = null, price_amount = products.price_amount, price_currency = products.price_currency,
+         compare_at_amount = products.compare_at_amount, prices = products.prices,
+         updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
        from products as before
        where before.id = products.id and products.id = any(${ids}::uuid[]) and products.changes_at <= clock_timestamp()
        returning products.id,
-         json_build_object('is_listed', before.archived_at is null) as before,
-         json_build_object('is_listed', products.archived_at is null) as after`,
+         ${stateOf(sql`before`)} as before,
+         ${stateOf(sql`products`)} as after`,
     )
     await recordActivities(
       tx,
@@ -126,4 +132,13 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
     )
     return { result: undefined, written: changed.map(({ id }) => id), activity: null }
   })
+}
+
+/** A `ChangedState` of the row of the alias `row`. */
+function stateOf(row: Sql): Sql {
+  return sql`json_build_object(
+           'is_listed', ${row}.archived_at is null,
+           'price', json_build_object('amount', ${row}.price_amount, 'currency', ${row}.price_currency),
+           'prices', ${row}.prices
+         )`
 }

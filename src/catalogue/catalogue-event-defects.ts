@@ -69,7 +69,7 @@ function findDefectInProduct(productId: string, product: unknown): string | null
     return 'product.categories is no list of categories'
   if (!isOptional(product.translations, (texts) => isObject(texts) && Object.values(texts).every(isObject)))
     return 'product.translations is no object of texts'
-  if (!isListOf(product.prices, isMoney)) return 'product.prices is no list of amounts'
+  for (const name of ['prices', 'sale_prices']) if (!isListOf(product[name], isMoney)) return `product.${name} is no list of amounts`
   for (const name of ['published_at', 'unpublished_at']) if (!isOptional(product[name], isTime)) return `product.${name} is no time`
   if (!isTime(product.created_at)) return 'product.created_at is no time'
   return isOptional(product.archived_at, isTime) ? null : 'product.archived_at is no time'

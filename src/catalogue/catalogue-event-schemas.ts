@@ -84,6 +84,7 @@ function productSchema(type: CatalogueEventType): TObject {
     attributes,
     translations,
     prices,
+    sale_prices,
     status: _status,
     published_at,
     unpublished_at,
@@ -99,6 +100,11 @@ function productSchema(type: CatalogueEventType): TObject {
       // Events of earlier releases have none.
       translations: Type.Optional(translations),
       prices: Type.Optional(prices),
+      sale_prices: Type.Optional({
+        ...sale_prices,
+        description:
+          'The amounts of the product during its sales, ordered by currency and time. `price`, `compare_at_price` and `prices` are those that customers pay at the time of the event.',
+      }),
       status: Type.Optional(nullable(Type.Literal('draft'), 'Null: active.')),
       published_at: Type.Optional(published_at),
       unpublished_at: Type.Optional(unpublished_at),

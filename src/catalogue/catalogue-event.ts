@@ -64,6 +64,8 @@ export interface ProductSnapshot {
   translations: Translations
   /** Prices in currencies other than that of `price`. */
   prices: (Money & { compare_at: number | null })[]
+  /** Its sales in the past and to come; `price` and `prices` are those of now. */
+  sale_prices: (Money & { from: string | null; until: string | null })[]
   /** Is null when it is active. */
   status: 'draft' | null
   published_at: string | null

@@ -19,11 +19,22 @@ export const EXAMPLE_NEW_PRODUCT = {
   seo: { title: 'Blue stoneware mug', description: 'A mug of 300 ml that the dishwasher cannot harm.' },
   availability_text: 'Ships within two days',
   prices: [{ amount: 1_390, currency: 'USD', compare_at: null }],
+  sale_prices: [{ amount: 990, currency: 'EUR', from: '2026-11-27T08:00:00.000Z', until: '2026-12-01T08:00:00.000Z' }],
   translations: { de: { name: 'Blaue Tasse', description: 'Steinzeug, 300 ml.' } },
   stock: 40,
 }
 
-const { stock: _, categories: _categories, images, seo, availability_text, translations, prices, ...shown } = EXAMPLE_NEW_PRODUCT
+const {
+  stock: _,
+  categories: _categories,
+  images,
+  seo,
+  availability_text,
+  translations,
+  prices,
+  sale_prices,
+  ...shown
+} = EXAMPLE_NEW_PRODUCT
 
 export const EXAMPLE_NEW_CATEGORY = { name: 'Kitchen', parent_id: '01997a5e-2b11-7d03-9c5f-1a2b3c4d5e6f' }
 export const EXAMPLE_CATEGORY_CHANGE = { name: 'Kitchen & dining', position: 0 }
@@ -53,7 +64,7 @@ const productCategories = [{ id, slug, name, path: [top, { id, slug, name }] }]
 export const EXAMPLE_CATEGORIES = { data: [{ ...top, parent_id: null, position: 0, depth: 0 }, EXAMPLE_CATEGORY], is_complete: true }
 export const EXAMPLE_PRODUCT_DETAILS = { ...EXAMPLE_PRODUCT, categories: productCategories, images, seo, availability_text }
 const publication = { status: 'active' as const, published_at: '2026-03-01T08:00:00.000Z', unpublished_at: null }
-export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices, ...publication }
+export const EXAMPLE_EDITED_PRODUCT = { ...EXAMPLE_PRODUCT_DETAILS, translations, prices, sale_prices, ...publication }
 export const EXAMPLE_WITHHELD_PRODUCT = {
   ...{ id: EXAMPLE_PRODUCT.id, sku: shown.sku, name: shown.name, category: EXAMPLE_PRODUCT.category },
   ...{ ...publication, status: 'draft', updated_at: EXAMPLE_PRODUCT.updated_at },

@@ -1,6 +1,6 @@
 import { AppError, type FieldError } from '../errors.ts'
 import type { Money } from '../money.ts'
-import type { OfferedPrice } from './offered-prices.ts'
+import type { OfferedPrice, SalePrice } from './offered-prices.ts'
 import { toImage } from './product-details.ts'
 import type { CategoryReference, NewProduct, ProductInput } from './product-input.ts'
 import { findFaultInTranslations, normalizeTranslations } from './translations.ts'
@@ -10,13 +10,15 @@ const HAS_OFFSET = /^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)$/i
 
 /** `input` without blanks around its texts, and with '', null, [] or {} for missing properties. Accepts input that has not been checked. */
 export function normalizeProduct<T extends NewProduct>(input: T): Omit<T, keyof NewProduct> & ProductInput {
-  const { slug = null, category = null, categories = null, translations = null, prices = null, status = null, ...rest } = input
+  const { slug = null, category = null, categories = null, translations = null, ...others } = input
+  const { prices = null, sale_prices = null, status = null, ...rest } = others
   return {
     ...rest,
     ...normalizeImages(input),
     ...(slug === null ? {} : { slug: trim(slug) }),
     ...(translations === null ? {} : { translations: normalizeTranslations(translations) }),
     ...(prices === null ? {} : { prices: normalizePrices(prices) }),
+    ...(sale_prices === null ? {} : { sale_prices: normalizeSales(sale_prices) }),
     ...(status === null ? {} : { status }),
     ...(input.published_at === undefined ? {} : { published_at: normalizeTime(input.published_at) }),
     ...(input.unpublished_at === undefined ? {} : { unpublished_at: normalizeTime(input.unpublished_at) }),
@@ -51,6 +53,8 @@ export function findContradiction(product: ProductInput): FieldError | null {
   }
   const faultInPrices = findFaultInPrices(price, prices)
   if (faultInPrices !== null) return { pointer: '#/prices', detail: faultInPrices }
+  const faultInSales = findFaultInSales(product)
+  if (faultInSales !== null) return { pointer: '#/sale_prices', detail: faultInSales }
   if (from !== null && until !== null && from >= until) {
     return { pointer: '#/unpublished_at', detail: 'unpublished_at must be after published_at' }
   }
@@ -64,6 +68,22 @@ function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): strin
   if (new Set(currencies).size < currencies.length) return 'prices must have each currency once'
   const isBelow = prices.some(({ amount, compare_at }) => compare_at !== null && compare_at <= amount)
   return isBelow ? 'compare_at must be above the amount of its price' : null
+}
+
+/** The currencies of `prices` are unknown where they stay: the database refuses a sale in another one. */
+function findFaultInSales({ price, prices, sale_prices: sales = [] }: ProductInput): string | null {
+  for (const [place, { currency, amount, from, until }] of sales.entries()) {
+    const usual = [price, ...(prices ?? [])].find((each) => each.currency === currency)
+    if (usual === undefined && prices !== undefined) return `sale_prices must be in currencies of price and prices, and ${currency} is none`
+    if (usual !== undefined && amount >= usual.amount) return 'a sale price must be below the price in its currency'
+    if (from === null && until === null)
+      return 'a sale price must have from, until or both; without times it is a price with compare_at_price'
+    if (from !== null && until !== null && from >= until) return 'until of a sale price must be after its from'
+    const next = sales[place + 1]
+    if (next?.currency === currency && (until === null || next.from === null || next.from < until))
+      return `sale_prices in ${currency} must not overlap`
+  }
+  return null
 }
 
 /** Throws `invalid_body`. */
@@ -88,6 +108,16 @@ function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice
   if (!isList(prices)) return prices as OfferedPrice[]
   const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
   return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
+}
+
+/** Sorts sales by currency and time. */
+function normalizeSales(sales: readonly Partial<SalePrice>[]): SalePrice[] {
+  if (!isList(sales)) return sales as SalePrice[]
+  const complete = sales.map((sale) =>
+    isObject(sale) ? { ...sale, from: normalizeTime(sale.from ?? null), until: normalizeTime(sale.until ?? null) } : sale,
+  )
+  const keyOf = (sale: Partial<SalePrice>) => `${sale?.currency} ${sale?.from ?? ''}`
+  return complete.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)) as SalePrice[]
 }
 
 /**

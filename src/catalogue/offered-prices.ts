@@ -16,6 +16,18 @@ export const OfferedPriceSchema = Type.Object(
 )
 export type OfferedPrice = Static<typeof OfferedPriceSchema>
 
+const time = Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
+export const SalePriceSchema = Type.Object(
+  {
+    amount,
+    currency: Type.String({ description: 'ISO 4217: that of `price`, or of one of `prices`.' }),
+    from: { ...time, description: 'The sale begins at this time. Null: it has begun.' },
+    until: { ...time, description: 'The sale ends at this time. Null: it has no end.' },
+  },
+  { title: 'SalePrice' },
+)
+export type SalePrice = Static<typeof SalePriceSchema>
+
 /** The column `prices` of products, by currency. */
 export type StoredPrices = Readonly<Record<string, { amount: number; compare_at?: number }>>
 
@@ -53,6 +65,13 @@ export function fromStoredPrices(stored: StoredPrices, own: string): OfferedPric
       return { amount, currency, compare_at }
     })
 }
+
+/** The columns of the alias `product` as operators have written them: beside a sale that is on. */
+export const REGULAR_AMOUNT = sql`coalesce((product.regular_prices -> product.price_currency ->> 'amount')::bigint, product.price_amount)`
+export const REGULAR_COMPARE_AT = sql`case when product.regular_prices ? product.price_currency
+    then (product.regular_prices -> product.price_currency ->> 'compare_at')::bigint
+    else product.compare_at_amount end`
+export const REGULAR_PRICES = sql`product.prices || (coalesce(product.regular_prices, '{}') - product.price_currency)`
 
 interface Priced {
   price: Money

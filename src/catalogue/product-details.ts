@@ -12,7 +12,7 @@ import {
   readProductCategories,
 } from './categories/category.ts'
 import { EXAMPLE_EDITED_PRODUCT, EXAMPLE_PRODUCT_DETAILS } from './examples.ts'
-import { fromStoredPrices, OfferedPriceSchema, type StoredPrices } from './offered-prices.ts'
+import { fromStoredPrices, OfferedPriceSchema, type SalePrice, SalePriceSchema, type StoredPrices } from './offered-prices.ts'
 import { IS_EDITED, PRODUCT_COLUMNS, type ProductRow, ProductSchema, type ProductView, toProduct } from './products.ts'
 import { type TranslatedTexts, TranslatedTextsSchema, type Translations } from './translations.ts'
 
@@ -59,14 +59,24 @@ export const EditedProductSchema = Type.Object(
     ...ProductDetailsSchema.properties,
     translations: Type.Record(Type.String(), TranslatedTextsSchema, { description: 'By language (BCP 47).' }),
     prices: Type.Array(OfferedPriceSchema, { description: 'Prices in currencies other than the one of `price`, ordered by currency.' }),
+    sale_prices: Type.Array(SalePriceSchema, {
+      description:
+        'The amounts of the product during its sales, ordered by currency and time. `price`, `compare_at_price` and `prices` are the regular ones here. While a sale is on, the shop shows its amount as the price, reduced from the regular one.',
+    }),
     ...PublicationSchema.properties,
   },
   { title: 'EditedProduct', description: 'A product with all that operators edit, in its own texts.', examples: [EXAMPLE_EDITED_PRODUCT] },
 )
 export type EditedProduct = Static<typeof EditedProductSchema>
 
-/** A product with the lowest amounts before its reductions, by currency, which follow from its earlier prices. */
+type CurrentPrices = Pick<EditedProduct, 'price' | 'compare_at_price' | 'prices'>
+
+/**
+ * A product as operators edit it, with the prices that customers pay now, and the lowest amounts before its reductions, by currency, which
+ * follow from its earlier prices.
+ */
 export interface StoredProduct extends EditedProduct {
+  current: CurrentPrices
   lowestPriorAmounts: Readonly<Record<string, number>>
 }
 
@@ -79,6 +89,8 @@ export interface DetailsRow extends ProductRow {
   translations: Translations
   prices: StoredPrices
   lowest_prior_amounts: Record<string, number> | null
+  sale_prices: SalePrice[]
+  regular_prices: StoredPrices | null
   status: Publication['status']
   published_at: Date | null
   unpublished_at: Date | null
@@ -93,7 +105,7 @@ export const selectDetails = (
   translations = ALL_TRANSLATIONS,
 ) => sql`select ${PRODUCT_COLUMNS}, ${columns}, page.images, page.seo_title, page.seo_description, page.availability_text,
       ${translations} as translations, product.prices, product.lowest_prior_amounts,
-      product.status, product.published_at, product.unpublished_at
+      product.sale_prices, product.regular_prices, product.status, product.published_at, product.unpublished_at
     from products as product
     left join product_pages as page on page.product_id = product.id`
 
@@ -168,37 +180,52 @@ function present(product: StoredProduct | null): StoredProduct {
 
 /** The product of a row of `selectDetails`. */
 export function toDetails(row: DetailsRow): StoredProduct {
+  const product = toProduct(row)
+  const { price, compare_at_price } = product
+  const current = { price, compare_at_price, prices: fromStoredPrices(row.prices, price.currency) }
   return {
-    ...toProduct(row),
+    ...product,
+    ...regularPrices(current, row),
+    current,
     categories: row.categories,
     images: imagesOf(row.image_url, row.images),
     seo: { title: row.seo_title, description: row.seo_description },
     availability_text: row.availability_text,
     translations: row.translations,
-    prices: fromStoredPrices(row.prices, row.price_currency),
     lowestPriorAmounts: row.lowest_prior_amounts ?? {},
+    sale_prices: row.sale_prices,
     status: row.status,
     published_at: row.published_at?.toISOString() ?? null,
     unpublished_at: row.unpublished_at?.toISOString() ?? null,
   }
 }
 
+function regularPrices(current: CurrentPrices, { prices, regular_prices: regular }: DetailsRow): CurrentPrices {
+  if (regular === null) return current
+  const { currency } = current.price
+  const others = fromStoredPrices({ ...prices, ...regular }, currency)
+  const own = regular[currency]
+  if (own === undefined) return { ...current, prices: others }
+  const { amount, compare_at: before } = own
+  return { price: { amount, currency }, compare_at_price: before === undefined ? null : { amount: before, currency }, prices: others }
+}
+
 /** The page of a product as a view shows it. Throws `currency_not_available`. */
-export function presentPage(
-  { translations, prices, lowestPriorAmounts, status: _status, published_at: _from, unpublished_at: _until, ...own }: StoredProduct,
-  { languages, currency }: ProductView,
-): ProductDetails {
+export function presentPage(product: StoredProduct, { languages, currency }: ProductView): ProductDetails {
+  const { translations, prices: _prices, sale_prices: _sales, current, lowestPriorAmounts, ...rest } = product
+  const { status: _status, published_at: _from, unpublished_at: _until, ...own } = rest
   const texts: TranslatedTexts = Object.assign({}, ...languages.toReversed().map((language) => translations[language]))
   const { name = own.name, description = own.description, availability_text = own.availability_text } = texts
   const seo = { title: texts.seo_title ?? own.seo.title, description: texts.seo_description ?? own.seo.description }
-  return { ...own, name, description, seo, availability_text, ...pricesIn({ ...own, prices, lowestPriorAmounts }, currency) }
+  return { ...own, name, description, seo, availability_text, ...pricesIn(current, lowestPriorAmounts, currency) }
 }
 
 function pricesIn(
-  { price, prices, lowestPriorAmounts }: Pick<StoredProduct, 'price' | 'prices' | 'lowestPriorAmounts'>,
+  { price, compare_at_price, prices }: CurrentPrices,
+  lowestPriorAmounts: StoredProduct['lowestPriorAmounts'],
   currency: string | null,
-): Partial<Pick<ProductDetails, 'price' | 'compare_at_price' | 'lowest_price_30_days'>> {
-  if (currency === null || currency === price.currency) return {}
+): Pick<ProductDetails, 'price' | 'compare_at_price'> & Partial<Pick<ProductDetails, 'lowest_price_30_days'>> {
+  if (currency === null || currency === price.currency) return { price, compare_at_price }
   const offered = prices.find((other) => other.currency === currency)
   if (offered === undefined) throw notSoldIn(currency, [price.currency, ...prices.map((other) => other.currency)])
   const { amount, compare_at: before } = offered
@@ -241,6 +268,7 @@ export function editable({
   in_stock: _stock,
   lowest_price_30_days: _lowest,
   lowestPriorAmounts: _amounts,
+  current: _current,
   ...product
 }: StoredProduct): Partial<StoredProduct> {
   return product

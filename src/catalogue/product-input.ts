@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { ProductAttributesInput } from '../attributes.ts'
 import { isCurrency } from '../currency.ts'
 import { EXAMPLE_NEW_PRODUCT, EXAMPLE_PRODUCT_CHANGE } from './examples.ts'
-import type { OfferedPrice } from './offered-prices.ts'
+import type { OfferedPrice, SalePrice } from './offered-prices.ts'
 import type { ProductDetails } from './product-details.ts'
 import {
   describeLength,
@@ -13,6 +13,7 @@ import {
   MAX_OPTIONS,
   MAX_PRICES,
   MAX_PRODUCT_CATEGORIES,
+  MAX_SALE_PRICES,
   MAX_SLUG_LENGTH,
   MAX_STOCK,
   MUST,
@@ -144,15 +145,25 @@ const Translated = withRule(
   ),
   findFaultInTranslations,
 )
+const listedCurrency = withRule(Type.String(), (code) =>
+  isCurrency(code) ? null : 'the currency of each of the prices must be an ISO 4217 code such as USD',
+)
 const OfferedPriceInput = Type.Object(
   {
     amount: Type.Integer(amount),
-    currency: withRule(Type.String(), (code) =>
-      isCurrency(code) ? null : 'the currency of each of the prices must be an ISO 4217 code such as USD',
-    ),
+    currency: listedCurrency,
     compare_at: Type.Optional(orNull(Type.Integer(amount))),
   },
   { title: 'NewOfferedPrice', ...strict },
+)
+const SalePriceInput = Type.Object(
+  {
+    amount: Type.Integer(amount),
+    currency: listedCurrency,
+    from: Type.Optional(optionalTime('from of a sale', 'The sale begins at this time. Null: it has begun.')),
+    until: Type.Optional(optionalTime('until of a sale', 'The sale ends at this time. Null: it has no end.')),
+  },
+  { title: 'NewSalePrice', ...strict },
 )
 export const slugInput = withRule(
   oneLine('slug', 'Stored in lower case, with hyphens between words. By default made of the name.'),
@@ -214,6 +225,12 @@ const properties = {
     'x-must': MUST.prices,
     description: 'Prices in currencies other than the one of `price`.',
   }),
+  sale_prices: Type.Array(SalePriceInput, {
+    maxItems: MAX_SALE_PRICES,
+    'x-must': MUST.sale_prices,
+    description:
+      'The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale.',
+  }),
 }
 const { sku, name, price, ...others } = properties
 /** The rule that a product names its category or categories. */
@@ -239,8 +256,11 @@ export type NewProduct = Static<typeof NewProductBody>
 type StayingProperty = 'slug' | 'category' | 'categories' | 'stock' | 'status' | 'published_at' | 'unpublished_at'
 /**
  * A product as an operator or a catalogue file describes it, ready to be stored; `sku` is its identity across imports.
- * If `stock`, `slug`, `translations`, `prices`, `status`, `published_at` or `unpublished_at` are missing, the stored
- * ones stay; if `categories` are, those after the first. The stock of a new product is then not tracked, and its slug follows its name.
+ * If `stock`, `slug`, `translations`, `prices`, `sale_prices`, `status`, `published_at` or `unpublished_at` are
+ * missing, the stored ones stay; if `categories` are, those after the first. The stock of a new product is then not tracked, and its slug follows its name.
  */
-export type ProductInput = Required<Omit<NewProduct, StayingProperty | 'images' | 'seo' | 'translations' | 'prices'>> &
-  Pick<NewProduct, StayingProperty> & { translations?: Translations; prices?: OfferedPrice[] } & Pick<ProductDetails, 'images' | 'seo'>
+export type ProductInput = Required<Omit<NewProduct, StayingProperty | 'images' | 'seo' | 'translations' | 'prices' | 'sale_prices'>> &
+  Pick<NewProduct, StayingProperty> & { translations?: Translations; prices?: OfferedPrice[]; sale_prices?: SalePrice[] } & Pick<
+    ProductDetails,
+    'images' | 'seo'
+  >

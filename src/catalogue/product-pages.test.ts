@@ -29,7 +29,8 @@ test('the page of a product has all of it, a list only what lists show', async (
   const { status, json, text } = await create(PAGE)
   assert.equal(status, 201, text)
   const page = (await store.call('GET', `/products/${json.id}`)).json
-  assert.deepEqual({ ...page, translations: {}, prices: [], status: 'active', published_at: null, unpublished_at: null }, json)
+  const ofOperators = { translations: {}, prices: [], sale_prices: [], status: 'active', published_at: null, unpublished_at: null }
+  assert.deepEqual({ ...page, ...ofOperators }, json)
   assert.deepEqual({ ...page, ...PAGE }, page)
   assert.equal(page.image_url, url('a'))
   const [listed] = (await store.call('GET', `/products?ids=${json.id}`)).json.data

@@ -35,6 +35,7 @@ export const MAX_PRODUCT_CATEGORIES = 20
 /** The levels of the tree: see `categories_check_tree` in the migration. */
 export const MAX_LEVELS = 10
 export const MAX_PRICES = 50
+export const MAX_SALE_PRICES = 50
 export const MAX_LANGUAGES = 30
 export const TRANSLATED_TEXTS = ['name', 'description', 'seo_title', 'seo_description', 'availability_text'] as const
 
@@ -51,6 +52,7 @@ export const MUST = {
   seo: 'be an object with a title and a description, each null or a text of one line',
   translations: `be an object with at most ${MAX_LANGUAGES} languages (BCP 47), each an object with some of ${TRANSLATED_TEXTS.join(', ')}`,
   prices: `be a list of at most ${MAX_PRICES} objects with amount in minor units, currency and, if reduced, compare_at`,
+  sale_prices: `be a list of at most ${MAX_SALE_PRICES} objects with amount in minor units, currency, and from, until or both`,
   status: 'be draft or active',
   time: 'be null or a time such as 2026-11-27T00:00:00Z',
   stock: `be null or a whole number from 0 to ${MAX_STOCK}`,

@@ -2,7 +2,7 @@ import type { Transaction } from '../db/pool.ts'
 import { commaList, identifier, type Sql, sql } from '../db/sql.ts'
 import { type ResolvedCategories, saveCategories } from './categories/product-categories.ts'
 import { renameBeforeChange } from './categories/rename-products.ts'
-import { toStoredPrices } from './offered-prices.ts'
+import { REGULAR_AMOUNT, REGULAR_COMPARE_AT, REGULAR_PRICES, toStoredPrices } from './offered-prices.ts'
 import { storedImages } from './product-details.ts'
 import type { ProductInput } from './product-input.ts'
 import { CURRENT_SLUG, changeSlugs } from './slugs.ts'
@@ -38,6 +38,7 @@ const ROW_COLUMNS = {
   compare_at_amount: column('bigint', ({ product }) => product.compare_at_price?.amount ?? null),
   translations: column('jsonb', ({ product }) => product.translations ?? null),
   prices: column('jsonb', ({ product }) => (product.prices === undefined ? null : toStoredPrices(product.prices))),
+  sale_prices: column('jsonb', ({ product }) => product.sale_prices ?? null),
   status: column('text', ({ product }) => product.status ?? null),
   published_at: column('timestamptz', ({ product }) => orNoTime(product.published_at)),
   unpublished_at: column('timestamptz', ({ product }) => orNoTime(product.unpublished_at)),
@@ -68,7 +69,8 @@ const KEPT: Readonly<Record<string, Sql>> = {
   category: sql`coalesce(given.category, product.category)`,
   translations: sql`coalesce(given.translations, product.translations, '{}')`,
   // Without the currency of the product's own price, which may have changed.
-  prices: sql`coalesce(given.prices, product.prices, '{}') - given.price_currency`,
+  prices: sql`coalesce(given.prices, ${REGULAR_PRICES}, '{}') - given.price_currency`,
+  sale_prices: sql`coalesce(given.sale_prices, product.sale_prices, '[]')`,
   status: sql`coalesce(given.status, product.status, 'active')`,
   published_at: sql`nullif(coalesce(given.published_at, product.published_at), ${NO_TIME})`,
   // An archived product is sold again: an end that has passed does not stay.
@@ -81,6 +83,13 @@ const KEPT: Readonly<Record<string, Sql>> = {
   )`,
   images: sql`coalesce(given.images, '[]')`,
 }
+/** What is compared with the given columns where it is not the stored one. */
+const REGULAR: Readonly<Record<string, Sql>> = {
+  price_amount: REGULAR_AMOUNT,
+  compare_at_amount: REGULAR_COMPARE_AT,
+  prices: REGULAR_PRICES,
+}
+const STORED = commaList(Object.keys(ROW_COLUMNS).map((name) => REGULAR[name] ?? sql`product.${identifier(name)}`))
 const GIVEN = commaList(COLUMNS.map(([name]) => sql`${KEPT[name] ?? sql`given.${identifier(name)}`} as ${identifier(name)}`))
 const DEFINITIONS = commaList(COLUMNS.map(([name, { type }]) => sql`${identifier(name)} ${TYPES[type]}`))
 const pageOf = (row: Sql) => commaList(Object.keys(PAGE_COLUMNS).map((name) => sql`nullif(to_jsonb(${row}.${identifier(name)}), '[]')`))
@@ -119,7 +128,7 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
      ), changed as (
        update products as product
        set in_stock = input.in_stock, ${list(PRODUCT_NAMES, (name) => sql`${name} = input.${name}`)}, archived_at = null,
-         is_withheld = false, changes_at = null,
+         is_withheld = false, changes_at = null, regular_prices = null,
          -- Two changes within a millisecond still get different entity tags.
          updated_at = greatest(clock_timestamp(), product.updated_at + interval '1 millisecond')
        from input
@@ -128,7 +137,7 @@ export async function storeProducts(tx: Transaction, rows: readonly ProductToSto
          and ((product.archived_at is not null and not product.is_withheld)
            or product.id = any(${moved}::uuid[])
            or product.in_stock <> input.in_stock
-           or (${list(PRODUCT_NAMES, (name) => sql`product.${name}`)}) is distinct from (${list(PRODUCT_NAMES, (name) => sql`input.${name}`)})
+           or (${STORED}) is distinct from (${list(PRODUCT_NAMES, (name) => sql`input.${name}`)})
            or (${pageOf(sql`page`)}) is distinct from (${INPUT_PAGE})
            or case when input.slug is null then false else input.slug is distinct from ${CURRENT_SLUG} end)
        returning product.id

@@ -15,6 +15,7 @@ const REFUSALS: Record<string, { code: ErrorCode; message: string }> = {
   passkeys_credential_id_unique: { code: 'passkey_taken', message: 'This passkey is registered already, for this account or another one.' },
   product_categories_category_id_fkey: { code: 'category_not_empty', message: 'The category has products. Give them another one first.' },
   product_slugs_slug_unique: { code: 'slug_taken', message: 'The slug is or was that of another product, which may be archived.' },
+  products_sales_below_price: { code: 'invalid_body', message: 'a sale price must be below the price in its currency' },
   products_sku_unique: { code: 'sku_taken', message: 'A product with this sku exists already; it may be archived.' },
   products_times_ordered: { code: 'invalid_body', message: 'unpublished_at must be after published_at' },
   users_last_admin: { code: 'last_admin', message: 'The store would have no admin.' },

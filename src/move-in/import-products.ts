@@ -1,6 +1,7 @@
 import { auditContextOfCommand } from '../activity/record-activity.ts'
 import { importBesideOrders } from '../catalogue/import/import-catalogue.ts'
 import type { ImportLine } from '../catalogue/import/imported-product.ts'
+import { REGULAR_AMOUNT } from '../catalogue/offered-prices.ts'
 import { IS_EDITED } from '../catalogue/products.ts'
 import { readMajorUnits } from '../currency.ts'
 import type { Pool } from '../db/pool.ts'
@@ -85,7 +86,7 @@ async function countPresent(pool: Pool, skus: readonly string[]): Promise<number
 async function countStored(pool: Pool, skus: readonly string[], withStatus: readonly string[], store: Tally): Promise<void> {
   const { rows } = await pool.query<{ currency: string; status: string | null; products: number; amount: string }>(sql`select
       price_currency as currency, case when sku = any(${withStatus}::text[]) then status end as status,
-      count(*) as products, sum(price_amount)::text as amount
+      count(*) as products, sum(${REGULAR_AMOUNT})::text as amount
     from products as product
     where sku = any(${skus}::text[]) and ${IS_EDITED}
     group by 1, 2`)

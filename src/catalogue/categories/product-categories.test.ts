@@ -38,7 +38,7 @@ test('a product is in several categories, by slug or by names, and missing ones 
   const other = await addProduct({ category: shoes, categories: [[men, ` ${shoes} `]] })
   assert.equal(other.categories[0].id, first.id, 'the same one')
   const page = await store.call('GET', `/products/${product.id}`)
-  const ofOperators = { translations: {}, prices: [], status: 'active', published_at: null, unpublished_at: null }
+  const ofOperators = { translations: {}, prices: [], sale_prices: [], status: 'active', published_at: null, unpublished_at: null }
   assert.deepEqual({ ...page.json, ...ofOperators }, product)
   const listed = (await store.call('GET', `/products?ids=${product.id}`)).json.data[0]
   assert.equal('categories' in listed, false, 'lists are short')

@@ -5,11 +5,14 @@ import { EXAMPLE_PRODUCT_DETAILS } from '../examples.ts'
 import type { ProductDetails } from '../product-details.ts'
 import { cut, rssItem } from './product-rss.ts'
 
+const sales = [{ amount: 1_290, currency: 'EUR', from: '2026-11-27T08:00:00.000Z', until: '2026-12-01T08:00:00.000Z' }]
 const product: ProductDetails = { ...EXAMPLE_PRODUCT_DETAILS, compare_at_price: null, options: {}, attributes: {} }
 
 /** The texts of the elements of the product's item. */
 function itemOf(overrides: Partial<ProductDetails>): Record<string, string[]> {
-  const [item, ...others] = readItems(rssItem({ ...product, ...overrides }, 'https://shop.example/p/blue-mug'))
+  const [item, ...others] = readItems(
+    rssItem({ ...product, ...overrides }, 'https://shop.example/p/blue-mug', sales, new Date('2026-11-28T00:00:00Z')),
+  )
   assert.equal(others.length, 0)
   assert.ok(item)
   return item
@@ -40,6 +43,7 @@ test('a reduced product has its price as the sale price', () => {
   const item = itemOf({ compare_at_price: { amount: 1_590, currency: 'EUR' }, in_stock: false })
   assert.deepEqual(item['g:price'], ['15.90 EUR'])
   assert.deepEqual(item['g:sale_price'], ['12.90 EUR'])
+  assert.deepEqual(item['g:sale_price_effective_date'], ['2026-11-27T08:00Z/2026-12-01T08:00Z'])
   assert.deepEqual(item['g:availability'], ['out_of_stock'])
 })
 

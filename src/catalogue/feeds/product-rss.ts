@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { formatMajorUnits } from '../../currency.ts'
 import type { Money } from '../../money.ts'
+import type { SalePrice } from '../offered-prices.ts'
 import type { ProductDetails } from '../product-details.ts'
 
 // Bounds of Google's product data specification, in characters.
@@ -40,8 +41,8 @@ ${element('title', host)}${element('link', shopUrl)}${element('description', `Pr
 export const RSS_END = '</channel>\n</rss>\n'
 
 /** A product as an item of RSS, in the form of Google's product data specification. What the product lacks is left out. */
-export function rssItem(product: ProductDetails, link: string): string {
-  const { id, name, description, brand, group, price, compare_at_price: before, images, in_stock } = product
+export function rssItem(product: ProductDetails, link: string, sales: readonly SalePrice[], now: Date): string {
+  const { id, name, description, brand, group, images, in_stock } = product
   const [first, ...others] = images.map(({ url }) => url)
   const facts = { ...product.options, ...product.attributes }
   const gtin = readGtin(facts.gtin)
@@ -54,9 +55,7 @@ ${[
   ...(first === undefined ? [] : [element('g:image_link', asAddress(first))]),
   ...others.slice(0, MAX_ADDITIONAL_IMAGES).map((url) => element('g:additional_image_link', asAddress(url))),
   element('g:availability', in_stock ? 'in_stock' : 'out_of_stock'),
-  ...(before === null
-    ? [element('g:price', amountOf(price))]
-    : [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price))]),
+  ...priceElements(product, sales, now),
   ...(brand === null ? [] : [element('g:brand', cut(brand, MAX_BRAND))]),
   ...(gtin === null ? [] : [element('g:gtin', gtin)]),
   ...(group === null ? [] : [element('g:item_group_id', groupId(group))]),
@@ -71,6 +70,23 @@ ${[
   }),
 ].join('')}</item>
 `
+}
+
+/** The price with its reduction, and the time of a sale that is on. Sales to come are nobody's business: feeds are public. */
+function priceElements({ price, compare_at_price: before }: ProductDetails, sales: readonly SalePrice[], now: Date): string[] {
+  if (before === null) return [element('g:price', amountOf(price))]
+  const sale = sales.find(({ currency, from, until }) => currency === price.currency && isOn(from, until, now))
+  // Readers want both ends.
+  const time = sale?.from && sale.until ? `${minuteOf(sale.from)}/${minuteOf(sale.until)}` : ''
+  return [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price)), element('g:sale_price_effective_date', time)]
+}
+
+function isOn(from: string | null, until: string | null, now: Date): boolean {
+  return (from === null || new Date(from) <= now) && (until === null || new Date(until) > now)
+}
+
+function minuteOf(time: string): string {
+  return `${time.slice(0, 'yyyy-mm-ddThh:mm'.length)}Z`
 }
 
 /** Characters that XML 1.0 forbids, even as references. */

@@ -5,6 +5,7 @@ import { clientAddress, siteOf } from '../../http/client-address.ts'
 import { inSnapshot, type Version } from '../catalogue-version.ts'
 import { CATALOGUE_TAG, LISTS_TAG } from '../events.ts'
 import { translationsFor } from '../languages.ts'
+import type { SalePrice } from '../offered-prices.ts'
 import { listDetailsAfter, type ProductDetails, presentPage, type StoredProduct } from '../product-details.ts'
 import { type CatalogueContext, versionTag } from '../serve-catalogue.ts'
 import { type FeedPart, feedParts, renderPart } from './feed-parts.ts'
@@ -21,7 +22,7 @@ export interface Feed {
   lang: string | undefined
   head: string
   /** `language`: the one of the texts. */
-  render: (product: ProductDetails, language: string) => string
+  render: (product: ProductDetails, language: string, sales: readonly SalePrice[]) => string
   end: string
 }
 
@@ -81,7 +82,7 @@ function rendererOf(context: CatalogueContext, feed: Feed, version: Version) {
   const view = { languages: language === null ? [] : translationsFor(version, language), currency: null }
   const tag = language?.tag ?? context.languages.own
   return ({ found }: Batch, head = ''): FeedPart => {
-    const part = renderPart(found, (product) => feed.render(presentPage(product, view), tag))
+    const part = renderPart(found, (product) => feed.render(presentPage(product, view), tag, product.sale_prices))
     const end = part.lastId === null ? feed.end : ''
     return head + end === '' ? part : { ...part, bytes: Buffer.concat([Buffer.from(head), part.bytes, Buffer.from(end)]) }
   }

@@ -84,7 +84,7 @@ function toProduct(
     ...{ slug, sku, name, description, category, ...(isPlain ? {} : { categories }) },
     ...{ brand, image_url, ...(images === null ? {} : { images: [...images] }), group, options, attributes, price, compare_at_price },
     ...{ seo: product.seo, availability_text: product.availability_text, status: product.status },
-    ...{ published_at: product.published_at, unpublished_at: product.unpublished_at },
+    ...{ published_at: product.published_at, unpublished_at: product.unpublished_at, sale_prices: product.sale_prices },
     ...(languages.length === 0 ? {} : { translations: product.translations }),
     ...(currencies.length === 0 ? {} : { prices: product.prices }),
     ...(withStock ? { stock: row.stock } : {}),
@@ -107,6 +107,7 @@ const LATER_COLUMNS = [
   'status',
   'published_at',
   'unpublished_at',
+  'sale_prices',
 ] as const
 type Cells = Record<(typeof COLUMNS)[number] | typeof STOCK | (typeof LATER_COLUMNS)[number], string>
 
@@ -151,6 +152,7 @@ function toCsv(product: ExportedProduct, content: ExportContent): string {
     status: product.status ?? '',
     published_at: product.published_at ?? '',
     unpublished_at: product.unpublished_at ?? '',
+    sale_prices: jsonOf(product.sale_prices ?? []),
   }
   const translated = Object.entries(translations).flatMap(([language, texts]) =>
     Object.entries(texts).map(([name, text]) => [`${name}:${language}`, text] as const),

@@ -35,10 +35,13 @@ const COLUMNS = [
   'status',
   'published_at',
   'unpublished_at',
+  'sale_prices',
 ] as const
 const REQUIRED_COLUMNS = ['sku', 'name', 'category', 'price'] as const
 /** The `stock` of a product whose stock is not tracked. An empty cell leaves stock unchanged. */
 export const NOT_TRACKED = 'untracked'
+
+const SALE_EXAMPLE = 'list such as [{"amount": 990, "currency": "EUR", "until": "2026-12-01T08:00:00Z"}], with amounts in minor units'
 
 /** Most columns of a header: translated texts in a hundred languages and prices in every currency are fewer. */
 const MAX_COLUMNS = 1_000
@@ -55,7 +58,7 @@ const TRANSLATED_COLUMN = new RegExp(`^(${TRANSLATED_TEXTS.join('|')}):([A-Za-z0
 
 /**
  * Reads comma-separated values (RFC 4180), also as spreadsheets of other countries write them, under a header of COLUMNS in any order and case, of translated texts such as `name:de`, and of prices such as `price:USD`. `price` is in major units of `currency`, by default
- * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them, `categories` a list of slugs and paths of names. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking. What no column names stays, and an empty cell clears.
+ * `defaultCurrency`, as is `compare_at_price`; `options` and `attributes` are JSON objects, `images` a list of them, `categories` a list of slugs and paths of names, `sale_prices` a list with amounts in minor units. An empty `stock` and `stock_delta` leave stock unchanged; NOT_TRACKED ends its tracking. What no column names stays, and an empty cell clears.
  * The line of a record is its first.
  */
 export async function* readCsv(lines: AsyncGenerator<ByteLine>, defaultCurrency: string): AsyncGenerator<ImportLine> {
@@ -182,6 +185,7 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
     ...(places.has('status') ? { status: orNull('status') ?? 'active' } : {}),
     ...(places.has('published_at') ? { published_at: orNull('published_at') } : {}),
     ...(places.has('unpublished_at') ? { unpublished_at: orNull('unpublished_at') } : {}),
+    ...(places.has('sale_prices') ? { sale_prices: readJson('sale_prices', trimmed('sale_prices') || '[]', SALE_EXAMPLE) } : {}),
     ...readTranslations(header, fields),
     ...readPrices(header, fields, delimiter),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),

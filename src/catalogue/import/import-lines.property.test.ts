@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { inPieces } from '../../../test/in-pieces.ts'
 import { withGuard, withoutGuard } from '../../spreadsheet-guard.ts'
+import type { SalePrice } from '../offered-prices.ts'
 import { INVISIBLE } from '../product-input.ts'
 import { MAX_STOCK } from '../product-rules.ts'
 import { exportHeader, exportLine } from './export-catalogue.ts'
@@ -42,6 +43,13 @@ const texts = fc
     { ...plain, requiredKeys: [] },
   )
   .filter((all) => Object.keys(all).length > 0)
+const SALES: SalePrice[][] = [
+  [{ amount: 0, currency: 'EUR', from: '2030-02-01T00:00:00.000Z', until: null }],
+  [
+    { amount: 0, currency: 'JPY', from: null, until: '2030-02-01T00:00:00.000Z' },
+    { amount: 0, currency: 'JPY', from: '2030-02-01T00:00:00.000Z', until: '2030-02-01T00:00:00.001Z' },
+  ],
+]
 const product: fc.Arbitrary<ImportedProduct> = fc
   .record(
     {
@@ -80,6 +88,7 @@ const product: fc.Arbitrary<ImportedProduct> = fc
       status: fc.constantFrom('draft', 'active'),
       published_at: fc.constantFrom(null, '2030-01-01T00:00:00.000Z'),
       unpublished_at: fc.constantFrom(null, '2031-01-01T00:00:00.000Z'),
+      sale_prices: fc.constantFrom([], ...SALES),
     },
     {
       ...plain,
@@ -103,9 +112,15 @@ const product: fc.Arbitrary<ImportedProduct> = fc
         'status',
         'published_at',
         'unpublished_at',
+        'sale_prices',
       ],
     },
   )
+  .map(({ price, sale_prices: sales = [], ...each }) => ({
+    ...each,
+    price,
+    sale_prices: price.amount === 0 ? [] : sales.filter(({ currency }) => currency === price.currency),
+  }))
   .map((each) => inNfc({ ...each, image_url: each.images[0]?.url ?? null }))
 const products = fc.uniqueArray(product, { selector: ({ sku }) => sku, maxLength: 8 })
 const pieces = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 })

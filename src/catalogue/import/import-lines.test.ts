@@ -207,7 +207,7 @@ test('reports all lines of a bad CSV record', async () => {
 for (const [header, reason] of [
   [
     'sku;name;colour;price',
-    `the header has the unknown column "colour"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference, slug, brand, compare_at_price, images, seo_title, seo_description, availability_text, categories, status, published_at, unpublished_at, translated texts such as name:de, and prices such as price:USD`,
+    `the header has the unknown column "colour"; known are ${HEADER.replaceAll(',', ', ')}, group, options, attributes, stock_delta, reference, slug, brand, compare_at_price, images, seo_title, seo_description, availability_text, categories, status, published_at, unpublished_at, sale_prices, translated texts such as name:de, and prices such as price:USD`,
   ],
   ['sku,name,name,category,price', 'the header has the column name twice'],
   ['sku,name,stock', 'the header lacks the column category, price'],

@@ -43,6 +43,7 @@ create or replace function product_snapshots(ids uuid[]) returns table (product_
         from jsonb_each(product.prices) as other
         where other.key <> product.price_currency
       ),
+      'sale_prices', product.sale_prices,
       'status', nullif(product.status, 'active'),
       'published_at', to_char(product.published_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
       'unpublished_at', to_char(product.unpublished_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),

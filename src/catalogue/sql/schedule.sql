@@ -1,8 +1,11 @@
--- Gives a product the state that its schedule has at this moment, and the time of the next change. See
+-- Gives a product the state and the prices that its schedule has at this moment, and the time of the next change. See
 -- docs/decisions/catalogue-schedules.md.
 create or replace function products_apply_schedule() returns trigger language plpgsql as $$
 declare
   right_now constant timestamptz := clock_timestamp();
+  regular record;
+  sale record;
+  kept jsonb := '[]';
 begin
   new.changes_at := null;
   -- Archived by an operator: no time brings it back.
@@ -14,6 +17,59 @@ begin
   if new.status = 'active' then
     select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
   end if;
+  -- The prices beside the sales return, each unless this statement has written another one: that is a regular price.
+  for regular in select key as currency, value as price from jsonb_each(new.regular_prices) loop
+    if regular.currency <> new.price_currency then
+      if new.prices -> regular.currency = old.prices -> regular.currency then
+        new.prices := new.prices || jsonb_build_object(regular.currency, regular.price);
+      end if;
+    elsif (new.price_amount, new.price_currency, new.compare_at_amount)
+      is not distinct from (old.price_amount, old.price_currency, old.compare_at_amount) then
+      new.price_amount := regular.price ->> 'amount';
+      new.compare_at_amount := regular.price ->> 'compare_at';
+    end if;
+  end loop;
+  new.regular_prices := null;
+  for sale in
+    select element, given.currency, given.amount, given."from", given.until,
+      usual.amount as usual_amount, usual.compare_at, greatest(usual.amount, usual.compare_at) as before
+    from jsonb_array_elements(new.sale_prices) with ordinality as listed (element, place)
+    cross join jsonb_to_record(element) as given (currency text, amount bigint, "from" timestamptz, until timestamptz)
+    left join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as usual using (currency)
+    order by place
+  loop
+    if sale.amount < sale.usual_amount is not true then
+      -- The price has changed and ends the sale, as it ends a reduction. A sale that is written now is refused.
+      if new.sale_prices is distinct from old.sale_prices then
+        raise check_violation using
+          message = 'a sale price is not below the price of its currency',
+          constraint = 'products_sales_below_price',
+          table = tg_table_name,
+          schema = tg_table_schema;
+      end if;
+      continue;
+    end if;
+    kept := kept || jsonb_build_array(sale.element);
+    new.changes_at := least(
+      new.changes_at,
+      case when sale."from" > right_now then sale."from" end,
+      case when sale.until > right_now then sale.until end
+    );
+    continue when sale."from" > right_now or sale.until <= right_now;
+    new.regular_prices := coalesce(new.regular_prices, '{}') || jsonb_build_object(
+      sale.currency,
+      jsonb_strip_nulls(jsonb_build_object('amount', sale.usual_amount, 'compare_at', sale.compare_at))
+    );
+    if sale.currency = new.price_currency then
+      new.price_amount := sale.amount;
+      new.compare_at_amount := sale.before;
+    else
+      new.prices := new.prices || jsonb_build_object(
+        sale.currency, jsonb_build_object('amount', sale.amount, 'compare_at', sale.before)
+      );
+    end if;
+  end loop;
+  new.sale_prices := kept;
   return new;
 end
 $$;

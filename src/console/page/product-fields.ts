@@ -53,16 +53,47 @@ function readPrices(text: string): OfferedPrice[] {
   })
 }
 
+type SalePrice = components['schemas']['SalePrice']
+
+const SALES_HINT =
+  'One sale a line, below the price in its currency: the code, the price with a point, and when it begins and ends, or one of them. For example: EUR 9.90 from 2026-11-27T08:00:00Z until 2026-12-01T08:00:00Z'
+
+/** One sale a line. */
+function formatSales(sales: readonly SalePrice[] = []): string {
+  return sales
+    .map(({ currency, amount, from, until }) =>
+      [
+        currency,
+        formatMajorUnits({ amount, currency }),
+        ...(from === null ? [] : ['from', from]),
+        ...(until === null ? [] : ['until', until]),
+      ].join(' '),
+    )
+    .join('\n')
+}
+
+/** Throws with the line that is none. */
+function readSales(text: string): SalePrice[] {
+  const lines = text.split('\n').filter((line) => line.trim() !== '')
+  return lines.map((line) => {
+    const [, currency = '', price = '', from = null, until = null] =
+      /^([A-Z]{3})\s+(\S+)(?:\s+from\s+(\S+))?(?:\s+until\s+(\S+))?$/.exec(line.trim()) ?? []
+    const amount = currency === '' ? null : parseMajorUnits(price, currency)
+    if (amount === null) throw new Error(`“${line.trim()}” is no sale: write it as EUR 9.90 until 2026-12-01T08:00:00Z.`)
+    return { amount, currency, from, until }
+  })
+}
+
 /** Translations and further prices only as operators see it who may change products. */
 export type Product = Schemas['ProductDetails'] &
-  Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices' | 'status' | 'published_at' | 'unpublished_at'>>
+  Partial<Pick<Schemas['EditedProduct'], 'translations' | 'prices' | 'sale_prices' | 'status' | 'published_at' | 'unpublished_at'>>
 
 const LABELS = ['sku', 'name', 'brand', 'description', 'slug', 'availability_text'] as const
 /** What an operator edits; as texts, prices in major units. */
 export const FIELD_NAMES = [
   ...(['sku', 'name', 'categories', 'brand', 'price', 'currency', 'compare_at_price', 'description', 'availability_text'] as const),
   ...(['images', 'slug', 'seo_title', 'seo_description', 'attributes', 'prices', 'translations'] as const),
-  ...(['status', 'published_at', 'unpublished_at'] as const),
+  ...(['status', 'published_at', 'unpublished_at', 'sale_prices'] as const),
 ]
 type FieldName = (typeof FIELD_NAMES)[number]
 export type ProductTexts = Readonly<Record<FieldName, string>>
@@ -86,6 +117,7 @@ export function textsOf(product: Product): ProductTexts {
     status: product.status ?? 'active',
     published_at: product.published_at ?? '',
     unpublished_at: product.unpublished_at ?? '',
+    sale_prices: formatSales(product.sale_prices),
   }
 }
 
@@ -121,6 +153,7 @@ export function productFields(texts: ProductTexts): ProductFields {
     status: choice({ name: 'status' }, ['active', 'draft'], texts.status || 'active'),
     published_at: optional('published_at', 40),
     unpublished_at: optional('unpublished_at', 40),
+    sale_prices: area('sale_prices', 2),
   }
   return {
     elements: [
@@ -129,7 +162,7 @@ export function productFields(texts: ProductTexts): ProductFields {
       withHint('Categories', controls.categories, CATEGORIES_HINT),
       field('Brand', controls.brand),
       field('Price', controls.price, 'In major units, with a point: 12.50.'),
-      field('Reduced from', controls.compare_at_price, 'More than it costs now; empty: none.'),
+      field('Reduced from', controls.compare_at_price, 'More than the price; empty: none.'),
       field('Currency', controls.currency),
       field('Description', controls.description),
       field('Availability', controls.availability_text, 'Such as: Ships in 3 days.'),
@@ -143,6 +176,7 @@ export function productFields(texts: ProductTexts): ProductFields {
       field('SEO text', controls.seo_description),
       withHint('Attributes', controls.attributes, ATTRIBUTES_HINT),
       withHint('Prices in other currencies', controls.prices, PRICES_HINT),
+      withHint('Sales', controls.sale_prices, SALES_HINT),
       controls.translations.element,
       field('Status', controls.status, 'A draft is not in the shop.'),
       field('In the shop from', controls.published_at, TIME_HINT),
@@ -181,6 +215,7 @@ export function readProduct(texts: ProductTexts) {
     status: texts.status === 'draft' ? ('draft' as const) : ('active' as const),
     published_at: orNull(texts.published_at),
     unpublished_at: orNull(texts.unpublished_at),
+    sale_prices: readSales(texts.sale_prices),
   }
 }
 

@@ -147,6 +147,50 @@ test('a draft that was published meanwhile is published by the next file', async
   }
 })
 
+const SALES: readonly [
+  starts: string,
+  ends: string,
+  price: number,
+  before: number | null,
+  sale: readonly [string | null, string | null] | null,
+][] = [
+  ['', '', 850, 1_000, null],
+  ['2026-03-01', '', 850, 1_000, null],
+  ['2026-02-27', '2026-03-01', 1_000, null, ['2026-02-27T00:00:00.000Z', '2026-03-02T00:00:00.000Z']],
+  ['', '2026-03-05', 1_000, null, [null, '2026-03-06T00:00:00.000Z']],
+  ['2026-03-02', '', 1_000, null, ['2026-03-02T00:00:00.000Z', null]],
+  ['2026-02-01', '2026-02-28', 1_000, null, null],
+]
+for (const [shop, format, write] of [
+  ['woocommerce', 'CSV', (starts, ends) => wooCsv({ starts, ends })],
+  ['magento', 'CSV', (starts, ends) => magentoCsv({ starts: starts && `${starts} 00:00:00`, ends: ends && `${ends} 00:00:00` })],
+  [
+    'woocommerce',
+    'JSON',
+    (starts, ends) =>
+      wooProduct({
+        // The answer of a shop whose clock is that of the test.
+        on_sale: (starts === '' || starts <= '2026-03-01') && (ends === '' || ends >= '2026-03-01'),
+        ...(ends === '2026-02-28' || starts === '2026-03-02' ? { price: '10.00', sale_price: '8.50' } : {}),
+        date_on_sale_from_gmt: starts && `${starts}T00:00:00`,
+        date_on_sale_to_gmt: ends && `${ends}T23:59:59`,
+      }),
+  ],
+] as [shop: string, format: string, write: (starts: string, ends: string) => string][]) {
+  test(`${each(shop, format)}: a sale with times moves in with them, and one without an end is the price`, async (t) => {
+    for (const [starts, ends, price, before, sale] of SALES) {
+      const { products, reports } = await productsOf(t, shop, write(starts, ends), { imagesBelow: 'https://images.example/media' })
+      assert.deepEqual(reports, [])
+      const sales = sale === null ? [] : [{ amount: 850, currency: 'EUR', from: sale[0], until: sale[1] }]
+      assert.deepEqual(
+        products.map((product) => [product.price.amount, product.compare_at_price?.amount ?? null, product.sale_prices]),
+        [[price, before, sales]],
+        `${starts} ${ends}`,
+      )
+    }
+  })
+}
+
 const REFUSED: readonly [shop: string, format: string, change: Record<string, unknown>, reason: RegExp][] = [
   ['shopify', 'JSON', { isGiftCard: true }, /gift cards/],
   ['shopify', 'JSON', { requiresSellingPlan: true }, /subscriptions/],

@@ -1,6 +1,6 @@
 import { type Conversion, labelOf, notForSale, unmappable } from './conversion.ts'
-import { draft, toProductLine, type Withheld } from './shop-products.ts'
-import { isWithin, type Row, readDay, readTable } from './shop-tables.ts'
+import { draft, pricesAt, toProductLine, type Withheld } from './shop-products.ts'
+import { type Row, readDay, readTable, startOf } from './shop-tables.ts'
 
 const COLUMNS = ['sku', 'product_type', 'product_online', 'visibility', 'price', 'qty', 'is_in_stock']
 const HIDDEN = 'Not Visible Individually'
@@ -102,8 +102,7 @@ function readPrices(row: Row, now: Date) {
   const [price, special] = [row.decimal('price'), row.decimal('special_price')]
   const from = toDay(row.text('special_price_from_date'))
   const to = toDay(row.text('special_price_to_date'))
-  const isReduced = special !== null && isWithin(from, to, now)
-  return isReduced ? { price: special, compareAt: price } : { price }
+  return pricesAt(now, price, special === null ? null : { amount: special, from: startOf(from), until: startOf(to, 1) })
 }
 
 /** Exports write `2026-03-01 00:00:00`, or the form of the shop's language, such as `3/1/26`, which is refused. */

@@ -14,6 +14,20 @@ export interface Withheld {
 
 export const draft = (reason: string): Withheld => ({ reason, status: 'draft' })
 
+/** A price below the regular one, from a time, and until another one. */
+export interface Sale {
+  amount: Decimal
+  from: Date | null
+  until: Date | null
+}
+
+/** The prices of a product: one that is reduced without an end is a product with another price. A sale that is over is left out. */
+export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
+  if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
+  const hasBegun = sale.from === null || sale.from <= now
+  return hasBegun && sale.until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale }
+}
+
 /** A product, or a variant of one, as every converter describes it. Texts may be HTML. */
 export interface ShopProduct {
   sku: string
@@ -27,6 +41,7 @@ export interface ShopProduct {
   price: Decimal | null | undefined
   /** The price before a reduction. */
   compareAt?: Decimal | null | undefined
+  sale?: Sale | undefined
   group?: string | undefined
   options?: Record<string, string> | undefined
   /** Units in stock; null when the product is sold without limit. */
@@ -38,7 +53,7 @@ export interface ShopProduct {
 
 /** A line of the catalogue's format. Throws NotForSale and Unmappable. */
 export function toProductLine(product: ShopProduct, currency: string, label: string, conversion: Conversion): object {
-  const { sku, price, compareAt, categories, group, options = {}, stock, seo, slug, withheld } = product
+  const { sku, price, compareAt, sale, categories, group, options = {}, stock, seo, slug, withheld } = product
   if (price === null || price === undefined || price === '') return notForSale('it has no price')
   const { reason, status = 'active', published_at = null } = withheld ?? { reason: null }
   if (reason !== null) conversion.note(label, `it is not in the shop yet: ${reason}`)
@@ -50,6 +65,7 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
   }
   const amount = toMinor(price, currency)
   const before = compareAt === null || compareAt === undefined || compareAt === '' ? 0 : toMinor(compareAt, currency)
+  const saleAmount = sale === undefined ? amount : toMinor(sale.amount, currency)
   const paths = categories
     .map((path) => path.map((name) => cut('category', htmlToLine(name), 100)).filter(Boolean))
     .filter((path) => path.length > 0)
@@ -72,8 +88,9 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
     ...(group === undefined ? {} : { group, options: toOptions(options, cut) }),
     ...(title === '' && about === '' ? {} : { seo: { title: title || null, description: about || null } }),
     stock: stock === null ? null : Math.max(0, stock),
-    // Always, so that a later file publishes what is published in the other shop meanwhile.
+    // Always, so that a later file publishes what is published in the other shop meanwhile, and ends the sales that it has not.
     ...{ status, published_at },
+    sale_prices: saleAmount < amount ? [{ amount: saleAmount, currency, from: sale?.from ?? null, until: sale?.until ?? null }] : [],
   }
 }
 

@@ -94,8 +94,7 @@ export function readDay(text: string): string | null {
   return isTime(`${day}T00:00:00.000Z`) ? day : null
 }
 
-/** Whether the day of `now` is in a period; null: without a beginning, or an end. */
-export function isWithin(from: string | null, to: string | null, now: Date): boolean {
-  const today = now.toISOString().slice(0, 10)
-  return (from === null || from <= today) && (to === null || to >= today)
+/** The first moment of a day of UTC, or of one some days later; null for no day. */
+export function startOf(day: string | null, daysLater = 0): Date | null {
+  return day === null ? null : new Date(Date.parse(`${day}T00:00:00Z`) + daysLater * 86_400_000)
 }

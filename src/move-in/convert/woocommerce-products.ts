@@ -1,5 +1,5 @@
 import { type Conversion, labelOf, notForSale, unmappable, WrongFile } from './conversion.ts'
-import { draft, type ShopProduct, toProductLine, type Withheld } from './shop-products.ts'
+import { draft, pricesAt, type ShopProduct, toProductLine, type Withheld } from './shop-products.ts'
 import { readJsonRecords } from './shop-records.ts'
 import { isTable } from './shop-tables.ts'
 import { restPages } from './woocommerce-orders.ts'
@@ -21,25 +21,35 @@ export async function* convertWooCommerceProducts(
   let known = new Map<number, WooProduct>()
   if (await isTable(file)) {
     if (variations !== undefined) throw new WrongFile('--variations is for the pages of the REST API: the CSV has the variations')
-    ;({ products, variations: known } = await readWooCommerceTable(file, encoding, now))
+    ;({ products, variations: known } = await readWooCommerceTable(file, encoding))
   } else {
     products = readJsonRecords<WooProduct>(file, PRODUCTS)
     if (variations !== undefined) for await (const one of readJsonRecords<WooProduct>(variations, VARIATIONS)) known.set(one.id, one)
   }
   for await (const product of products) {
-    if (product.type === 'variable') convertVariable(product, known, conversion, currency)
+    if (product.type === 'variable') convertVariable(product, known, conversion, { currency, now })
     else {
       const label = labelOf(product.sku || product.id, product.name)
       conversion.add(label, () => {
         const withheld = assertForSale(product)
-        return toProductLine({ ...describe(product), withheld, slug: product.slug, stock: stockOf(product) }, currency, label, conversion)
+        return toProductLine(
+          { ...describe(product, now), withheld, slug: product.slug, stock: stockOf(product) },
+          currency,
+          label,
+          conversion,
+        )
       })
     }
     yield conversion.take()
   }
 }
 
-function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProduct>, conversion: Conversion, currency: string): void {
+function convertVariable(
+  parent: WooProduct,
+  known: ReadonlyMap<number, WooProduct>,
+  conversion: Conversion,
+  { currency, now }: { currency: string; now: Date },
+): void {
   const { id, sku, name, variations = [] } = parent
   const axes = (parent.attributes ?? []).filter(({ variation }) => variation !== false).map((attribute) => attribute.name)
   if (variations.length === 0) conversion.add(labelOf(sku || id, name), () => unmappable('it is variable and has no variations'))
@@ -55,15 +65,15 @@ function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProdu
       const open = axes.find((axis) => !options[axis]) ?? Object.keys(options).find((axis) => options[axis] === '')
       if (open !== undefined || Object.keys(options).length === 0)
         unmappable(`it stands for any ${open ?? 'option'}: make a variation of each`)
-      const own = describe(variation)
+      const own = describe(variation, now)
       return toProductLine(
         {
-          ...describe(parent),
+          ...describe(parent, now),
           sku: own.sku,
           withheld: withheld ?? withheldAlone,
           description: [parent.description, variation.description].filter(Boolean).join('\n'),
           images: [variation.image ?? {}, ...(variation.images ?? []), ...(parent.images ?? [])].map(toImage),
-          ...{ price: own.price, compareAt: own.compareAt },
+          ...{ price: own.price, compareAt: own.compareAt, sale: own.sale },
           slug: index === 0 ? parent.slug : null,
           group: parent.slug || String(id),
           options,
@@ -79,20 +89,29 @@ function convertVariable(parent: WooProduct, known: ReadonlyMap<number, WooProdu
 
 const toImage = ({ src, alt }: WooImage) => ({ url: src, alt })
 
-function describe(product: WooProduct): Omit<ShopProduct, 'stock'> {
+/** What a sale with times costs is that price, and when; without times it is the price of now. */
+function pricesOf(product: WooProduct, now: Date): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   const {
-    id,
-    sku,
-    name,
-    description,
-    short_description,
-    categories = [],
-    brands = [],
-    images = [],
     price,
-    regular_price,
+    regular_price: regular = null,
     on_sale,
+    sale_price: amount,
+    date_on_sale_from_gmt: from,
+    date_on_sale_to_gmt: to,
   } = product
+  if (!amount || (!from && !to)) return { price, compareAt: on_sale === true ? regular : null }
+  return pricesAt(now, regular, { amount, from: timeOf(from, 0), until: timeOf(to, 1_000) })
+}
+
+/** A time of the REST API, such as 2026-03-01T00:00:00, and some milliseconds later. */
+function timeOf(text: string | null | undefined, laterMs: number): Date | null {
+  if (!text) return null
+  const ms = Date.parse(`${text.replace(/Z$/, '')}Z`)
+  return Number.isNaN(ms) ? unmappable(`the time of its sale price, ${text}, is none`) : new Date(ms + laterMs)
+}
+
+function describe(product: WooProduct, now: Date): Omit<ShopProduct, 'stock'> {
+  const { id, sku, name, description, short_description, categories = [], brands = [], images = [] } = product
   return {
     sku: sku || `woocommerce-${id}`,
     name: name ?? '',
@@ -101,8 +120,7 @@ function describe(product: WooProduct): Omit<ShopProduct, 'stock'> {
     categories: categories.map((each) => each.path ?? [each.name || each.slug || '']),
     brand: brands[0]?.name,
     images: images.map(toImage),
-    price,
-    compareAt: on_sale === true ? regular_price : null,
+    ...pricesOf(product, now),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Decimal } from './amounts.ts'
-import { isWithin, type Row, readDay, readTable } from './shop-tables.ts'
+import { type Row, readDay, readTable } from './shop-tables.ts'
 
 type Text = string | null
 export interface WooImage {
@@ -22,6 +22,10 @@ export interface WooProduct {
   price?: Decimal | null
   regular_price?: Decimal | null
   on_sale?: boolean
+  sale_price?: Decimal | null
+  date_on_sale_from_gmt?: Text
+  /** Its last second. */
+  date_on_sale_to_gmt?: Text
   manage_stock?: boolean | 'parent'
   /** A text: no clear whole number. */
   stock_quantity?: number | string | null
@@ -49,12 +53,11 @@ interface Variation extends WooProduct {
 export async function readWooCommerceTable(
   file: string,
   encoding: string | undefined,
-  now: Date,
 ): Promise<{ products: WooProduct[]; variations: Map<number, WooProduct> }> {
   const products: WooProduct[] = []
   const variations = new Map<number, Variation>()
   for await (const row of readTable(file, { required: COLUMNS, expected: EXPECTED, encoding })) {
-    const product = toProduct(row, now)
+    const product = toProduct(row)
     if (product.type === 'variation') variations.set(product.id, { ...product, parent: row.text('parent') })
     else products.push(product)
   }
@@ -66,11 +69,10 @@ export async function readWooCommerceTable(
   return { products, variations }
 }
 
-function toProduct(row: Row, now: Date): WooProduct {
+function toProduct(row: Row): WooProduct {
   // `simple, virtual, downloadable`.
   const [type = ''] = row.text('type').split(',')
-  const sale = readSale(row, now)
-  const isOnSale = sale !== null
+  const sale = readSale(row)
   const regular = row.decimal('regular price')
   const stock = row.text('stock')
   const attributes = Array.from({ length: 20 }, (_, index) => index + 1).flatMap((place) => {
@@ -88,9 +90,10 @@ function toProduct(row: Row, now: Date): WooProduct {
     catalog_visibility: row.text('visibility in catalog') || 'visible',
     description: row.text('description').replaceAll('\\n', '\n'),
     short_description: row.text('short description').replaceAll('\\n', '\n'),
-    price: isOnSale ? sale : regular,
+    price: sale.sale_price ?? regular,
     regular_price: regular,
-    on_sale: isOnSale,
+    on_sale: sale.sale_price !== null,
+    ...sale,
     manage_stock: stock === 'parent' ? 'parent' : stock !== '',
     stock_quantity: row.whole('stock') ?? stock,
     stock_status: { '1': 'instock', '0': 'outofstock', backorder: 'onbackorder' }[row.text('in stock?')] ?? row.text('in stock?'),
@@ -115,14 +118,19 @@ function splitList(text: string): string[] {
 }
 
 /**
- * The reduced price if it is of today. Dates are days of the shop, such as 2026-03-01; with another form, such as 3/1/26, the price is text that is
+ * The reduced price and its times. Dates are days of the shop, such as 2026-03-01; with another form, such as 3/1/26, the price is text that is
  * then refused as an amount.
  */
-function readSale(row: Row, now: Date): string | null {
+function readSale(row: Row) {
   const sale = row.decimal('sale price')
   const [starts, ends] = [row.text('date sale price starts'), row.text('date sale price ends')]
-  if (sale === null) return null
+  if (sale === null) return { sale_price: null }
   const unclear = [starts, ends].find((day) => day !== '' && readDay(day) === null)
-  if (unclear !== undefined) return `${sale} with the date ${unclear} (not of the form 2026-03-01)`
-  return isWithin(readDay(starts), readDay(ends), now) ? sale : null
+  if (unclear !== undefined) return { sale_price: `${sale} with the date ${unclear} (not of the form 2026-03-01)` }
+  const [from, to] = [readDay(starts), readDay(ends)]
+  return {
+    sale_price: sale,
+    date_on_sale_from_gmt: from === null ? null : `${from}T00:00:00`,
+    date_on_sale_to_gmt: to === null ? null : `${to}T23:59:59`,
+  }
 }
