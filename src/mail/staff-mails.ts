@@ -48,7 +48,8 @@ export class StaffMails {
     this.#loop = new Loop({
       everyMs: MINUTE_MS,
       work: (signal) => this.queueDue(signal),
-      onFailure(error, { isFirst }) {
+      onFailure: (error, { isFirst, retryMs }) => {
+        this.#pausedUntil = performance.now() + retryMs
         if (isFirst) logger.error({ err: loggableError(error) }, 'staff mails cannot be made; this is retried in a minute')
       },
       onRecovered: () => logger.info('staff mails are made again'),
@@ -76,7 +77,6 @@ export class StaffMails {
 
   /** Queues the mails that are due: one round. */
   async queueDue(signal?: AbortSignal): Promise<void> {
-    if (this.#options.isHeldUp?.() === true) return
     for (const kind of this.#kinds) {
       if (signal?.aborted) return
       const pauseMs = await this.#queue(kind)
@@ -87,17 +87,17 @@ export class StaffMails {
   /** Queues the next mail of a kind, if one is due. Returns how long the one after it has to wait. */
   async #queue(kind: StaffMailKind): Promise<number> {
     const { pool, encryption, to, language, orders, now } = this.#options
+    const isHeldUp = this.#options.isHeldUp?.() === true
     return inTransaction(pool, async (tx) => {
       const state = await lockStaffMails(tx, kind)
-      if (state === null) return 0
       await findNotices(tx, kind, state.since, state.is_first)
-      const isDue = state.pause_ms === 0
+      const isDue = state.pause_ms === 0 && !isHeldUp
       const notices = isDue ? await takeNotices(tx, kind, kind === 'staff_orders' && orders === 'hourly') : { count: 0, list: [] }
       const expiresAt = new Date(now().getTime() + LIFETIME_MS)
       if (notices.count > 0)
         for (const address of to) await queueAccountMail(tx, encryption, { kind, to: address, language, notices, expiresAt })
       await saveStaffMails(tx, kind, notices.count > 0)
-      return notices.count > 0 ? MINUTE_MS : state.pause_ms
+      return notices.count > 0 || isHeldUp ? MINUTE_MS : state.pause_ms
     })
   }
 }

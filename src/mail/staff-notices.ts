@@ -87,7 +87,7 @@ export async function findNotices(tx: Transaction, kind: StaffMailKind, since: D
   )
 }
 
-/** The state of a kind of mails, locked; null while another process has it. */
+/** The state of a kind of mails, locked: another process waits, and finds what this one has done. */
 export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
     sql`select examined_at is null as is_first,
@@ -95,9 +95,11 @@ export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
       coalesce(greatest(extract(epoch from mailed_at + interval '1 minute' - now()), 0) * 1000, 0)::float8 as pause_ms
     from staff_mails
     where kind = ${kind}
-    for update skip locked`,
+    for update`,
   )
-  return rows[0] ?? null
+  const [state] = rows
+  if (state === undefined) throw new Error(`staff_mails has no row for ${kind}`)
+  return state
 }
 
 /** Takes what waits for a mail; of an hourly one what was noticed before this hour. */
