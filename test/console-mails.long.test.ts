@@ -150,7 +150,7 @@ test('previews each template, in each language and in other locales', { skip: NO
   await page.getByRole('link', { name: 'Templates' }).click()
   const names = await eventually(async () => {
     const found = await cells(page, 1).allTextContents()
-    return found.length === 27 && found
+    return found.length === 30 && found
   })
   const frame = page.frameLocator('.mail-view iframe')
   for (const name of names) {
