@@ -42,6 +42,7 @@ export type ErrorCode =
   | 'illegal_transition'
   | 'quantity_exceeded'
   | 'change_reference_taken'
+  | 'refund_exceeded'
   | 'order_erased'
   | 'too_late_to_amend'
   | 'total_negative'

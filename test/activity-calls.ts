@@ -110,6 +110,17 @@ export const makeCalls: Readonly<Record<string, MakeCall>> = {
     const after = { status: 'pending', version: 2, change: { type: 'payment', ...payment } }
     return { params: { id }, body: { ...payment, reference: 'pi_1' }, subject: id, states: [{ status: 'pending', version: 1 }, after] }
   },
+  refundOrder: async (store, { token }) => {
+    const id = await placeOrder(store)
+    const payment = { provider: 'stripe', reference: 'pi_1' }
+    await store.call('PUT', `/admin/orders/${id}/payment`, { token, body: { ...payment, state: 'paid' } })
+    const change = { type: 'payment', provider: 'stripe', state: 'partially_refunded', refunded: 100 }
+    const states: ActivityCall['states'] = [
+      { status: 'pending', version: 2 },
+      { status: 'pending', version: 3, change },
+    ]
+    return { params: { id }, body: { amount: { amount: 100, currency: 'EUR' }, reference: 're_1' }, subject: id, states }
+  },
   blockCustomer: async (store) => {
     const { id } = await store.register()
     return { params: { id }, body: { reason: 'Orders with stolen cards.' }, subject: id }

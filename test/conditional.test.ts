@@ -55,6 +55,11 @@ const adjust = async () => {
   await send('POST', `/admin/orders/${id}/adjustments`, { kind: 'shipping', label: 'Parcel', amount: price })
   return id
 }
+const pay = async () => {
+  const id = await place()
+  await send('PUT', `/admin/orders/${id}/payment`, { provider: 'stripe', reference: 'pi_1', state: 'paid' })
+  return id
+}
 const [productOf, categoryOf] = [(id: string) => `/admin/products/${id}`, (id: string) => `/admin/categories/${id}`]
 const [stockOf, orderOf] = [(id: string) => `/admin/products/${id}/stock`, (id: string) => `/admin/orders/${id}`]
 const ofOrder = (make: () => Promise<string>, path: string, body?: object): Conditional => ({
@@ -78,6 +83,7 @@ const CALLS: Record<string, Conditional> = {
   'POST /admin/orders/{id}/returns': ofOrder(ship, 'returns', { restock: true }),
   'POST /admin/orders/{id}/amendments': ofOrder(place, 'amendments', { email: 'ada@example.com' }),
   'POST /admin/orders/{id}/adjustments': ofOrder(place, 'adjustments', { kind: 'fee', label: 'A fee', amount: price }),
+  'POST /admin/orders/{id}/refunds': ofOrder(pay, 'refunds', { amount: { ...price, amount: 1 }, reference: 'r 1' }),
   'DELETE /admin/orders/{id}/adjustments/{version}': ofOrder(adjust, 'adjustments/2'),
 }
 

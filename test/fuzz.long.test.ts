@@ -58,6 +58,7 @@ const SELDOM_DONE = new Set([
   'POST /admin/orders/{id}/adjustments',
   'DELETE /admin/orders/{id}/adjustments/{version}',
   'PUT /admin/orders/{id}/payment',
+  'POST /admin/orders/{id}/refunds',
   // The fuzzed store has no mail, no process for commands and no lake, and no random text names a template or a query.
   'POST /admin/audits',
   'GET /admin/audits/{id}',

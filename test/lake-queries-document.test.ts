@@ -54,8 +54,8 @@ const shipped = [placed, change('confirmed', 'admin', null), change('shipped', '
 const amend = (status: StatusChange['status'], amendment: OrderChange): StatusChange => ({
   ...{ status, at: '2026-03-01T10:00:00.000Z', actor: { type: 'key', id: null }, reason: null, change: amendment },
 })
-const pay = (status: StatusChange['status'], state: PaymentState) =>
-  amend(status, { type: 'payment', provider: 'stripe', reference: 'pi_1', state })
+const STRIPE = { provider: 'stripe', reference: 'pi_1' }
+const pay = (status: StatusChange['status'], state: PaymentState) => amend(status, { type: 'payment', ...STRIPE, state })
 const divided = item('garden', 4, 4_000, 'EUR')
 const units = (quantity: number) => [{ product_id: divided.product_id, quantity }]
 const events = [
@@ -91,6 +91,7 @@ const events = [
       amend('shipped', { type: 'returned', lines: units(1), restock: true }),
       pay('shipped', 'paid'),
       pay('shipped', 'partially_refunded'),
+      amend('shipped', { type: 'payment', ...STRIPE, state: 'partially_refunded', refund: { amount: 900 } }),
     ],
     { user_id: EVE, shipping_address: address('FR'), total: { amount: 4_000, currency: 'EUR' }, client_reference: null, items: [divided] },
   ),
@@ -127,7 +128,7 @@ const EXPECTED: Record<string, unknown[][]> = {
     ['admin', 'sold out', '1'],
     ['customer', 'too late', '1'],
   ],
-  'Refunds by month': [['2026-03', 'EUR', '2', '700', '1']],
+  'Refunds by month': [['2026-03', 'EUR', '3', '1600', '1']],
   'From the order to the parcel': [['3', 12, 21.6]],
   'Customers who came again': [
     ['1', '2'],

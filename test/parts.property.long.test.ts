@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, test } from 'node:test'
 import fc from 'fast-check'
 import type { OrderEvent } from '../src/orders/events.ts'
 import { expireOrders } from '../src/orders/expire-orders.ts'
 import { addBuyers } from './buyers.ts'
 import { queryFolder } from './lake-harness.ts'
+import { assertOrder, assertRefunds, type Item, type Tally, textOf } from './order-tally.ts'
 import { startAuditedStore, summarise } from './pipeline-audit.ts'
 import { TEST_SECRET } from './store.ts'
 import { serve } from './store-process.ts'
@@ -20,6 +22,7 @@ const [[buyer], [operator]] = [await addBuyers(store, 1), await addBuyers(store,
 /** Few enough for some amendments to find too little. */
 const INITIAL = 16
 const CHARGE = 100
+const PAYMENT = { provider: 'stripe', reference: 'pi_1', state: 'paid' }
 
 type Kind = 'shipments' | 'cancellations' | 'returns'
 /** What one of two operators does, each at a process of its own. `order` counts among the orders that there are. */
@@ -30,6 +33,8 @@ type Step =
   | { kind: 'amend'; order: number; process: boolean; name: 'shipping_address' | 'email' | 'parcel'; text: string; parcel: number }
   | { kind: 'lines'; order: number; process: boolean; quantities: number[]; price: 'now' | 'then' }
   | { kind: 'charge'; order: number; process: boolean }
+  | { kind: 'pay'; order: number; process: boolean }
+  | { kind: 'refund'; order: number; process: boolean; amount: number; reference: string | null }
   | { kind: 'expire'; order: number; process: boolean }
 
 const place = { order: fc.nat({ max: 2 }), process: fc.boolean() }
@@ -66,31 +71,18 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('charge' as const), ...place }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('pay' as const), ...place }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      ...{ kind: fc.constant('refund' as const), ...place },
+      amount: fc.constantFrom(1, 250, 1_000, 6_000),
+      // The others have one of their own.
+      reference: fc.constantFrom(null, 'r 1'),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('expire' as const), ...place }) },
 )
-
-interface Item {
-  product_id: string
-  unit_price?: { amount: number }
-  unit_price_amount?: number
-  quantity: number
-  shipped?: number
-  cancelled?: number
-  returned?: number
-}
-
-/** What the accepted changes of an order add up to, by product: counted from the requests, not from the history. */
-interface Tally {
-  id: string
-  placed: number[]
-  /** With what amendments have added. */
-  ordered: number[]
-  charges: number
-  shipped: number[]
-  cancelled: number[]
-  returned: number[]
-  restocked: number[]
-}
 
 /** Answers to amendments: the state of an order at its version. */
 const amended: AmendedOrder[] = []
@@ -103,15 +95,6 @@ interface AmendedOrder {
   shipping_address: { country: string } | null
 }
 
-/** The lines of an order, of the API or of the lake, as one text. */
-const textOf = (items: readonly Item[]) =>
-  items
-    .map((item) => [
-      ...[item.product_id, item.unit_price?.amount ?? item.unit_price_amount, item.quantity],
-      ...[item.shipped ?? 0, item.cancelled ?? 0, item.returned ?? 0],
-    ])
-    .join(' ')
-
 const bodyOf = ({ name, text, parcel }: Extract<Step, { kind: 'amend' }>) =>
   ({
     shipping_address: { shipping_address: { name: 'Ada', line1: '1 Street', city: 'Town', postal_code: '1', country: text } },
@@ -120,7 +103,7 @@ const bodyOf = ({ name, text, parcel }: Extract<Step, { kind: 'amend' }>) =>
   })[name]
 
 /** How often an amendment has moved units. */
-const changes = { lines: 0 }
+const changes = { lines: 0, refunds: 0, refused: 0, repeated: 0 }
 
 interface Whole {
   tally: Tally
@@ -130,8 +113,12 @@ interface Whole {
 
 /** Counts what expiry has cancelled: to count it twice changes nothing. */
 async function countExpired(tallies: readonly Tally[], wholes: Whole[]): Promise<void> {
+  // A payment may be reported after it.
   const { rows } = await store.pool.query<{ id: string; version: number }>(
-    `select id, version from orders where id = any($1) and status = 'cancelled' and status_history -> -1 -> 'actor' ->> 'type' = 'system'`,
+    `select id, place as version
+    from orders
+    cross join jsonb_array_elements(status_history) with ordinality as history (entry, place)
+    where id = any($1) and entry ->> 'status' = 'cancelled' and entry -> 'actor' ->> 'type' = 'system'`,
     [tallies.map(({ id }) => id)],
   )
   for (const { id, version } of rows) {
@@ -157,10 +144,10 @@ function countWholes(wholes: Whole[]): void {
 
 const COUNTED = { shipments: 'shipped', cancellations: 'cancelled', returns: 'returned' } as const
 
-async function post(url: string, path: string, token: string, body: object = {}): Promise<{ status: number; text: string }> {
+async function post(url: string, path: string, token: string, body: object = {}, method = 'POST') {
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${token}` }
-  const answer = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-  return { status: answer.status, text: await answer.text() }
+  const answer = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) })
+  return { status: answer.status, text: await answer.text(), isRepeat: answer.headers.get('idempotency-replayed') === 'true' }
 }
 
 async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
@@ -176,7 +163,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     assert.equal(placed.status, 201, placed.text)
     const none = () => [0, 0]
     const counts = { ordered: [...ordered], shipped: none(), cancelled: none(), returned: none(), restocked: none() }
-    tallies.push({ id: placed.json.id, placed: ordered, charges: 0, ...counts })
+    tallies.push({ id: placed.json.id, placed: ordered, charges: 0, paid: null, refunded: 0, silent: 0, ...counts })
     // The last one stays pending.
     if (tallies.length < 3) {
       const confirmed = await store.call('POST', `/admin/orders/${placed.json.id}/transitions`, { token, body: { to: 'confirmed' } })
@@ -207,7 +194,8 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
       if (answer.status !== 200) return
       const { order, stock, due } = JSON.parse(answer.text)
       amended.push(order)
-      assert.equal(due.amount, order.total.amount)
+      // The payment covers what is left of it.
+      if (due !== null) assert.equal(due.amount, order.total.amount - (order.refundable[0]?.left.amount ?? 0))
       for (const { product_id, quantity } of stock) {
         const moved = products.map((id) => (id === product_id ? Math.abs(quantity) : 0))
         for (const to of quantity > 0 ? [tally.cancelled, tally.restocked] : [tally.ordered]) add(to, moved)
@@ -219,7 +207,30 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
       const body = { kind: 'shipping', label: 'Delivery', amount: { amount: CHARGE, currency: 'EUR' } }
       const answer = await post(url, `/admin/orders/${tally.id}/adjustments`, token, body)
       assert.ok([200, 409].includes(answer.status), answer.text)
-      if (answer.status === 200) tally.charges += CHARGE
+      if (answer.status !== 200) return
+      tally.charges += CHARGE
+      tally.silent += 1
+      return
+    }
+    if (one.kind === 'pay') {
+      const answer = await post(url, `/admin/orders/${tally.id}/payment`, token, PAYMENT, 'PUT')
+      assert.equal(answer.status, 200, answer.text)
+      if (answer.isRepeat) return
+      tally.paid = JSON.parse(answer.text).refundable[0]?.left.amount
+      tally.silent += 1
+      return
+    }
+    if (one.kind === 'refund') {
+      const amount = one.reference === null ? one.amount : 250
+      const body = { amount: { amount, currency: 'EUR' }, reference: one.reference ?? randomUUID() }
+      const answer = await post(url, `/admin/orders/${tally.id}/refunds`, token, body)
+      assert.ok([200, 409].includes(answer.status), answer.text)
+      const { code, left } = JSON.parse(answer.text)
+      if (code === 'refund_exceeded') assert.ok(left.amount < amount, answer.text)
+      changes[answer.status === 409 ? 'refused' : answer.isRepeat ? 'repeated' : 'refunds'] += 1
+      if (answer.status !== 200 || answer.isRepeat) return
+      tally.refunded += amount
+      tally.silent += 1
       return
     }
     if (one.kind === 'expire') {
@@ -247,6 +258,8 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     add(tally[COUNTED[one.kind]], one.quantities)
     if (one.kind === 'cancellations' || (one.kind === 'returns' && one.restock)) add(tally.restocked, one.quantities)
   }
+  // So that some refunds are accepted.
+  await run({ kind: 'pay', order: 0, process: true })
   const wholes: Whole[] = []
   for (const round of rounds) {
     await Promise.all(round.map(run))
@@ -259,7 +272,7 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
   return tallies
 }
 
-test('stock, totals and lake are in balance whatever parts are shipped, cancelled, returned, amended and charged by two processes', async () => {
+test('stock, totals and lake are in balance whatever parts are shipped, cancelled, returned, amended, charged and refunded by two processes', async () => {
   const played: Tally[] = []
   const prices = [1_000, 250]
   const products: string[][] = []
@@ -277,6 +290,7 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
       for (const tally of tallies) {
         const { json } = await store.call('GET', `/admin/orders/${tally.id}`, { token: operator?.token ?? '' })
         assertOrder(json, tally, ids, prices)
+        assertRefunds(json, tally)
         played.push(tally)
         products.push(ids)
       }
@@ -284,7 +298,7 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
     { numRuns: 25, endOnFailure: true },
   )
 
-  await store.untilDelivered(played.reduce((sum, { charges }) => sum + charges / CHARGE, 0))
+  await store.untilDelivered(played.reduce((sum, { silent }) => sum + silent, 0))
   const { rows } = await queryFolder(
     store.lake,
     'select order_id, status, version, total_amount, original_amount, to_json(items) from orders',
@@ -306,6 +320,10 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
     ]),
   )
   assert.ok(amended.length > 10 && changes.lines > 5, `${amended.length} amendments, ${changes.lines} of lines`)
+  assert.ok(changes.refunds > 5 && changes.refused > 5 && changes.repeated > 0, JSON.stringify(changes))
+  const refunds = await queryFolder(store.lake, 'select order_id, sum(amount)::bigint from refunds group by order_id')
+  const refunded = new Map(refunds.rows.map(([id, amount]) => [id, Number(amount)]))
+  for (const tally of played) assert.equal(refunded.get(tally.id) ?? 0, tally.refunded, `refunds of ${tally.id}`)
   for (const { id, version, status, total, items, shipping_address } of amended) {
     const shown = [status, String(total.amount), String(shipping_address?.country ?? null), textOf(items)]
     assert.deepEqual(stored.get(`${id}.${version}`), shown, `the row of ${id}.${version} is the answer`)
@@ -328,48 +346,3 @@ test('stock, totals and lake are in balance whatever parts are shipped, cancelle
   assert.deepEqual(await readEvents(), before)
   assert.deepEqual(summarise(await store.verify()), [])
 })
-
-interface Shown {
-  status: unknown
-  items: Item[]
-  total: { amount: number }
-  original_total: { amount: number }
-}
-
-function assertOrder({ status, items, total, original_total }: Shown, tally: Tally, products: string[], prices: number[]): void {
-  const sum = (of: (i: number) => number) => [0, 1].reduce((all, i) => all + of(i), 0)
-  const [open, held] = [
-    sum((i) => (tally.ordered[i] ?? 0) - (tally.shipped[i] ?? 0) - (tally.cancelled[i] ?? 0)),
-    sum((i) => (tally.shipped[i] ?? 0) - (tally.returned[i] ?? 0)),
-  ]
-  for (const item of items) {
-    const i = products.indexOf(item.product_id)
-    const { shipped = 0, cancelled = 0, returned = 0 } = item
-    assert.ok(i !== -1 && shipped + cancelled <= item.quantity && returned <= shipped)
-  }
-  // A product may have several lines.
-  const count = (i: number, of: (item: Item) => number | undefined) =>
-    items.reduce((all, item) => all + (item.product_id === products[i] ? (of(item) ?? 0) : 0), 0)
-  for (const i of [0, 1])
-    assert.deepEqual(
-      [
-        count(i, (item) => item.quantity),
-        count(i, (item) => item.shipped),
-        count(i, (item) => item.cancelled),
-        count(i, (item) => item.returned),
-      ],
-      [tally.ordered[i], tally.shipped[i], tally.cancelled[i], tally.returned[i]],
-      `${tally.id} ${products[i]}`,
-    )
-  const shippedAny = tally.shipped.some((count) => count > 0)
-  const expected = open > 0 ? ['pending', 'confirmed'] : !shippedAny ? ['cancelled'] : held === 0 ? ['returned'] : ['shipped', 'delivered']
-  assert.ok(expected.includes(String(status)), `${status} is none of ${expected}`)
-  assert.equal(
-    original_total.amount,
-    sum((i) => (tally.placed[i] ?? 0) * (prices[i] ?? 0)),
-  )
-  const kept = tally.charges + sum((i) => ((tally.ordered[i] ?? 0) - (tally.cancelled[i] ?? 0)) * (prices[i] ?? 0))
-  // A cancelled order keeps the total that it had before its last lines were cancelled.
-  if (status === 'cancelled') assert.ok(total.amount > kept)
-  else assert.equal(total.amount, kept)
-}

@@ -1656,6 +1656,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/admin/orders/{id}/refunds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Records what was paid back of a payment of an order
+         * @description The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, and a report of the provider with that state then changes nothing. In every status of the order, whose total stays. A refund alone sends no mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`. Needs the scope `orders:adjust`.
+         */
+        post: operations["refundOrder"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/admin/orders/{id}/amendments": {
         parameters: {
             query?: never;
@@ -2493,10 +2513,19 @@ export interface components {
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
+            /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
+            refunded: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
+            /** @description The payments of which something is left to refund. */
+            refundable: components["schemas"]["RefundablePayment"][];
             /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
             former_values?: {
                 [key: string]: {
@@ -2535,10 +2564,19 @@ export interface components {
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
+            /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
+            refunded: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
             /** Format: uuid */
             user_id: string;
+            /** @description The payments of which something is left to refund. */
+            refundable: components["schemas"]["RefundablePayment"][];
             /** @description What amendments have replaced, by the place of the amendment in `status_history`, from 0. Absent in lists, and without one. */
             former_values?: {
                 [key: string]: {
@@ -2564,7 +2602,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`. Null: the order has ended, or the store does not know what a payment covers: it is refunded in part, was paid when nothing was owed, or the total fell between its authorization and its capture. */
+            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null: the order has ended, or the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or units came back and something was refunded. */
             due: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;
@@ -3234,6 +3272,13 @@ export interface components {
             status: components["schemas"]["OrderStatus"];
             items: components["schemas"]["OrderItem"][];
             total: components["schemas"]["Money"];
+            /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
+            refunded: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -3681,6 +3726,33 @@ export interface components {
             /** @description Units that can be sold. Null: the stock is not tracked. */
             stock?: number | null;
         } | unknown | unknown;
+        NewRefund: {
+            /** @description What was paid back, in the currency of the order. */
+            amount: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
+            /** @description The id of the refund. The customer can see it. A refund with the same reference is recorded once. */
+            reference: string;
+            reason?: string | null;
+            payment?: components["schemas"]["PaymentName"];
+            /** @description What it is for, each product once. Their amounts are at most that of the refund. */
+            lines?: components["schemas"]["NewRefundLine"][];
+        };
+        NewRefundLine: {
+            /** Format: uuid */
+            product_id: string;
+            /** @description Units, at most those of the order. */
+            quantity?: number;
+            amount?: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
+        };
         NewReturn: {
             /** @description Name each product once. By default all units that are left. */
             lines?: components["schemas"]["OrderPart"][];
@@ -3808,6 +3880,13 @@ export interface components {
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
+            /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
+            refunded: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
         };
@@ -3839,6 +3918,7 @@ export interface components {
             reference?: string;
             /** @description Of `payment`. */
             state?: string;
+            refund?: components["schemas"]["Refund"];
             /** @description Of `amended`: what was corrected, of `shipping_address`, `email`, `tracking` and `lines`. Later releases may have more. */
             amended?: string[];
             /** @description Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry. */
@@ -3878,6 +3958,13 @@ export interface components {
             adjustments: components["schemas"]["Adjustment"][];
             /** @description The payment as the provider has reported it. Null if the provider has reported nothing. */
             payment: components["schemas"]["Payment"] | null;
+            /** @description The refunded amount. Null if a provider has reported a refund whose amount is unknown. */
+            refunded: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            } | null;
             /** @description What was shipped, parcel by parcel. */
             parcels: components["schemas"]["Parcel"][];
             timeline: components["schemas"]["TimelineEntry"][];
@@ -4038,6 +4125,13 @@ export interface components {
             state: "pending" | "authorized" | "failed" | "paid" | "partially_refunded" | "refunded";
             /** Format: date-time */
             changed_at: string;
+        };
+        /** @description Default: the one payment of which something is left. */
+        PaymentName: {
+            /** @description A name that the shop chooses, such as `stripe`. */
+            provider: string;
+            /** @description The provider's id of the payment. The customer can see it. */
+            reference: string;
         };
         PaymentReport: {
             /** @description A name that the shop chooses, such as `stripe`. */
@@ -4231,7 +4325,7 @@ export interface components {
             order_id?: string;
         };
         /** @description RFC 9457 problem details. `code` tells which members follow. */
-        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["TooLateToAmendProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["WebhookExistsProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
+        Problem: components["schemas"]["PlainProblem"] | components["schemas"]["ForbiddenProblem"] | components["schemas"]["SecondFactorRequiredProblem"] | components["schemas"]["InvalidSecondFactorProblem"] | components["schemas"]["InsufficientStockProblem"] | components["schemas"]["UnknownProductProblem"] | components["schemas"]["PurchaseLimitProblem"] | components["schemas"]["PriceChangedProblem"] | components["schemas"]["TotalNegativeProblem"] | components["schemas"]["RefundExceededProblem"] | components["schemas"]["TooManyPendingOrdersProblem"] | components["schemas"]["TooManyAddressesProblem"] | components["schemas"]["PreconditionFailedProblem"] | components["schemas"]["ChangeReferenceTakenProblem"] | components["schemas"]["IllegalTransitionProblem"] | components["schemas"]["TooLateToAmendProblem"] | components["schemas"]["QuantityExceededProblem"] | components["schemas"]["AdjustmentReferenceTakenProblem"] | components["schemas"]["ClientReferenceTakenProblem"] | components["schemas"]["ProbablyPlacedAlreadyProblem"] | components["schemas"]["RequestInProgressProblem"] | components["schemas"]["WebhookExistsProblem"] | components["schemas"]["CurrencyNotAvailableProblem"];
         ProblemFault: {
             /** @description RFC 6901 JSON pointer as a URI fragment. */
             pointer?: string;
@@ -4527,6 +4621,54 @@ export interface components {
         };
         RefreshRequest: {
             refresh_token: string;
+        };
+        /** @description Of `payment`: the shop's own refund, whose reference is that of the entry. */
+        Refund: {
+            /** @description What was paid back, in minor units. */
+            amount: number;
+            /** @description What it is for. */
+            lines?: components["schemas"]["RefundLine"][];
+        };
+        RefundExceededProblem: {
+            /**
+             * Format: uri
+             * @description The page that explains the problem: `/problems/<code>` of this store.
+             */
+            type: string;
+            /** @description In English, for people; may be reworded. */
+            title: string;
+            status: number;
+            detail: string;
+            /**
+             * @description Stable; listed in docs/shop/errors.md.
+             * @enum {string}
+             */
+            code: "refund_exceeded";
+            request_id: string;
+            /** @description The W3C trace of the request: of its `traceparent`, if it had a valid one. */
+            trace_id: string;
+            errors?: components["schemas"]["ProblemFault"][];
+            error?: components["schemas"]["IcebergError"];
+            left: components["schemas"]["Money"];
+        };
+        RefundLine: {
+            /** Format: uuid */
+            product_id: string;
+            quantity?: number;
+            /** @description Minor units. */
+            amount?: number;
+        };
+        RefundablePayment: {
+            provider: string;
+            /** @description The provider's id of the payment. */
+            reference: string;
+            /** @description The most that can still be refunded of it. */
+            left: {
+                /** @description Minor units of the currency. */
+                amount: number;
+                /** @description ISO 4217. */
+                currency: string;
+            };
         };
         Registration: {
             /** @description One plain address. It is stored in lower case, its domain in ASCII (IDNA). */
@@ -9782,6 +9924,10 @@ export interface operations {
                      *         "amount": 2580,
                      *         "currency": "EUR"
                      *       },
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "adjustments": [],
                      *       "parcels": [],
                      *       "created_at": "2026-03-04T18:05:00.000Z",
@@ -9890,6 +10036,10 @@ export interface operations {
                      *       ],
                      *       "total": {
                      *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "refunded": {
+                     *         "amount": 0,
                      *         "currency": "EUR"
                      *       },
                      *       "adjustments": [],
@@ -12332,6 +12482,10 @@ export interface operations {
                      *           },
                      *           "adjustments": [],
                      *           "payment": null,
+                     *           "refunded": {
+                     *             "amount": 0,
+                     *             "currency": "EUR"
+                     *           },
                      *           "parcels": []
                      *         }
                      *       ],
@@ -12482,6 +12636,10 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": []
                      *     }
                      */
@@ -12742,6 +12900,10 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": []
                      *     }
                      */
@@ -12875,6 +13037,10 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
                      *       "timeline": [
                      *         {
@@ -13041,8 +13207,13 @@ export interface operations {
                      *           },
                      *           "adjustments": [],
                      *           "payment": null,
+                     *           "refunded": {
+                     *             "amount": 0,
+                     *             "currency": "EUR"
+                     *           },
                      *           "parcels": [],
-                     *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "refundable": []
                      *         }
                      *       ],
                      *       "has_more": false,
@@ -13165,6 +13336,10 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
                      *       "timeline": [
                      *         {
@@ -13185,7 +13360,8 @@ export interface operations {
                      *           "lake_at": "2026-03-04T18:05:10.000Z"
                      *         }
                      *       ],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrderDetail"];
@@ -13330,8 +13506,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -13487,8 +13668,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -13640,8 +13826,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -13794,8 +13985,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -13946,8 +14142,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -14101,8 +14302,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -14262,8 +14468,13 @@ export interface operations {
                      *       },
                      *       "adjustments": [],
                      *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
                      *       "parcels": [],
-                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
                      *     }
                      */
                     "application/json": components["schemas"]["AdminOrder"];
@@ -14293,6 +14504,184 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["InvalidBody"];
+            /** @description `rate_limited`: Too many tries. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `internal`: Something went wrong. */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unavailable`: The store cannot answer now. `overloaded`: The store has too many requests. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    refundOrder: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version of the order that the caller knows, such as `"3"`. */
+                "if-match"?: string;
+            };
+            path: {
+                /** @description The id of the order. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "amount": {
+                 *         "amount": 1290,
+                 *         "currency": "EUR"
+                 *       },
+                 *       "reference": "re_3NxK2e",
+                 *       "reason": "the handle is broken",
+                 *       "lines": [
+                 *         {
+                 *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                 *           "quantity": 1
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["NewRefund"];
+            };
+        };
+        responses: {
+            /** @description The order with its payment. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "01997a60-2b33-7e45-a1c8-6d0e9f7b3a55",
+                     *       "number": "100042",
+                     *       "status": "pending",
+                     *       "allowed_transitions": [
+                     *         "confirmed",
+                     *         "cancelled"
+                     *       ],
+                     *       "items": [
+                     *         {
+                     *           "product_id": "01997a5e-1f20-7c11-b4d2-8e6a0f3b5c21",
+                     *           "sku": "MUG-BLUE",
+                     *           "name": "Blue mug",
+                     *           "category": "Kitchen",
+                     *           "unit_price": {
+                     *             "amount": 1290,
+                     *             "currency": "EUR"
+                     *           },
+                     *           "quantity": 2,
+                     *           "total": {
+                     *             "amount": 2580,
+                     *             "currency": "EUR"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "client_reference": "cart-1843",
+                     *       "shipping_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "line1": "12 St James Square",
+                     *         "city": "London",
+                     *         "postal_code": "SW1Y 4JH",
+                     *         "country": "GB"
+                     *       },
+                     *       "note": "Please ring twice.",
+                     *       "attributes": {
+                     *         "channel": "app",
+                     *         "is_gift": false
+                     *       },
+                     *       "version": 1,
+                     *       "created_at": "2026-03-04T18:05:00.000Z",
+                     *       "updated_at": "2026-03-04T18:05:00.000Z",
+                     *       "status_history": [
+                     *         {
+                     *           "status": "pending",
+                     *           "at": "2026-03-04T18:05:00.000Z",
+                     *           "actor": {
+                     *             "type": "customer",
+                     *             "id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           },
+                     *           "reason": null
+                     *         }
+                     *       ],
+                     *       "original_total": {
+                     *         "amount": 2580,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "adjustments": [],
+                     *       "payment": null,
+                     *       "refunded": {
+                     *         "amount": 0,
+                     *         "currency": "EUR"
+                     *       },
+                     *       "parcels": [],
+                     *       "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *       "refundable": []
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdminOrder"];
+                };
+            };
+            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            401: components["responses"]["UnauthenticatedOrInvalidToken"];
+            403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
+            /** @description `not_found`: Not found. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `too_many_changes`: The order has too many changes. `change_reference_taken`: The reference belongs to another change of the order. `refund_exceeded`: Less is left to refund. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            /** @description `invalid_body`: The body is not acceptable. `mixed_currencies`: The order mixes currencies. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description `rate_limited`: Too many tries. */
             429: {
                 headers: {
@@ -14443,8 +14832,13 @@ export interface operations {
                      *         },
                      *         "adjustments": [],
                      *         "payment": null,
+                     *         "refunded": {
+                     *           "amount": 0,
+                     *           "currency": "EUR"
+                     *         },
                      *         "parcels": [],
                      *         "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *         "refundable": [],
                      *         "email": "ada@example.com"
                      *       },
                      *       "is_preview": false,
@@ -14803,8 +15197,13 @@ export interface operations {
                      *           },
                      *           "adjustments": [],
                      *           "payment": null,
+                     *           "refunded": {
+                     *             "amount": 0,
+                     *             "currency": "EUR"
+                     *           },
                      *           "parcels": [],
-                     *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11"
+                     *           "user_id": "01997a5e-0c41-7b02-8d1e-5f0f6a3c9b11",
+                     *           "refundable": []
                      *         }
                      *       ],
                      *       "customers": [

@@ -90,30 +90,32 @@ create or replace view storefront.payments as
 select
   order_id, order_number, currency, currency_exponent, created_at, total_amount,
   report.version as version, report.provider as payment_provider, report.reference as payment_reference, report.state as payment_state,
-  report.at::timestamptz as reported_at, report.amount as amount
+  report.at::timestamptz as reported_at, report.amount as amount, report.refund_reference as reference,
+  to_json(report.lines)::varchar as lines
 from (
   select
     *,
-    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT" }]'))
+    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT", "refund_reference": "VARCHAR", "lines": [{ "product_id": "VARCHAR", "quantity": "BIGINT", "amount": "BIGINT" }] }]'))
       as report
   from storefront.orders
 ))
     group by order_id, payment_provider, payment_reference;
 
--- The amount is null where the provider has reported a part, and of the rest.
+-- The amount is null where only the provider has reported a part, and of the rest.
 create or replace view storefront.refunds as
     select
       order_id, order_number, currency, currency_exponent, created_at, version, payment_provider, payment_reference, payment_state,
-      amount, reported_at as refunded_at
+      amount, reported_at as refunded_at, reference, lines
     from (
 select
   order_id, order_number, currency, currency_exponent, created_at, total_amount,
   report.version as version, report.provider as payment_provider, report.reference as payment_reference, report.state as payment_state,
-  report.at::timestamptz as reported_at, report.amount as amount
+  report.at::timestamptz as reported_at, report.amount as amount, report.refund_reference as reference,
+  to_json(report.lines)::varchar as lines
 from (
   select
     *,
-    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT" }]'))
+    unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT", "refund_reference": "VARCHAR", "lines": [{ "product_id": "VARCHAR", "quantity": "BIGINT", "amount": "BIGINT" }] }]'))
       as report
   from storefront.orders
 ))

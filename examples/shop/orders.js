@@ -29,6 +29,7 @@ export async function showOrders(shop) {
     cancel.onclick = () => whileDisabled(cancel, () => shop.cancelOrder(order.id).then(refresh, refresh))
     const items = order.items.map(({ quantity, name }) => `${quantity} × ${name}`).join(', ')
     const parts = [element('strong', {}, order.number), element('span', {}, order.status), element('span', {}, formatMoney(order.total))]
+    if (order.refunded?.amount > 0) parts.push(element('span', {}, `${formatMoney(order.refunded)} refunded`))
     return element('li', {}, ...parts, element('span', {}, items), ...(order.allowed_transitions.includes('cancelled') ? [cancel] : []))
   }
   more.onclick = () =>

@@ -27,9 +27,9 @@ export const EXAMPLE_ADDRESS = {
 
 export const EXAMPLE_ORDER_LINK = { token: 'AZl6YCszfkWhyG0On3s6VWpQK9D3mZr0tB1nYw4cE7uXq2LsHf8VdJk5aGoRiT6e' }
 
-const { number, status, items, total, adjustments, parcels, created_at, updated_at } = EXAMPLE_ORDER
+const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at } = EXAMPLE_ORDER
 export const EXAMPLE_LINKED_ORDER = {
-  ...{ number, status, items, total, adjustments, parcels, created_at, updated_at },
+  ...{ number, status, items, total, refunded, adjustments, parcels, created_at, updated_at },
   history: [{ status, at: created_at }],
   can_cancel: true,
   asks_postal_code: true,

@@ -34,8 +34,13 @@ test('a link shows its order, and no note, reason, reference, attribute or phone
   const adjustment = { kind: 'shipping', label: 'Express', amount: { amount: 100, currency: 'EUR' }, reference: 'rate-551' }
   const adjusted = await store.call('POST', `/admin/orders/${order.id}/adjustments`, { token, body: adjustment })
   assert.ok(adjusted.status < 300, adjusted.text)
+  const payment = { provider: 'stripe', reference: 'pi_1', state: 'paid' }
+  assert.equal((await store.call('PUT', `/admin/orders/${order.id}/payment`, { token, body: payment })).status, 200)
+  const refund = { amount: { amount: 50, currency: 'EUR' }, reference: 're_1', reason: 'Called Ada' }
+  assert.equal((await store.call('POST', `/admin/orders/${order.id}/refunds`, { token, body: refund })).status, 200)
   const { status, headers, json, text } = await read(order.token)
   assert.equal(status, 200, text)
+  assert.deepEqual(json.refunded, { amount: 50, currency: 'EUR' })
   assert.equal(headers['cache-control'], 'no-store')
   assert.deepEqual([json.number, json.status, json.can_cancel, json.shipping_address], [order.number, 'shipped', false, null])
   assert.deepEqual([json.asks_postal_code, json.language], [true, 'en'])
@@ -50,7 +55,7 @@ test('a link shows its order, and no note, reason, reference, attribute or phone
   assert.deepEqual(json.items[0].name, 'Lamp')
   for (const secret of ['Ada', 'Ring', 'Wien', '1010', 'cart-1', order.email, order.guest.id, 'admin'])
     assert.ok(!text.includes(secret), secret)
-  for (const secret of ['Called Ada', 'Ring twice', 'kiosk', 'cart-1', 'parcel-7781', 'rate-551', GUEST_ADDRESS.phone])
+  for (const secret of ['Called Ada', 'Ring twice', 'kiosk', 'cart-1', 'parcel-7781', 'rate-551', 'pi_1', 're_1', GUEST_ADDRESS.phone])
     assert.ok(!shown.text.includes(secret), secret)
 })
 

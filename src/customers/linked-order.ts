@@ -13,13 +13,13 @@ import { type ShippingAddress, ShippingAddressSchema } from '../orders/postal-ad
 import { EXAMPLE_LINKED_ORDER } from './examples.ts'
 import { type OpenedLink, type OrderLinks, plainPostalCode } from './order-link.ts'
 
-const { number, status, items, total, created_at, updated_at } = OrderSchema.properties
+const { number, status, items, total, refunded, created_at, updated_at } = OrderSchema.properties
 const LinkedAddress = Type.Omit(ShippingAddressSchema, ['phone'])
 
 /** What a mail's link shows of its order: what the shop shows its customers, and the address for its postal code. */
 export const LinkedOrderSchema = Type.Object(
   {
-    ...{ number, status, items, total, created_at, updated_at },
+    ...{ number, status, items, total, refunded, created_at, updated_at },
     adjustments: Type.Array(Type.Omit(AdjustmentSchema, ['reference'])),
     parcels: Type.Array(Type.Omit(ParcelSchema, ['reference'])),
     history: Type.Array(Type.Object({ status, at: created_at }), {
@@ -102,10 +102,10 @@ export function presentLinkedOrder(
   { order, reader }: Omit<FoundByLink, 'link'>,
   isAddressShown: boolean,
 ): LinkedOrder {
-  const { number, status, items, total, adjustments, parcels, created_at, updated_at, allowed_transitions, shipping_address } =
+  const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at, allowed_transitions, shipping_address } =
     presentOrder(order, cancellableStatuses)
   return {
-    ...{ number, status, items, total, created_at, updated_at },
+    ...{ number, status, items, total, refunded, created_at, updated_at },
     // References name the shop's own papers.
     adjustments: adjustments.map(({ reference: _, ...adjustment }) => adjustment),
     parcels: parcels.map(({ reference: _, ...parcel }) => parcel),

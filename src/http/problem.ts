@@ -56,6 +56,7 @@ export const PROBLEMS: Record<ErrorCode, { status: number; title: string }> = {
   illegal_transition: { status: 409, title: 'The order cannot make this move' },
   quantity_exceeded: { status: 409, title: 'The order has fewer units' },
   change_reference_taken: { status: 409, title: 'The reference belongs to another change of the order' },
+  refund_exceeded: { status: 409, title: 'Less is left to refund' },
   client_reference_taken: { status: 409, title: 'The client reference is taken' },
   probably_placed_already: { status: 409, title: 'The same order was just placed' },
   mail_not_failed: { status: 409, title: 'The mail has not failed' },

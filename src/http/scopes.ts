@@ -5,7 +5,7 @@
 export const SCOPES = {
   'orders:read': 'Read orders of all customers, with their addresses and timelines.',
   'orders:move': 'Change the status of orders: confirm, ship, deliver, cancel, return, in whole or in part. Write internal notes.',
-  'orders:adjust': 'Set what is charged besides the lines, and the state of the payment.',
+  'orders:adjust': 'Set what is charged besides the lines, the state of the payment, and what was refunded.',
   'orders:amend': 'Correct delivery address, e-mail address and lines of an order, and the tracking of a parcel.',
   'products:write': 'Create, change, archive and import products.',
   'stock:read': 'Read stock and its adjustments, and the prices of products over time.',

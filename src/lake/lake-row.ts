@@ -1,7 +1,7 @@
 import { minorDigits } from '../currency.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { canonicalJson } from '../encoding.ts'
-import { type ImpersonalOrder, linesOf, listPaymentReports, type OrderEvent, parcelsOf } from '../orders/events.ts'
+import { type ImpersonalOrder, linesOf, listPaymentEntries, type OrderEvent, parcelsOf } from '../orders/events.ts'
 import type { Adjustment, AdjustmentKind, Parcel } from '../orders/order-changes.ts'
 import type { TopicMessage } from '../topic/topic.ts'
 import {
@@ -103,7 +103,7 @@ export const ORDER_EVENT_COLUMNS = {
   payment_state: { id: 30, type: VARCHAR, inOrders: true, value: ({ order }) => toText(order.payment?.state) },
   ingested_at: { id: 31, type: TIMESTAMPTZ, isFirst: true, value: ({ ingestedAt }) => ingestedAt },
   adjustments: { id: 74, type: VARCHAR, inOrders: true, value: ({ order: { adjustments = [] } }) => toRows(adjustments.map(toAdjustment)) },
-  payments: { id: 75, type: VARCHAR, inOrders: true, value: ({ order }) => toRows(listPaymentReports(order)) },
+  payments: { id: 75, type: VARCHAR, inOrders: true, value: ({ order }) => toRows(listPaymentEntries(order)) },
   parcels: { id: 76, type: VARCHAR, inOrders: true, value: ({ parcels }) => toRows(parcels) },
   imported: { id: 32, type: BOOLEAN, value: ({ change }) => change?.imported === true },
 } as const satisfies Readonly<Record<string, LakeColumn<Source>>>

@@ -11,11 +11,12 @@ const REPORTS = sql`
   select
     order_id, order_number, currency, currency_exponent, created_at, total_amount,
     report.version as version, report.provider as payment_provider, report.reference as payment_reference, report.state as payment_state,
-    report.at::timestamptz as reported_at, report.amount as amount
+    report.at::timestamptz as reported_at, report.amount as amount, report.refund_reference as reference,
+    to_json(report.lines)::varchar as lines
   from (
     select
       *,
-      unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT" }]'))
+      unnest(from_json(payments, '[{ "version": "INTEGER", "provider": "VARCHAR", "reference": "VARCHAR", "state": "VARCHAR", "at": "VARCHAR", "amount": "BIGINT", "refund_reference": "VARCHAR", "lines": [{ "product_id": "VARCHAR", "quantity": "BIGINT", "amount": "BIGINT" }] }]'))
         as report
     from orders
   )`
@@ -47,7 +48,7 @@ export const ORDER_VIEWS: readonly OrderView[] = [
   },
   {
     name: 'payments',
-    description: 'A row for each payment of an order in its newest state, as the provider has reported it.',
+    description: 'A row for each payment of an order in its newest state, as the provider or a refund has left it.',
     columns: { ...OF_ORDER, total_amount, ...PAYMENT, reported_at: TIMESTAMPTZ, changed_at: TIMESTAMPTZ },
     ...BY_ORDER,
     order: sql`order_number, reported_at, payment_reference`,
@@ -62,14 +63,15 @@ export const ORDER_VIEWS: readonly OrderView[] = [
   },
   {
     name: 'refunds',
-    description: 'A row for each refund that the provider has reported, with its amount where the store knows it.',
-    columns: { ...OF_ORDER, version, ...PAYMENT, amount: BIGINT, refunded_at: TIMESTAMPTZ },
+    description:
+      'A row for each refund of the shop with its amount, and for each that only the provider has reported, where it may be unknown.',
+    columns: { ...OF_ORDER, version, ...PAYMENT, amount: BIGINT, refunded_at: TIMESTAMPTZ, reference: VARCHAR, lines: VARCHAR },
     ...BY_ORDER,
     order: sql`order_number, version`,
     select: sql`
       select
         order_id, order_number, currency, currency_exponent, created_at, version, payment_provider, payment_reference, payment_state,
-        amount, reported_at as refunded_at
+        amount, reported_at as refunded_at, reference, lines
       from (${REPORTS})
       where payment_state in ('partially_refunded', 'refunded')`,
   },

@@ -101,6 +101,19 @@ test('units that were cancelled earlier are in no later mail, and each mail adds
   for (const content of [...cancelled, ...rest, ...returned, ...parcels]) assert.equal(sumOf(content), content.order.total, content.kind)
 })
 
+test('a mail after a refund shows what was paid back below the total, in each language', async () => {
+  const refund: Step = { path: 'refunds', body: { amount: { amount: 735, currency: 'EUR' }, reference: 're_1' } }
+  const [created, confirmed] = await mailsAfter([PAID, refund, to('confirmed')])
+  const REFUNDED = { en: 'Refunded', de: 'Erstattet', fr: 'Remboursé', es: 'Reembolsado' }
+  for (const language of LANGUAGES) {
+    assert.ok(created && confirmed)
+    const { text, html } = render(confirmed, null, language)
+    for (const body of [text, html.replaceAll(/<[^>]*>/g, '')])
+      assert.match(body, new RegExp(`25[.,]00[^0-9]*${REFUNDED[language]}[^0-9]*7[.,]35`), language)
+    assert.doesNotMatch(render(created, null, language).text, new RegExp(REFUNDED[language]))
+  }
+})
+
 test('the mail of a part gives the reason once, with the units that it is about', async () => {
   const reason = 'one was broken'
   const steps = [oneMug('cancellations', { reason }), oneMug('shipments', { reason }), oneMug('returns', { reason, restock: false })]

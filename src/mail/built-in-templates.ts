@@ -207,7 +207,7 @@ ${buttonLink('{{link}}', open)}{{/link}}
   }
 }
 
-function orderTable({ item, total, each, moreItems, reason, colon }: MailTexts): Part {
+function orderTable({ item, total, refunded, each, moreItems, reason, colon }: MailTexts): Part {
   const reasonLine = `${reason}${colon} {{reason}}`
   const rows = [
     onlyWith('items', row('{{quantity}} × {{name}}', '{{total}}', colon, each)),
@@ -218,7 +218,7 @@ function orderTable({ item, total, each, moreItems, reason, colon }: MailTexts):
     onlyWith('adjustments', row('{{label}}', '{{amount}}', colon)),
   ]
   return {
-    txt: `{{#reason}}\n${reasonLine}\n\n{{/reason}}\n${rows.map(({ txt }) => txt).join('')}\n${total}${colon} {{total}}\n`,
+    txt: `{{#reason}}\n${reasonLine}\n\n{{/reason}}\n${rows.map(({ txt }) => txt).join('')}\n${total}${colon} {{total}}\n{{#refunded}}\n${refunded}${colon} {{refunded}}\n{{/refunded}}\n`,
     html: `${onlyWith('reason', paragraph(reasonLine)).html}<table style="width:100%;margin:24px 0;border-collapse:collapse">
 <thead>
 <tr>
@@ -233,7 +233,7 @@ ${rows.map(({ html }) => html).join('')}</tbody>
 <th scope="row" style="padding:12px 0;text-align:left">${toHtml(total)}</th>
 <td style="padding:12px 0 12px 16px;text-align:right;font-weight:bold;white-space:nowrap">{{total}}</td>
 </tr>
-</tfoot>
+${onlyWith('refunded', row(toHtml(refunded), '{{refunded}}', colon)).html}</tfoot>
 </table>
 `,
   }

@@ -90,6 +90,7 @@ export interface MailTexts {
   order: string
   item: string
   total: string
+  refunded: string
   /** Beside a line of several units: the price of one. */
   each: string
   moreItems: string

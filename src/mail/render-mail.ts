@@ -22,6 +22,8 @@ export interface MailContent {
     /** Charges and discounts below the lines; absent for none. */
     adjustments?: { label: string; amount: number }[]
     total: number
+    /** What was paid back; absent for nothing, or where it is unknown. */
+    refunded?: number
     currency: string
   }
   /** What an amendment has replaced. */
@@ -47,6 +49,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
   kinds: ORDER_MAIL_KINDS,
   values: [
     ...['customer', 'number', 'items', 'name', 'quantity', 'unit_price', 'total', 'more_items', 'adjustments', 'label', 'amount'],
+    'refunded',
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
     ...['new_address', 'new_email', 'order_url'],
   ],
@@ -101,6 +104,7 @@ export function toMailContent(event: OrderEvent): MailContent {
         ? {}
         : { adjustments: order.adjustments.map(({ label, amount }) => ({ label, amount: amount.amount })) }),
       total: order.total.amount,
+      ...(order.refunded ? { refunded: order.refunded.amount } : {}),
       currency: order.total.currency,
     },
     ...(kind.startsWith('part_') ? { lines: changedLines(event) } : {}),
@@ -202,6 +206,7 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     more_items: countMore(content.order.items),
     more_lines: countMore(content.lines ?? []),
     total: format(content.order.total),
+    refunded: content.order.refunded === undefined ? '' : format(content.order.refunded),
     new_address: content.amended?.includes('shipping_address') === true,
     new_email: content.amended?.includes('email') === true,
     reason: content.reason === null ? '' : oneLine(content.reason),

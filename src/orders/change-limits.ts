@@ -11,9 +11,14 @@ const MAX_CHANGES = 100
 export const MAX_CHANGES_BYTES = 512 * 1024
 
 /** Throws `too_many_changes` when the order has as many changes of the kind as it can have. Pure. */
-export function assertFewChanges({ statusHistory }: Order, type: OrderChange['type']): void {
-  const count = statusHistory.filter(({ change }) => change?.type === type).length
+export function assertFewChanges({ statusHistory }: Order, kind: OrderChange['type'] | 'refunded'): void {
+  const count = statusHistory.filter(({ change }) => change !== undefined && kindOf(change) === kind).length
   if (count >= MAX_CHANGES) throw new AppError('too_many_changes', `The order has ${MAX_CHANGES} changes of this kind.`)
+}
+
+/** The shop's own refunds are counted apart: a provider's report must not be lost for them. */
+function kindOf(change: OrderChange): OrderChange['type'] | 'refunded' {
+  return change.type === 'payment' && change.refund !== undefined ? 'refunded' : change.type
 }
 
 /** Throws `too_many_changes` when the history of an order, after a change, is too long for its event. Pure. */

@@ -2,13 +2,16 @@ import { Type } from 'typebox'
 import { defineRoute } from '../http/define-route.ts'
 import type { HttpServer } from '../http/http-server.ts'
 import { invalidBody } from '../http/problem.ts'
-import { SignedMoneySchema } from '../money.ts'
+import { MoneySchema, SignedMoneySchema } from '../money.ts'
 import { type AdminTransitionContext, answerMove } from './answer-move.ts'
-import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
+import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
+import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_NEW_REFUND, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
+import { assertNamedOnce } from './part-routes.ts'
 import { IfMatch, OrderParams } from './routes.ts'
 import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
+import { Reason } from './transition-lines.ts'
 
 const strict = { additionalProperties: false }
 const oneLine = (maxLength: number, description: string) =>
@@ -41,6 +44,46 @@ const PaymentReport = Type.Object(
     state: Type.Enum([...PAYMENT_STATES]),
   },
   { title: 'PaymentReport', ...strict, examples: [EXAMPLE_PAYMENT_REPORT] },
+)
+const NewRefund = Type.Object(
+  {
+    amount: Type.Object(
+      {
+        ...MoneySchema.properties,
+        amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Minor units of the currency.' }),
+      },
+      { ...strict, description: 'What was paid back, in the currency of the order.' },
+    ),
+    reference: Type.String({
+      ...ReferenceSchema,
+      description: 'The id of the refund. The customer can see it. A refund with the same reference is recorded once.',
+    }),
+    reason: Type.Optional(Type.Union([Reason, Type.Null()])),
+    payment: Type.Optional(
+      Type.Object(
+        { provider: PaymentReport.properties.provider, reference: PaymentReport.properties.reference },
+        { title: 'PaymentName', ...strict, description: 'Default: the one payment of which something is left.' },
+      ),
+    ),
+    lines: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            product_id: Type.String({ format: 'uuid' }),
+            quantity: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_QUANTITY, description: 'Units, at most those of the order.' })),
+            amount: Type.Optional(Type.Object(MoneySchema.properties, strict)),
+          },
+          { title: 'NewRefundLine', minProperties: 2, ...strict },
+        ),
+        {
+          minItems: 1,
+          maxItems: MAX_LINES,
+          description: 'What it is for, each product once. Their amounts are at most that of the refund.',
+        },
+      ),
+    ),
+  },
+  { title: 'NewRefund', ...strict, examples: [EXAMPLE_NEW_REFUND] },
 )
 const AdjustmentParams = Type.Object({
   ...OrderParams.properties,
@@ -121,6 +164,31 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
     },
     async (request, reply) => {
       return answerMove(context, request, reply, { change: { type: 'payment', ...request.body } })
+    },
+  )
+
+  defineRoute(
+    server,
+    'POST /admin/orders/:id/refunds',
+    {
+      access: 'orders:adjust',
+      operationId: 'refundOrder',
+      summary: 'Records what was paid back of a payment of an order',
+      description:
+        'The store moves no money. Never more than was paid: `refund_exceeded` has what is left. The payment becomes `partially_refunded` or `refunded`, ' +
+        'and a report of the provider with that state then changes nothing. In every status of the order, whose total stays. A refund alone sends no ' +
+        'mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, ' +
+        'whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
+      params: OrderParams,
+      headers: IfMatch,
+      body: NewRefund,
+      answers: { 200: [AdminOrderSchema, 'The order with its payment.'] },
+      refuses: ['too_many_changes', 'refund_exceeded', 'mixed_currencies', 'change_reference_taken'],
+    },
+    async (request, reply) => {
+      const { amount, reference, reason = null, payment = null, lines = [] } = request.body
+      assertNamedOnce(lines)
+      return answerMove(context, request, reply, { change: { type: 'refunded', payment, amount, lines }, reference, reason })
     },
   )
 }

@@ -5,7 +5,7 @@ import { addBuyers } from '../../test/buyers.ts'
 import { makeOrderEvent } from '../../test/order-event-factory.ts'
 import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
-import { listPaymentReports } from './events.ts'
+import { listPaymentEntries } from './events.ts'
 import type { OrderChange, PaymentState } from './order-changes.ts'
 import { dueOf } from './order-charges.ts'
 
@@ -314,7 +314,7 @@ test('a payment covers the order as it was authorized, less what others cover, a
     const what = JSON.stringify(changes)
     assert.equal(dueOf(history, 2_500), due, what)
     const { data } = makeOrderEvent({ order: { status_history: history, original_total: EUR(2_500) } })
-    const refunds = listPaymentReports(data.order).filter(({ state }) => state === 'refunded')
+    const refunds = listPaymentEntries(data.order).filter(({ state }) => state === 'refunded')
     assert.deepEqual(
       refunds.map(({ amount }) => amount),
       amounts,

@@ -32,6 +32,7 @@ export function findEventDefect(event: unknown): string | null {
   if (!isMoney(order.total) || !isText(order.total.currency)) return 'order.total is no amount'
   if (!isTime(event.time)) return 'time is no time'
   if (order.adjustments !== undefined && !areAdjustments(order.adjustments)) return 'adjustments is no list of adjustments'
+  if (order.refunded !== undefined && order.refunded !== null && !isMoney(order.refunded)) return 'order.refunded is no amount'
   // A new order has three equal times.
   if (order.created_at !== event.time && !isTime(order.created_at)) return 'created_at is no time'
   if (order.updated_at !== event.time && !isTime(order.updated_at)) return 'updated_at is no time'
@@ -85,13 +86,20 @@ function isStatusChange(value: unknown): boolean {
 
 function isChange(value: unknown): boolean {
   if (!isObject(value)) return false
-  const { type, lines, amount, kind, label, provider, reference, state, amended, removed, added } = value
+  const { type, lines, amount, kind, label, provider, reference, state, refund, amended, removed, added } = value
   const areLines = [lines, removed].every((units) => units === undefined || (Array.isArray(units) && units.every(isLineQuantity)))
   if (type === 'adjusted' && !(isText(kind) && isText(label) && Number.isSafeInteger(amount))) return false
   if (type === 'payment' && !(isText(provider) && isText(reference) && isText(state))) return false
+  if (refund !== undefined && !isRefund(refund)) return false
   if (type === 'amended' && !(Array.isArray(amended) && amended.every(isText))) return false
   if (added !== undefined && !(Array.isArray(added) && added.every(isOrderItem))) return false
   return isText(type) && areLines && (amount === undefined || Number.isSafeInteger(amount))
+}
+
+function isRefund(value: unknown): boolean {
+  if (!isObject(value)) return false
+  const { amount, lines = [] } = value
+  return Number.isSafeInteger(amount) && Array.isArray(lines) && lines.every((line) => isObject(line) && isText(line.product_id))
 }
 
 function isLineQuantity(value: unknown): boolean {

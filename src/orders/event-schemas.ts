@@ -52,6 +52,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     parcels,
     adjustments,
     payment: _payment,
+    refunded,
     ...shown
   } = OrderSchema.properties
   const order = Type.Object({
@@ -63,6 +64,7 @@ function orderSchema(status: OrderStatus | null): TObject {
     parcels: Type.Optional(parcels),
     adjustments: Type.Optional(adjustments),
     payment: Type.Optional(PaymentSchema),
+    refunded: Type.Optional(refunded),
   })
   return openSchema(order)
 }

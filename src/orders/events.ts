@@ -1,7 +1,8 @@
+import type { Money } from '../money.ts'
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
 import { valuesAt } from './order-amendments.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
-import { followPayments } from './order-charges.ts'
+import { followPayments, hasRefunds } from './order-charges.ts'
 import {
   type LaterColumn,
   ORDER_COLUMNS,
@@ -79,6 +80,8 @@ export interface OrderEventData {
     adjustments?: Adjustment[]
     /** Absent: nothing is known. */
     payment?: Payment
+    /** Exists once the shop has recorded a refund. Null: the amount of another is unknown. */
+    refunded?: Money | null
   }
   previous_status: OrderStatus | null
 }
@@ -160,11 +163,13 @@ function contentOf({ items, total_amount, currency, status_history: history }: O
   const total = { amount: Number(total_amount), currency }
   if (!isAmended(history)) return { items, total }
   const state = orderStateOf({ items, total, history })
-  const { adjustments, payment } = state
+  const { adjustments, payment, refunded } = state
   return {
     ...{ items: itemsWith(state.items, state.lines), total: state.total, original_total: total, parcels: state.parcels },
     ...(adjustments.length === 0 ? {} : { adjustments }),
     ...(payment === null ? {} : { payment }),
+    // Events of orders with reports alone are published without it.
+    ...(hasRefunds(history) ? { refunded } : {}),
   }
 }
 
@@ -247,17 +252,11 @@ export function parcelsOf({ parcels, items, total, status_history: history }: Im
 }
 
 /**
- * What providers have reported of the payments of an event's order, the oldest first. `amount`, in minor units, is of a
- * refund of all that was paid: the provider tells no amount, so it is not known of a part, nor of the rest. Pure.
+ * What providers have reported of the payments of an event's order, and the refunds of the shop, the oldest first.
+ * `amount`, in minor units, is what was paid back: absent for reports of a part, and of the rest after one. Pure.
  */
-export function listPaymentReports({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
-  const { reports } = followPayments(history, placed.amount)
-  // The rows of other orders are published with the whole total of the time of the payment.
-  const hasAmendedLines = history.some(({ change }) => change?.type === 'amended' && change.amount !== undefined)
-  return reports.map(({ covered, paidTotal, ...report }) => {
-    const known = hasAmendedLines ? (covered ?? undefined) : paidTotal
-    return { ...report, amount: report.state === 'refunded' ? known : undefined }
-  })
+export function listPaymentEntries({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
+  return followPayments(history, placed.amount).entries
 }
 
 /** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */

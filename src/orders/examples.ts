@@ -30,6 +30,7 @@ export const EXAMPLE_ORDER = {
   original_total: TOTAL,
   adjustments: [],
   payment: null,
+  refunded: { amount: 0, currency: 'EUR' },
   parcels: [],
 }
 
@@ -56,7 +57,7 @@ export const EXAMPLE_ORDER_DETAIL = {
   ],
 }
 
-export const EXAMPLE_ADMIN_ORDER = { ...EXAMPLE_ORDER, user_id: USER_ID }
+export const EXAMPLE_ADMIN_ORDER = { ...EXAMPLE_ORDER, user_id: USER_ID, refundable: [] }
 export const EXAMPLE_NEW_AMENDMENT = { shipping_address: GIVEN_EXAMPLES.shipping_address, email: 'ada@example.com', reference: 'call-81' }
 export const EXAMPLE_AMENDMENT = {
   order: {
@@ -80,7 +81,7 @@ export const EXAMPLE_AMENDMENT = {
     { kind: 'readdressed', to: 'former_address' },
   ],
 }
-export const EXAMPLE_ADMIN_ORDER_DETAIL = { ...EXAMPLE_ORDER_DETAIL, user_id: USER_ID }
+export const EXAMPLE_ADMIN_ORDER_DETAIL = { ...EXAMPLE_ORDER_DETAIL, user_id: USER_ID, refundable: [] }
 export const EXAMPLE_NEW_ORDER_NOTE = { text: 'Called: the customer takes it on Friday.' }
 export const EXAMPLE_ORDER_NOTE = {
   id: '01997a61-4c55-7b67-83ea-8f2b1c9d5e77',
@@ -101,6 +102,12 @@ export const EXAMPLE_NEW_ADJUSTMENT = {
   label: 'Express delivery',
   amount: { amount: 490, currency: 'EUR' },
   reference: 'rate-551',
+}
+export const EXAMPLE_NEW_REFUND = {
+  amount: PRICE,
+  reference: 're_3NxK2e',
+  reason: 'the handle is broken',
+  lines: [{ product_id: PRODUCT_ID, quantity: 1 }],
 }
 export const EXAMPLE_PAYMENT_REPORT = { provider: 'stripe', reference: 'pi_3NxK2e', state: 'paid' }
 

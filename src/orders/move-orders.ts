@@ -198,7 +198,12 @@ function plan(order: Order, move: Move, offer: AmendmentOffer | undefined): Plan
   if (change !== undefined) {
     if (!isCharge(change)) return planChange(order, change)
     // A discount or fee must always be voidable, and a provider's message is not refused.
-    return { to: order.status, change: planCharge(order, change), restockedLines: [], isBySize: change.type === 'adjusted' }
+    return {
+      to: order.status,
+      change: planCharge(order, change),
+      restockedLines: [],
+      isBySize: ['adjusted', 'refunded'].includes(change.type),
+    }
   }
   assertNotInStatus(order, move)
   return planTransition(order, move.to, move)
@@ -272,7 +277,7 @@ function summarize(change: OrderChange): object {
     case 'adjustment_voided':
       return { type, adjustment: change.adjustment }
     case 'payment':
-      return { type, provider: change.provider, state: change.state }
+      return { type, provider: change.provider, state: change.state, ...(change.refund && { refunded: change.refund.amount }) }
     case 'amended':
       return { type, amended: change.amended }
     default:

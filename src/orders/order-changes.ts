@@ -82,6 +82,21 @@ export interface PaymentChange {
   /** The provider's id of the payment. */
   reference: string
   state: PaymentState
+  /** Comes with a refund of the shop, whose reference is that of the entry; a provider's report has no amount. */
+  refund?: Refund
+}
+
+/** What of an order a refund is for: units of a product, an amount in minor units, or both. */
+export interface RefundLine {
+  product_id: string
+  quantity?: number
+  amount?: number
+}
+
+export interface Refund {
+  /** Minor units, above 0. */
+  amount: number
+  lines?: RefundLine[]
 }
 
 export const AMENDABLE = ['shipping_address', 'email', 'tracking', 'lines'] as const
@@ -141,6 +156,27 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
       provider: Type.Optional(Type.String({ description: 'Of `payment`.' })),
       reference: Type.Optional(Type.String({ description: "Of `payment`: the provider's id of it." })),
       state: Type.Optional(Type.String({ description: 'Of `payment`.' })),
+      refund: Type.Optional(
+        Type.Object(
+          {
+            amount: Type.Integer({ description: 'What was paid back, in minor units.' }),
+            lines: Type.Optional(
+              Type.Array(
+                Type.Object(
+                  {
+                    product_id: Type.String({ format: 'uuid' }),
+                    quantity: Type.Optional(Type.Integer()),
+                    amount: Type.Optional(Type.Integer({ description: 'Minor units.' })),
+                  },
+                  { title: 'RefundLine' },
+                ),
+                { description: 'What it is for.' },
+              ),
+            ),
+          },
+          { title: 'Refund', description: "Of `payment`: the shop's own refund, whose reference is that of the entry." },
+        ),
+      ),
       amended: Type.Optional(
         Type.Array(Type.String(), {
           description:
@@ -198,3 +234,13 @@ export const PaymentSchema = Type.Object(
   { title: 'Payment' },
 )
 export type Payment = Static<typeof PaymentSchema>
+
+export const RefundableSchema = Type.Object(
+  {
+    provider: Type.String(),
+    reference: Type.String({ description: "The provider's id of the payment." }),
+    left: Type.Object(MoneySchema.properties, { description: 'The most that can still be refunded of it.' }),
+  },
+  { title: 'RefundablePayment' },
+)
+export type RefundablePayment = Static<typeof RefundableSchema>

@@ -1,4 +1,5 @@
-import type { Adjustment, HistoryEntry, Payment, PaymentChange, PaymentState } from './order-changes.ts'
+import type { Money } from '../money.ts'
+import type { Adjustment, HistoryEntry, Payment, PaymentChange, PaymentState, RefundablePayment, RefundLine } from './order-changes.ts'
 import { versionOf } from './order-status.ts'
 
 /** What is charged besides the lines and was not voided, the oldest first. Pure. */
@@ -32,46 +33,106 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   return all.findLast(({ state }) => HOLDING.includes(state)) ?? all.at(-1) ?? null
 }
 
-interface PaymentCover {
-  /** Minor units; null: unknown. Absent while it is not paid. */
+/** What is known of the money of a payment, in minor units. */
+interface PaymentMoney {
+  /** The total of the order when it was authorized. */
+  authorizedTotal?: number
+  /** It is null where it is unknown, and absent while it is not paid. */
   covered?: number | null
-  /** What the order cost when it was paid. Absent when it is not paid, or refunded in part. */
+  /** The most that can be left to pay back. Absent while it is not paid. */
+  left?: number
+  /** What is refunded with the payment in an order without amended lines. Absent: it is not paid, or that is unknown. */
   paidTotal?: number
 }
 
-/** A provider's report, and what its payment covered before it. */
-interface PaymentReport extends PaymentCover, Omit<PaymentChange, 'type'> {
+/** A provider's report, or a refund of the shop. */
+interface PaymentEntry extends Pick<PaymentChange, 'provider' | 'reference' | 'state'> {
   /** That of the order. */
   version: number
   at: string
+  /** What was paid back with it, in minor units. Absent: nothing, or it is unknown. */
+  amount?: number
+  /** The reference of a refund of the shop. */
+  refund_reference?: string
+  lines?: RefundLine[]
 }
 
 /**
- * The reports of providers, the oldest first, and what all payments cover now, in minor units. A payment that is paid
- * covers the order as it was when it was authorized, or else when it was paid, less what others cover. Null: a report
- * has no amount, so what one covers is not known after a partial refund, when nothing was left to cover, or when the
- * total fell between authorization and capture. Pure.
+ * Reports of providers and refunds of the shop, the oldest first, and what the payments cover now, in minor units. A
+ * payment that is paid covers the order as it was when it was authorized, or else when it was paid, less what others
+ * cover and what was refunded. Null: a report has no amount, so what one covers is not known after a partial refund that
+ * was only reported, when nothing was left to cover, or when the total fell between authorization and capture. Pure.
  */
 export function followPayments(history: readonly HistoryEntry[], placedAmount: number) {
-  const payments = new Map<string, PaymentCover & { authorizedTotal?: number }>()
-  const sumCovered = () =>
-    [...payments.values()].reduce<number | null>((sum, { covered = 0 }) => (sum === null || covered === null ? null : sum + covered), 0)
-  const reports: PaymentReport[] = []
+  const payments = new Map<string, PaymentMoney & Pick<PaymentChange, 'provider' | 'reference'>>()
+  const sumCovered = () => sumKnown([...payments.values()].map(({ covered = 0 }) => covered))
+  // Lake rows of other orders are published with the whole total of the time of the payment.
+  const hasAmendedLines = history.some(({ change }) => change?.type === 'amended' && change.amount !== undefined)
+  const entries: PaymentEntry[] = []
   let total = placedAmount
-  for (const [index, { at, change, version }] of history.entries()) {
+  for (const [index, { at, change, version, reference: refund_reference = '' }] of history.entries()) {
     if (change !== undefined && 'amount' in change) total += change.amount ?? 0
     if (change?.type !== 'payment') continue
-    const { provider, reference, state } = change
+    const { provider, reference, state, refund } = change
     const key = paymentKey(change)
-    const { authorizedTotal = total, ...known } = payments.get(key) ?? {}
-    reports.push({ version: versionOf({ version }, index), provider, reference, state, at, ...known })
-    if (state === 'authorized') payments.set(key, { ...known, authorizedTotal: total })
-    if (state === 'failed') payments.set(key, known)
-    if (state === 'paid') payments.set(key, { covered: coverOf(total, authorizedTotal, sumCovered()), paidTotal: total })
-    if (state === 'partially_refunded') payments.set(key, { covered: null })
-    if (state === 'refunded') payments.set(key, { ...known, covered: 0 })
+    const before: PaymentMoney = payments.get(key) ?? {}
+    const rest = (hasAmendedLines ? before.covered : before.paidTotal) ?? undefined
+    const amount = refund?.amount ?? (state === 'refunded' ? rest : undefined)
+    entries.push({
+      ...{ version: versionOf({ version }, index), provider, reference, state, at },
+      ...(amount === undefined ? {} : { amount }),
+      ...(refund === undefined ? {} : { refund_reference, ...(refund.lines && { lines: refund.lines }) }),
+    })
+    payments.set(key, { provider, reference, ...moneyAfter(change, before, { total, covered: sumCovered() }) })
   }
-  return { reports, total, covered: sumCovered() }
+  return { entries, total, covered: sumCovered(), payments: [...payments.values()] }
+}
+
+/** `order`: its total, and what all payments covered before. */
+function moneyAfter(
+  { state, refund }: PaymentChange,
+  before: PaymentMoney,
+  order: { total: number; covered: number | null },
+): PaymentMoney {
+  const { authorizedTotal = order.total, ...known } = before
+  const { covered = null, left = authorizedTotal } = known
+  switch (state) {
+    case 'pending':
+      return before
+    case 'authorized':
+      return { ...known, authorizedTotal: order.total }
+    case 'failed':
+      return known
+    case 'paid': {
+      const cover = coverOf(order.total, authorizedTotal, order.covered)
+      return { covered: cover, left: cover ?? authorizedTotal, paidTotal: order.total }
+    }
+    case 'partially_refunded': {
+      if (refund === undefined) return { covered: null, left }
+      const rest = left - refund.amount
+      return covered === null ? { covered, left: rest } : { covered: rest, left: rest, paidTotal: rest }
+    }
+    case 'refunded':
+      return { ...known, covered: 0, left: 0 }
+  }
+}
+
+/** What was paid back of all payments, null where some amount is unknown, and what is left of those that are paid. Pure. */
+export function refundsOf(history: readonly HistoryEntry[], { amount: placedAmount, currency }: Money) {
+  const { entries, payments } = followPayments(history, placedAmount)
+  const refunds = entries.filter(({ state }) => state === 'partially_refunded' || state === 'refunded')
+  const sum = sumKnown(refunds.map(({ amount = null }) => amount))
+  return {
+    refunded: sum !== null && Number.isSafeInteger(sum) ? { amount: sum, currency } : null,
+    refundable: payments.flatMap(({ provider, reference, left = 0 }): RefundablePayment[] =>
+      left > 0 ? [{ provider, reference, left: { amount: left, currency } }] : [],
+    ),
+  }
+}
+
+/** The sum is null where one of them is. */
+function sumKnown(amounts: readonly (number | null)[]): number | null {
+  return amounts.reduce((sum, amount) => (sum === null || amount === null ? null : sum + amount), 0)
 }
 
 function coverOf(total: number, authorizedTotal: number, earlier: number | null): number | null {
@@ -79,10 +140,19 @@ function coverOf(total: number, authorizedTotal: number, earlier: number | null)
   return earlier > 0 && authorizedTotal <= earlier ? null : authorizedTotal - earlier
 }
 
-/** What the customer still owes for the order, in minor units; below 0 what is to be paid back; null: unknown. Pure. */
+/**
+ * What the customer still owes for the order, in minor units; below 0 what is to be paid back; null: unknown, also after
+ * a refund when units came back, whose price stays in the total. Pure.
+ */
 export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
   const { total, covered } = followPayments(history, placedAmount)
-  return covered === null ? null : total - covered
+  const isForReturn = hasRefunds(history) && history.some(({ change }) => change?.type === 'returned')
+  return covered === null || isForReturn ? null : total - covered
+}
+
+/** Whether the shop has recorded a refund with its amount. Pure. */
+export function hasRefunds(history: readonly HistoryEntry[]): boolean {
+  return history.some(({ change }) => change?.type === 'payment' && change.refund !== undefined)
 }
 
 /** Whether the customer has paid, or the money is reserved: `order_holds_money` of the database is the same. Pure. */
@@ -104,6 +174,6 @@ export function isPaymentKnown(history: readonly HistoryEntry[], message: Omit<P
   )
 }
 
-function paymentKey({ provider, reference }: Pick<PaymentChange, 'provider' | 'reference'>): string {
+export function paymentKey({ provider, reference }: Pick<PaymentChange, 'provider' | 'reference'>): string {
   return JSON.stringify([provider, reference])
 }

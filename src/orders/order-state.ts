@@ -1,6 +1,15 @@
 import type { Money } from '../money.ts'
-import type { Adjustment, AmendedChange, HistoryEntry, LineQuantity, OrderLine, Parcel, Payment } from './order-changes.ts'
-import { adjustmentsOf, paymentOf } from './order-charges.ts'
+import type {
+  Adjustment,
+  AmendedChange,
+  HistoryEntry,
+  LineQuantity,
+  OrderLine,
+  Parcel,
+  Payment,
+  RefundablePayment,
+} from './order-changes.ts'
+import { adjustmentsOf, paymentOf, refundsOf } from './order-charges.ts'
 import { allowedTransitions, type OrderStatus, type PartMove, ruleOf, versionOf } from './order-status.ts'
 
 /** Units of a line of an order. `shipped` includes those that were returned. */
@@ -21,6 +30,10 @@ export interface OrderState {
   /** Adjustments that were not voided. */
   adjustments: Adjustment[]
   payment: Payment | null
+  /** It is null where the amount of a refund is unknown. */
+  refunded: Money | null
+  /** The payments of which something is left to refund. */
+  refundable: RefundablePayment[]
   /** What the order costs now. */
   total: Money
 }
@@ -44,6 +57,7 @@ export function orderStateOf({ items: placed, total, history }: OrderSource): Or
     parcels: [],
     adjustments: adjustmentsOf(history, total.currency),
     payment: paymentOf(history),
+    ...refundsOf(history, total),
     total: { ...total, amount: total.amount + amountOf(history) },
   }
   let byProduct: LinesByProduct | undefined

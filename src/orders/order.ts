@@ -76,6 +76,9 @@ export const OrderSchema = Type.Object(
     payment: Type.Union([PaymentSchema, Type.Null()], {
       description: 'The payment as the provider has reported it. Null if the provider has reported nothing.',
     }),
+    refunded: Type.Union([Type.Object(MoneySchema.properties), Type.Null()], {
+      description: 'The refunded amount. Null if a provider has reported a refund whose amount is unknown.',
+    }),
     parcels: Type.Array(ParcelSchema, { description: 'What was shipped, parcel by parcel.' }),
   },
   { title: 'Order', examples: [EXAMPLE_ORDER] },
@@ -115,7 +118,7 @@ export function locationOf(baseUrl: string, orderId: string): string {
 
 /** An order as the API shows it. `cancellable`: the statuses in which its reader can cancel it. */
 export function presentOrder(order: Order, cancellable: readonly OrderStatus[] = ORDER_STATUSES): OrderView {
-  const { items, lines, parcels, adjustments, payment, total } = stateOf(order)
+  const { items, lines, parcels, adjustments, payment, refunded, total } = stateOf(order)
   return {
     id: order.id,
     number: order.number,
@@ -132,6 +135,7 @@ export function presentOrder(order: Order, cancellable: readonly OrderStatus[] =
     original_total: order.total,
     adjustments,
     payment,
+    refunded,
     parcels,
   }
 }

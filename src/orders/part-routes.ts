@@ -120,7 +120,7 @@ function readLines(lines: readonly LineQuantity[] | undefined): LineQuantity[] |
 }
 
 /** Throws `invalid_body` for a product that is named twice. */
-export function assertNamedOnce(lines: readonly LineQuantity[]): void {
+export function assertNamedOnce(lines: readonly Pick<LineQuantity, 'product_id'>[]): void {
   const named = new Set<string>()
   for (const [index, { product_id }] of lines.entries()) {
     const id = product_id.toLowerCase()

@@ -5,18 +5,21 @@ import { type Order, stateOf } from './order.ts'
 import type { Adjustment, AdjustmentKind, OrderChange, PaymentChange } from './order-changes.ts'
 import { isPaymentKnown } from './order-charges.ts'
 import { ruleOf } from './order-status.ts'
+import { isRefundMade, planRefund, type RequestedRefund } from './plan-refund.ts'
 
 /** A requested change of what is charged for an order, or of how it is paid. Its status stays. */
 export type RequestedCharge =
   | { type: 'adjusted'; kind: AdjustmentKind; label: string; amount: number; currency: string }
   | { type: 'adjustment_voided'; adjustment: number }
   | PaymentChange
+  | RequestedRefund
 
 /**
  * The entry for the history. Throws `illegal_transition`, `mixed_currencies`, `not_found` for an unknown adjustment, `total_negative`,
- * `total_too_large` or `too_many_changes`. Pure.
+ * `total_too_large`, `too_many_changes`, or what `planRefund` throws. Pure.
  */
 export function planCharge(order: Order, requested: RequestedCharge): OrderChange {
+  if (requested.type === 'refunded') return planRefund(order, requested)
   assertFewChanges(order, requested.type)
   if (requested.type === 'payment') {
     const { type, provider, reference, state } = requested
@@ -77,10 +80,12 @@ export function assertTotalAfter(order: Order, amount: number): void {
 
 /**
  * Whether the order has this change: the same reference of an adjustment, its void, or a state of the payment that comes no earlier. Throws
- * `change_reference_taken` when the reference belongs to another adjustment. Pure.
+ * `change_reference_taken` when the reference belongs to another adjustment or refund. Pure.
  */
-export function isChargeMade({ statusHistory, version }: Order, requested: RequestedCharge, reference: string | null): boolean {
-  if (requested.type === 'payment') return isPaymentKnown(statusHistory, requested)
+export function isChargeMade(order: Order, requested: RequestedCharge, reference: string | null): boolean {
+  if (requested.type === 'payment') return isPaymentKnown(order.statusHistory, requested)
+  if (requested.type === 'refunded') return isRefundMade(order, requested, reference)
+  const { statusHistory, version } = order
   if (requested.type === 'adjustment_voided') {
     return statusHistory.some(({ change }) => change?.type === 'adjustment_voided' && change.adjustment === requested.adjustment)
   }
@@ -95,5 +100,5 @@ export function isChargeMade({ statusHistory, version }: Order, requested: Reque
 }
 
 export function isCharge<T extends { type: string }>(change: T | RequestedCharge): change is RequestedCharge {
-  return ['adjusted', 'adjustment_voided', 'payment'].includes(change.type)
+  return ['adjusted', 'adjustment_voided', 'payment', 'refunded'].includes(change.type)
 }

@@ -6,7 +6,8 @@ import { mayUse } from '../http/caller.ts'
 import { EmailFilter, Instant, type Paging, readInstant } from '../http/pagination.ts'
 import { EXAMPLE_ADMIN_ORDER } from './examples.ts'
 import { type Finders, findOrders } from './find-orders.ts'
-import { type Order, OrderNumber, OrderSchema, presentOrder } from './order.ts'
+import { type Order, OrderNumber, OrderSchema, presentOrder, stateOf } from './order.ts'
+import { RefundableSchema } from './order-changes.ts'
 import { type OrderPage, type OrderPageQuery, type OrderPosition, readOrderPage } from './order-page.ts'
 import { ORDER_STATUSES } from './order-status.ts'
 import { orderOwnersOf } from './orders.ts'
@@ -47,6 +48,7 @@ export const AdminOrderSchema = Type.Object(
   {
     ...OrderSchema.properties,
     user_id: Type.String({ format: 'uuid' }),
+    refundable: Type.Array(RefundableSchema, { description: 'The payments of which something is left to refund.' }),
     former_values: Type.Optional(
       Type.Record(Type.String(), FormerValuesSchema, {
         description:
@@ -63,8 +65,10 @@ export function presentForAdmin(order: Order): AdminOrder {
 }
 
 /** What operators see of an order, and its customer does not. */
-export function forOperators({ userId, formerValues }: Order): Pick<AdminOrder, 'user_id' | 'former_values'> {
-  return { user_id: userId, ...(formerValues === null ? {} : { former_values: formerValues }) }
+export function forOperators(order: Order): Pick<AdminOrder, 'user_id' | 'refundable' | 'former_values'> {
+  const { userId, formerValues } = order
+  const { refundable } = stateOf(order)
+  return { user_id: userId, refundable, ...(formerValues === null ? {} : { former_values: formerValues }) }
 }
 
 /** The ids of the account and of the guests with an e-mail address. */

@@ -193,6 +193,8 @@ test('a difference in any member of an order event, any column of its row or of 
   await call('POST', 'transitions', { to: 'confirmed', reason: 'checked', reference: 'pay_1' })
   const tracking = { carrier: 'DHL', number: 'JJD 0001', url: 'https://track.example/1' }
   await call('POST', 'shipments', { lines: [{ product_id: lamp.id, quantity: 1 }], tracking, reference: 'parcel-1' })
+  const refunded = [{ product_id: lamp.id, quantity: 1, amount: eur(50) }]
+  await call('POST', 'refunds', { amount: eur(100), reference: 're_1', reason: 'scratched', lines: refunded })
   await call('POST', 'transitions', { to: 'shipped', reason: 'all of it', reference: 'parcel-2', tracking })
   const [shipped = assert.fail()] = await STORED_ORDERS.readOf(pool, [id])
   await allowBrokenRows(pool)

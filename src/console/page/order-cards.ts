@@ -50,9 +50,11 @@ export function orderParcels(order: Order): HTMLElement | null {
 }
 
 /** Units of an order as text, such as `2 × Blue mug, 1 × Lamp`. */
-function unitsText({ items }: Order, lines: readonly Schemas['LineQuantity'][]): string {
+function unitsText({ items }: Order, lines: readonly Partial<Schemas['LineQuantity']>[]): string {
   const names = new Map(items.map(({ product_id, name }) => [product_id, name]))
-  return lines.map(({ product_id, quantity }) => `${quantity} × ${names.get(product_id) ?? product_id}`).join(', ')
+  return lines
+    .map(({ product_id = '', quantity }) => `${quantity === undefined ? '' : `${quantity} × `}${names.get(product_id) ?? product_id}`)
+    .join(', ')
 }
 
 function trackingElement({ carrier, number, url }: Schemas['Tracking']): HTMLElement {
@@ -158,7 +160,7 @@ function changeText(order: Order, change: Change): string {
     case 'adjustment_voided':
       return `${labelOf(order, change.adjustment) ?? 'An adjustment'} is void: ${money}`
     case 'payment':
-      return `Payment ${change.state}: ${change.provider} ${change.reference}`
+      return `${paymentText(order, change)}: ${change.provider} ${change.reference}`
     case 'amended':
       return [
         `Amended: ${(change.amended ?? []).join(', ').replaceAll('_', ' ')}`,
@@ -169,6 +171,13 @@ function changeText(order: Order, change: Change): string {
     default:
       return type.replaceAll('_', ' ')
   }
+}
+
+function paymentText(order: Order, { state, refund }: Change): string {
+  if (refund === undefined) return `Payment ${state}`
+  const { currency } = order.total
+  const units = unitsText(order, refund.lines ?? [])
+  return `${amountText({ amount: refund.amount, currency })} refunded${units === '' ? '' : ` for ${units}`}`
 }
 
 function labelOf({ status_history: history }: Order, version: number | undefined): string | undefined {

@@ -1,9 +1,10 @@
-import { minorDigits, parseMajorUnits } from '#currency'
+import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
 import { ruleOf } from '#order-status'
 import { call, pathOf, type Schemas } from './api.ts'
 import { openFormDialog } from './dialog.ts'
 import { amountText, button, card, create, facts, keepFocus, note, replaceChildren, table, timeElement } from './dom.ts'
 import { choice, explainError, field, sendForm, textInput } from './form.ts'
+import { causeFields, readMoveDetails } from './move-fields.ts'
 import { newReference } from './order-parts.ts'
 import type { ScreenContext } from './screen.ts'
 
@@ -29,7 +30,9 @@ export function orderCharges(
   let reference = newReference()
 
   async function add(): Promise<void> {
-    const body = { kind: kind.value as Kind, label: label.value, amount: readAmount(kind.value, amount.value, currency), reference }
+    const money = readAmount(amount.value, currency)
+    const signed = { ...money, amount: kind.value === 'discount' ? -money.amount : money.amount }
+    const body = { kind: kind.value as Kind, label: label.value, amount: signed, reference }
     const order = await call<Order>('POST', path, { body })
     tell(`The total is ${amountText(order.total)} now.`)
     label.value = ''
@@ -67,7 +70,7 @@ export function orderCharges(
   const element = card('Charges and payment', content, mayAdjust && form)
 
   function show(order: Order): void {
-    const { adjustments, payment, total, original_total, status } = order
+    const { adjustments, payment, refundable, total, original_total, status } = order
     currency = total.currency
     // An order that has ended is only paid or paid back.
     const isAdjustable = mayAdjust && ruleOf(status).phase !== 'ended'
@@ -78,12 +81,18 @@ export function orderCharges(
       if (now !== null) tell(`The payment is ${now.state}.`)
       onChange()
     }
+    const onRefund = ({ refunded: now }: Order) => {
+      tell(now === null ? 'The refund is recorded.' : `${amountText(now)} of the order is refunded now.`)
+      onChange()
+    }
     const shown = [
       rows.length === 0 ? note('Nothing is charged besides the lines.') : table('Adjustments', columns, rows),
       facts(
         ['Total as placed', amountText(original_total)],
         ['Total', amountText(total)],
         ['Payment', payment === null ? 'not known' : `${payment.state} (${payment.provider} ${payment.reference})`],
+        ['Refunded', refundedText(order)],
+        ...refundable.map(({ provider, reference, left }) => [`Left of ${provider} ${reference}`, amountText(left)] as const),
         ['Payment changed', payment === null ? null : timeElement(payment.changed_at)],
       ),
       mayAdjust &&
@@ -91,6 +100,7 @@ export function orderCharges(
           'p',
           { class: 'actions' },
           button('Record payment…', () => openPaymentDialog(order, { signal, onDone })),
+          order.refundable.length > 0 && button('Refund…', () => openRefundDialog(order, { signal, onDone: onRefund })),
         ),
     ]
     keepFocus(content, () => replaceChildren(content, ...shown))
@@ -98,11 +108,17 @@ export function orderCharges(
   return { element, show }
 }
 
+/** What was paid back as text; null for nothing. */
+function refundedText({ refunded }: Order): string | null {
+  if (refunded === null) return 'not known'
+  return refunded.amount === 0 ? null : amountText(refunded)
+}
+
 /** Exact, in minor units. Throws with the way to write it. */
-function readAmount(kind: string, text: string, currency: string): Schemas['NewAdjustment']['amount'] {
+function readAmount(text: string, currency: string): Schemas['Money'] {
   const amount = parseMajorUnits(text.trim(), currency)
   if (amount === null) throw new Error(`The amount must be a number such as 4.90, with at most ${minorDigits(currency)} decimals.`)
-  return { amount: kind === 'discount' ? -amount : amount, currency }
+  return { amount, currency }
 }
 
 const STATES = [
@@ -139,5 +155,49 @@ function openPaymentDialog(
     field('Provider', name, 'For example stripe, or bank for a transfer.'),
     field('Reference of the payment', id, "The payment's id at the provider. The customer can see it."),
     field('State', stateChoice, 'The state only moves forward: a state that the payment has passed changes nothing.'),
+  )
+}
+
+/** Asks what was paid back, and shows what is left after it. The store decides it again, and records a reference once. */
+function openRefundDialog(
+  order: Schemas['AdminOrder'],
+  { signal, onDone }: { signal: AbortSignal; onDone: (order: Schemas['AdminOrder']) => void },
+): void {
+  const { refundable } = order
+  const { currency } = order.total
+  const amount = textInput('refund_amount', { maxLength: 21, required: true, inputMode: 'decimal' })
+  const names = refundable.map(({ provider, reference: id }, index) => [String(index), `${provider} ${id}`] as const)
+  const payment = choice({ name: 'refund_payment' }, names, '0')
+  const preview = create('p', { attributes: { 'aria-live': 'polite' } })
+  const chosen = () => refundable[Number(payment.value)]
+
+  function showLeft(): void {
+    const left = chosen()?.left.amount ?? 0
+    const rest = left - (parseMajorUnits(amount.value.trim(), currency) ?? 0)
+    const leftText = `${amountText({ amount: left, currency })} can be refunded`
+    const money = amountText({ amount: Math.abs(rest), currency })
+    preview.textContent = rest < 0 ? `${leftText}: this is ${money} too much.` : `${leftText}, ${money} after this refund.`
+  }
+
+  async function onSubmit(data: FormData): Promise<void> {
+    const { provider = '', reference = '' } = chosen() ?? {}
+    const body = { amount: readAmount(amount.value, currency), payment: { provider, reference }, ...readMoveDetails(data) }
+    onDone(await call<Schemas['AdminOrder']>('POST', pathOf`/admin/orders/${order.id}/refunds`, { body }))
+  }
+
+  const choose = () => {
+    amount.value = formatMajorUnits({ amount: chosen()?.left.amount ?? 0, currency })
+    showLeft()
+  }
+  amount.addEventListener('input', showLeft)
+  payment.addEventListener('change', choose)
+  choose()
+  openFormDialog(
+    { title: `Refund of order ${order.number}`, submit: 'Record refund', signal, onSubmit },
+    note('The store moves no money: pay back first, then record it here. Later mails of the order show the customer what was refunded.'),
+    names.length > 1 && field('Payment', payment),
+    field('Amount', amount, `In major units of ${currency}, with a point.`),
+    preview,
+    ...causeFields(),
   )
 }

@@ -168,14 +168,15 @@ function trackingOf({ carrier, number, url = '' }: NonNullable<Order['parcels'][
 }
 
 function items(order: Order): HTMLElement {
-  const { total, adjustments } = order
+  const { total, adjustments, refunded } = order
   const changed = total.amount - [...order.items.map((item) => item.total), ...adjustments.map(({ amount }) => amount)].reduce(sum, 0)
   const rows = [
     ...order.items.map((item) => row(create('span', {}, `${item.quantity} × ${item.name}`, units(item)), moneyText(item.total))),
     ...(changed === 0 ? [] : [row(texts().changes, moneyText({ ...total, amount: changed }))]),
     ...adjustments.map(({ label, amount }) => row(label, moneyText(amount))),
   ]
-  const last = create('tfoot', {}, row(texts().total, moneyText(total)))
+  const isRefunded = refunded !== null && refunded.amount > 0
+  const last = create('tfoot', {}, row(texts().total, moneyText(total)), isRefunded ? row(texts().refunded, moneyText(refunded)) : null)
   return section(texts().items, create('table', {}, create('tbody', {}, ...rows), last))
 }
 

@@ -19,6 +19,7 @@ interface Texts {
   returnedUnits: string
   changes: string
   total: string
+  refunded: string
   address: string
   postalCodeWhy: string
   postalCode: string
@@ -56,6 +57,7 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     returnedUnits: '{} returned',
     changes: 'Changes',
     total: 'Total',
+    refunded: 'Refunded',
     address: 'Delivery address',
     postalCodeWhy: 'The address is shown for its postal code, because a mail may be forwarded.',
     postalCode: 'Postal code',
@@ -98,6 +100,7 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     returnedUnits: '{} zurückgesendet',
     changes: 'Änderungen',
     total: 'Summe',
+    refunded: 'Erstattet',
     address: 'Lieferadresse',
     postalCodeWhy: 'Die Adresse wird erst nach Eingabe ihrer Postleitzahl angezeigt, denn E-Mails werden manchmal weitergeleitet.',
     postalCode: 'Postleitzahl',
@@ -140,6 +143,7 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     returnedUnits: 'retournés : {}',
     changes: 'Modifications',
     total: 'Total',
+    refunded: 'Remboursé',
     address: 'Adresse de livraison',
     postalCodeWhy: 'L’adresse s’affiche après saisie de son code postal, car un e-mail peut être transféré.',
     postalCode: 'Code postal',
@@ -182,6 +186,7 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     returnedUnits: 'devueltos: {}',
     changes: 'Cambios',
     total: 'Total',
+    refunded: 'Reembolsado',
     address: 'Dirección de entrega',
     postalCodeWhy: 'La dirección se muestra al indicar su código postal, porque un correo puede reenviarse.',
     postalCode: 'Código postal',

@@ -7,6 +7,7 @@ export const DE: MailTexts = {
   order: 'Bestellung {{number}}',
   item: 'Artikel',
   total: 'Summe',
+  refunded: 'Erstattet',
   each: 'je {{unit_price}}',
   moreItems: 'und {{more_items}} weitere',
   reason: 'Grund',

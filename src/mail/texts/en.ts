@@ -7,6 +7,7 @@ export const EN: MailTexts = {
   order: 'Order {{number}}',
   item: 'Item',
   total: 'Total',
+  refunded: 'Refunded',
   each: '{{unit_price}} each',
   moreItems: 'and {{more_items}} more',
   reason: 'Reason',

@@ -7,6 +7,7 @@ export const ES: MailTexts = {
   order: 'Pedido {{number}}',
   item: 'Artículo',
   total: 'Total',
+  refunded: 'Reembolsado',
   each: '{{unit_price}} por unidad',
   moreItems: 'y {{more_items}} más',
   reason: 'Motivo',

@@ -7,6 +7,7 @@ export const FR: MailTexts = {
   order: 'Commande {{number}}',
   item: 'Article',
   total: 'Total',
+  refunded: 'Remboursé',
   each: '{{unit_price}} l’unité',
   moreItems: 'et {{more_items}} de plus',
   reason: 'Motif',

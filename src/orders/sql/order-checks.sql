@@ -93,6 +93,13 @@ begin
         coalesce(sum(quantity) filter (where type = 'returned'), 0) as returned
       from piece
       group by 1
+    ), refund as (
+      select (change -> 'refund' ->> 'amount')::numeric as amount, change ->> 'type' as type,
+        sum((change -> 'refund' ->> 'amount')::numeric) over (partition by change ->> 'provider', change ->> 'reference') as refunded
+      from entry
+      where change ? 'refund'
+    ), cost as (
+      select total_amount + sum(coalesce((change ->> 'amount')::numeric, 0)) over (order by place) as amount from entry
     )
     select coalesce(bool_and(coalesce(jsonb_typeof(change) = 'object' and change ->> 'type' > '', false)) filter (where change is not null), true)
       and (select coalesce(bool_and(coalesce(quantity >= 1 and quantity % 1 = 0, false)), true) from piece)
@@ -110,6 +117,14 @@ begin
         from moved
         left join ordered using (product_id)
         cross join (select exists (select from entry where status = 'shipped' and change is null) as was_shipped_whole) as whole
+      )
+      -- What a payment covers is derived from reports: here only that nobody pays back more than the order has ever cost.
+      and (
+        select coalesce(bool_and(coalesce(
+          type = 'payment' and amount >= 1 and amount % 1 = 0 and refunded <= (select max(cost.amount) from cost),
+          false
+        )), true)
+        from refund
       )
       and total_amount + coalesce(sum((change ->> 'amount')::numeric), 0) between 0 and 9007199254740991
       and coalesce(sum((change ->> 'amount')::numeric), 0) % 1 = 0

@@ -1,0 +1,2 @@
+-- The function of orders_changes_add_up bounds refunds, too.
+-- functions: c4ce4cf79b8ab55f
