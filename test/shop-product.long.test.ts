@@ -112,6 +112,46 @@ for (const view of [
   })
 }
 
+test('a visitor chooses a variant and a quantity', { skip: NO_CHROMIUM }, async (t) => {
+  const { origin, page, send } = await openShop(t, { width: 1_280, isDark: false })
+  for (const [size, colour, stock] of [
+    ['M', 'red', 9],
+    ['S', 'red', 9],
+    ['S', 'blue', 0],
+  ] as const) {
+    const variant = { name: `Shirt ${size} ${colour}`, slug: `shirt-${size}-${colour}`.toLowerCase(), sku: `SHIRT-${size}-${colour}` }
+    await send('POST', '/admin/products', {
+      ...variant,
+      category: 'Shirts',
+      price: eur(2_000),
+      stock,
+      group: 'shirt',
+      options: { size, colour },
+    })
+  }
+  await page.goto(origin)
+  const tile = page.getByRole('list', { name: 'Products' }).getByRole('listitem').filter({ hasText: 'Shirt' })
+  await tile.getByText('3 variants').waitFor()
+  assert.equal(await tile.count(), 1)
+  await page.goto(`${origin}/products/shirt-m-red`)
+  await page.getByRole('heading', { name: 'Shirt M red' }).waitFor()
+  const variants = page.getByRole('navigation', { name: 'Variants' })
+  assert.deepEqual(await variants.getByRole('link').allTextContents(), ['S', 'M', 'blue, sold out', 'red'])
+  assert.deepEqual(await variants.locator('[aria-current]').allTextContents(), ['M', 'red'])
+  await assertAccessible(page, 'a product with variants')
+  await variants.getByRole('link', { name: 'S', exact: true }).click()
+  await page.getByRole('heading', { name: 'Shirt S red' }).waitFor()
+  assert.equal(page.url(), `${origin}/products/shirt-s-red`)
+  await page.getByLabel('Quantity').fill('3')
+  await page.getByRole('button', { name: 'Add to basket' }).click()
+  await page.getByRole('button', { name: 'Basket (3)' }).click()
+  await page.getByText('€20.00 each, €60.00').waitFor()
+  await page.keyboard.press('Escape')
+  await variants.getByRole('link', { name: 'blue' }).click()
+  await page.getByRole('heading', { name: 'Shirt S blue' }).waitFor()
+  assert.equal(await page.getByLabel('Quantity').isDisabled(), true)
+})
+
 test('a former address leads to the one of now, and an unknown one is not found', { skip: NO_CHROMIUM }, async (t) => {
   const { origin, page, send, id } = await openShop(t, { width: 1_280, isDark: false })
   await page.goto(origin)

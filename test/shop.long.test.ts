@@ -74,7 +74,7 @@ for (const { width, isDark } of [
     await page.getByRole('button', { name: 'Basket (1)' }).press('Enter')
     await page.getByLabel('Units of Lamp 42').fill('3')
     await page.getByLabel('Units of Lamp 42').press('Tab')
-    await page.getByText('€31.26').waitFor()
+    await page.getByText('€31.26', { exact: true }).waitFor()
     await assertAccessible(page, 'basket')
     await fillOrder(page)
     // What is charged is what was shown: the price changes behind the customer's back.
@@ -83,7 +83,7 @@ for (const { width, isDark } of [
     await assertAccessible(page, 'account')
     await register(page)
     await page.getByText('A price has changed.').waitFor()
-    await page.getByText('€45.00').waitFor()
+    await page.getByText('€45.00', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Order', exact: true }).click()
     await page.getByText(/^Thank you: order \d+ is placed\.$/).waitFor()
 

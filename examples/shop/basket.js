@@ -11,9 +11,9 @@ export const readBasket = () => {
   return Array.isArray(lines) ? lines : []
 }
 
-export function addToBasket(product) {
+export function addToBasket(product, quantity) {
   const line = readBasket().find(({ id }) => id === product.id)
-  setQuantity(product, (line?.quantity ?? 0) + 1)
+  setQuantity(product, (line?.quantity ?? 0) + quantity)
 }
 
 /** Sets how many units of a product are in the basket; 0 removes it. */

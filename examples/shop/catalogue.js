@@ -18,7 +18,10 @@ export function createCatalogue(shop, report) {
     if (current.isLoading || !current.hasMore) return
     current.isLoading = true
     try {
-      const page = await shop.productPage({ ...query(filters), limit: PAGE_SIZE, cursor: current.cursor }, { signal: current.abort.signal })
+      const page = await shop.productPage(
+        { ...query(filters), collapse: 'group', limit: PAGE_SIZE, cursor: current.cursor },
+        { signal: current.abort.signal },
+      )
       if (current.cursor === undefined) list.replaceChildren()
       list.append(...page.data.map(tile))
       current.cursor = page.next_cursor ?? undefined
@@ -88,5 +91,7 @@ function tile(product) {
   link.dataset.page = ''
   const image =
     product.image_url === null ? [] : [element('img', { src: product.image_url, alt: '', loading: 'lazy', referrerPolicy: 'no-referrer' })]
-  return element('li', {}, ...image, element('h2', {}, link), element('p', { className: 'price' }, ...priceOf(product)))
+  const { variants } = product
+  const choice = variants === undefined || variants.count === 1 ? [] : [element('small', {}, `${variants.count} variants`)]
+  return element('li', {}, ...image, element('h2', {}, link), ...choice, element('p', { className: 'price' }, ...priceOf(product)))
 }

@@ -64,7 +64,9 @@ function row(line, redraw) {
     setQuantity(line, Number(quantity.value))
     redraw()
   }
-  return element('li', {}, element('span', {}, line.name), quantity, element('span', { className: 'price' }, formatMoney(line.price)))
+  const { amount, currency } = line.price
+  const sum = `${formatMoney(line.price)} each, ${formatMoney({ amount: amount * line.quantity, currency })}`
+  return element('li', {}, element('span', {}, line.name), quantity, element('span', { className: 'price' }, sum))
 }
 
 /** A sum for each currency. */

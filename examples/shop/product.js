@@ -11,7 +11,8 @@ export async function showProduct(shop, encodedSlug, { signal, report, retry }) 
     if (product.slug !== slug) history.replaceState(null, '', `${addressOf(product)}${location.hash}`)
     fill(product)
     describe(product)
-    byId('product').hidden = false
+    await showVariants(shop, product, signal)
+    if (!signal.aborted) byId('product').hidden = false
   } catch (problem) {
     if (signal.aborted) return
     if (isProblem(problem, 'not_found') || problem instanceof URIError) report('There is no such product, or it is no longer sold.')
@@ -49,11 +50,42 @@ function fill(product) {
   )
   showImages(product)
   const add = byId('add-to-basket')
-  add.disabled = !in_stock
+  const quantity = byId('quantity')
+  quantity.value = 1
+  quantity.disabled = add.disabled = !in_stock
   add.onclick = () => {
-    addToBasket(product)
+    if (!quantity.reportValidity()) return
+    addToBasket(product, quantity.valueAsNumber)
     byId('message').textContent = `${name} is in the basket.`
   }
+}
+
+const SIZES = ['XS', 'S', 'M', 'L', 'XL', 'XXL']
+const inOrder = (a, b) =>
+  SIZES.includes(a) && SIZES.includes(b) ? SIZES.indexOf(a) - SIZES.indexOf(b) : a.localeCompare(b, undefined, { numeric: true })
+
+/** The other variants of the product's group: for each option its values, as links to the variant that differs least in the other options. */
+async function showVariants(shop, { group, options }, signal) {
+  const rows = byId('product-variants')
+  rows.replaceChildren()
+  if (group === null) return
+  const { data } = await shop.productPage({ group, limit: 100 }, { signal }).catch(() => ({ data: [] }))
+  if (signal.aborted) return
+  const likeness = (variant) => Object.keys(options).filter((option) => variant.options[option] === options[option]).length
+  const link = (option, value) => {
+    const [nearest] = data.filter((variant) => variant.options[option] === value).sort((a, b) => likeness(b) - likeness(a))
+    const soldOut = nearest.in_stock ? [] : [element('span', { className: 'hidden' }, ', sold out')]
+    const made = element('a', { href: addressOf(nearest), ariaCurrent: value === options[option] ? 'true' : null }, value, ...soldOut)
+    made.dataset.page = ''
+    made.classList.toggle('sold-out', !nearest.in_stock)
+    return made
+  }
+  rows.replaceChildren(
+    ...Object.keys(options).map((option) => {
+      const values = new Set(data.map((variant) => variant.options[option]).filter((value) => value !== undefined))
+      return element('p', {}, element('span', {}, option), ...[...values].sort(inOrder).map((value) => link(option, value)))
+    }),
+  )
 }
 
 /** The categories from the top, each a link to its list. */
