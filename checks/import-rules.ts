@@ -117,6 +117,7 @@ export const WALLS: readonly Wall[] = [
       'orders/order-charges.ts',
       'orders/order-columns.ts',
       'orders/postal-address.ts',
+      'orders/vat-number.ts',
       'orders/events.ts',
       'orders/event-defects.ts',
       'orders/tracking.ts',
@@ -225,6 +226,7 @@ export const WALLS: readonly Wall[] = [
     may: [
       ...['db', 'activity', 'auth', 'catalogue', 'orders'],
       ...['http/json-limits.ts', 'http/text-length.ts', 'http/link-in-text.ts', 'http/storable-text.ts'],
+      'http/normalize-input.ts',
     ],
     reason: 'What is moved in becomes rows of the slices; whatever follows from them follows from the commit.',
   },

@@ -54,7 +54,7 @@ CREATE FUNCTION public.add_order_search_texts() RETURNS trigger
     AS $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history) from added
+  select number, order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number) from added
   -- A write around the triggers may have left the text of a deleted order.
   on conflict (number) do update set words = excluded.words;
   return null;
@@ -407,9 +407,9 @@ CREATE FUNCTION public.change_order_search_texts() RETURNS trigger
     AS $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history)
+  select number, order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number)
   from after
-  where order_search_words(shipping_address, client_reference, status_history)
+  where order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number)
     is distinct from (select words from order_search_texts where order_search_texts.number = after.number)
   order by number
   on conflict (number) do update set words = excluded.words;
@@ -784,11 +784,18 @@ begin
   last := numbers[cardinality(numbers)];
   select array_agg(orders.number order by orders.number) into wrong
   from orders
+  -- A migration calls this before the two columns exist.
+  cross join lateral to_jsonb(orders) as added
   left join order_search_texts as stored using (number)
   where orders.number = any(numbers)
-    and order_search_words(shipping_address, client_reference, status_history) is distinct from stored.words;
+    and order_search_text(shipping_address, client_reference, status_history, added -> 'billing_address', added ->> 'vat_number')
+      is distinct from stored.words;
   with locked as materialized (
-    select number, order_search_words(shipping_address, client_reference, status_history) as words
+    select number,
+      -- A joined value would be that of a row before it was locked.
+      order_search_text(
+        shipping_address, client_reference, status_history, to_jsonb(orders) -> 'billing_address', to_jsonb(orders) ->> 'vat_number'
+      ) as words
     from orders
     where number = any(wrong)
     order by number
@@ -1016,6 +1023,18 @@ $$;
 
 
 --
+-- Name: order_search_text(jsonb, text, jsonb, jsonb, text); Type: FUNCTION; Schema: public; Owner: -
+--
+
+CREATE FUNCTION public.order_search_text(shipping_address jsonb, client_reference text, status_history jsonb, billing_address jsonb, vat_number text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select order_search_words(shipping_address, client_reference, status_history)
+    || case when num_nonnulls(billing_address, vat_number) = 0 then '' else order_search_words(billing_address, vat_number, null) end
+$$;
+
+
+--
 -- Name: order_search_words(jsonb, text, jsonb); Type: FUNCTION; Schema: public; Owner: -
 --
 
@@ -1047,7 +1066,7 @@ begin
   if phone ~ '[^0-9]' then
     phone := ltrim(regexp_replace(phone, '[^0-9]', '', 'g'), '0');
   end if;
-  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', codes)), phone));
+  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', address ->> 'company', codes)), phone));
 end
 $_$;
 
@@ -1107,17 +1126,17 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[]
+        repeat_seconds integer[], billing_address jsonb, vat_number text
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, items)
   ), placed as (
-    insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      attributes, status_history, traceparent, created_at, updated_at)
-    select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      attributes, status_history, traceparent, placed_at, placed_at
+    insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
+      vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
+    select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
+      vat_number, note, attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
   ), held as (
@@ -3040,6 +3059,8 @@ CREATE TABLE public.orders (
     attributes json,
     email text,
     former_values jsonb,
+    billing_address jsonb,
+    vat_number text,
     CONSTRAINT orders_status_known CHECK ((status = ANY (ARRAY['pending'::text, 'confirmed'::text, 'shipped'::text, 'delivered'::text, 'cancelled'::text, 'returned'::text]))),
     CONSTRAINT orders_total_in_range CHECK (((total_amount >= 0) AND (total_amount <= '9007199254740991'::bigint))),
     CONSTRAINT orders_version_positive CHECK ((version >= 1))

@@ -174,6 +174,7 @@ function hintsFrom(known: Known, judge: Judge): Hint {
     currency: () => currency,
     image_url: () => fc.option(fc.webUrl()),
     country: () => fc.constantFrom('DE', 'GB', 'HK', 'US'),
+    vat_number: () => fc.constantFrom('DE123456789', 'atu12345678', 'NL 123456789.B-01', 'AU51824753556'),
     sku: () => sku,
     // Some twice, for `slug_taken`.
     slug: () => fc.oneof(fc.constantFrom('Größe XL', 'カップ'), fc.uuid()),

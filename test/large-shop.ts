@@ -168,7 +168,7 @@ function orders({ orders: count }: ShopSize): string[] {
         md5('product ' || case when n % 10 < 8 then 11 else 11 + n % 900 end)::uuid as product) as placed,
       lateral (select format('{"status":"%%s","at":"%s","reason":null,"actor":{"type":"system","id":null}}',
         to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) as step) as history`,
-    `insert into order_search_texts select number, order_search_words(shipping_address, client_reference, status_history) from orders`,
+    `insert into order_search_texts select number, order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number) from orders`,
     `insert into pending_order_counts select user_id, count(*) from orders where status = 'pending' group by user_id`,
     `insert into topic_messages (id, position, event, published_at)
     select orders.id || '.' || change, '0/0', '{}', orders.updated_at

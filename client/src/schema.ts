@@ -1407,7 +1407,7 @@ export interface paths {
         put?: never;
         /**
          * Places an order
-         * @description The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
+         * @description The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. Without `billing_address` the invoice goes to `shipping_address`. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.
          */
         post: operations["placeOrder"];
         delete?: never;
@@ -1427,7 +1427,7 @@ export interface paths {
         put?: never;
         /**
          * What an order would cost and whether there is enough stock; nothing is reserved
-         * @description Uses the present prices and stock.
+         * @description Uses the present prices and stock. `billing_address` and `vat_number` are checked, and change nothing.
          */
         post: operations["quoteOrder"];
         delete?: never;
@@ -1686,8 +1686,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Corrects the delivery address, the e-mail address or the lines of an order, or the tracking of a parcel
-         * @description Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * Corrects the addresses, the VAT number, the e-mail address or the lines of an order, or the tracking of a parcel
+         * @description Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -2494,6 +2494,10 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
+            /** @description Absent: as `shipping_address`. */
+            billing_address?: components["schemas"]["ShippingAddress"] | null;
+            /** @description The customer's. Absent: none. */
+            vat_number?: string | null;
             note: string | null;
             /** @description As the order was placed. Absent: none. */
             attributes?: {
@@ -2530,6 +2534,8 @@ export interface components {
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
+                    billing_address?: components["schemas"]["ShippingAddress"] | null;
+                    vat_number?: string | null;
                     email?: string | null;
                 };
             };
@@ -2545,6 +2551,10 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
+            /** @description Absent: as `shipping_address`. */
+            billing_address?: components["schemas"]["ShippingAddress"] | null;
+            /** @description The customer's. Absent: none. */
+            vat_number?: string | null;
             note: string | null;
             /** @description As the order was placed. Absent: none. */
             attributes?: {
@@ -2581,6 +2591,8 @@ export interface components {
             former_values?: {
                 [key: string]: {
                     shipping_address?: components["schemas"]["ShippingAddress"] | null;
+                    billing_address?: components["schemas"]["ShippingAddress"] | null;
+                    vat_number?: string | null;
                     email?: string | null;
                 };
             };
@@ -3315,6 +3327,7 @@ export interface components {
             /** @description Null until its postal code is sent. */
             shipping_address: {
                 name: string;
+                company?: string | null;
                 line1: string;
                 line2?: string | null;
                 city?: string | null;
@@ -3323,6 +3336,20 @@ export interface components {
                 /** @description ISO 3166-1 alpha-2. */
                 country: string;
             } | null;
+            /** @description Null until that postal code is sent, and if it is the shipping address. */
+            billing_address: {
+                name: string;
+                company?: string | null;
+                line1: string;
+                line2?: string | null;
+                city?: string | null;
+                region?: string | null;
+                postal_code?: string | null;
+                /** @description ISO 3166-1 alpha-2. */
+                country: string;
+            } | null;
+            /** @description Null until that postal code is sent. */
+            vat_number: string | null;
             /**
              * @description The language of mails about the order.
              * @enum {string}
@@ -3541,6 +3568,10 @@ export interface components {
         };
         NewAmendment: {
             shipping_address?: components["schemas"]["ShippingAddress"];
+            /** @description Null: as the delivery address again. */
+            billing_address?: components["schemas"]["ShippingAddress"] | null;
+            /** @description Null: none. */
+            vat_number?: string | null;
             /** @description Where the order's mails go from now on, instead of the address of its account or guest, which stays. Null: to that address again. */
             email?: string | null;
             parcel?: components["schemas"]["ParcelAmendment"];
@@ -3643,6 +3674,9 @@ export interface components {
             /** @description The client's own number for the order. Unique among the caller's orders, and for a day among equal orders of guests with one address. The data lake keeps it, so it must not contain personal data. */
             client_reference?: string;
             shipping_address?: components["schemas"]["ShippingAddress"];
+            billing_address?: components["schemas"]["ShippingAddress"];
+            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. Its form is checked, and nobody is asked whether it exists. */
+            vat_number?: string;
             note?: string;
             attributes?: components["schemas"]["Attributes"];
         };
@@ -3861,6 +3895,10 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
+            /** @description Absent: as `shipping_address`. */
+            billing_address?: components["schemas"]["ShippingAddress"] | null;
+            /** @description The customer's. Absent: none. */
+            vat_number?: string | null;
             note: string | null;
             /** @description As the order was placed. Absent: none. */
             attributes?: {
@@ -3919,7 +3957,7 @@ export interface components {
             /** @description Of `payment`. */
             state?: string;
             refund?: components["schemas"]["Refund"];
-            /** @description Of `amended`: what was corrected, of `shipping_address`, `email`, `tracking` and `lines`. Later releases may have more. */
+            /** @description Of `amended`: what was corrected, of `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` and `lines`. Later releases may have more. */
             amended?: string[];
             /** @description Of `amended`: the version of the parcel whose tracking was corrected; the new one is that of the entry. */
             parcel?: number;
@@ -3939,6 +3977,10 @@ export interface components {
             total: components["schemas"]["Money"];
             client_reference: string | null;
             shipping_address: components["schemas"]["ShippingAddress"] | null;
+            /** @description Absent: as `shipping_address`. */
+            billing_address?: components["schemas"]["ShippingAddress"] | null;
+            /** @description The customer's. Absent: none. */
+            vat_number?: string | null;
             note: string | null;
             /** @description As the order was placed. Absent: none. */
             attributes?: {
@@ -4603,6 +4645,9 @@ export interface components {
              * @example EUR
              */
             currency?: string;
+            billing_address?: components["schemas"]["ShippingAddress"];
+            /** @description With the two letters of its country, such as DE123456789. Blanks, dots and dashes are dropped. Its form is checked, and nobody is asked whether it exists. */
+            vat_number?: string;
         };
         RecoveryCodes: {
             /** @description Each code can be used once. The codes are shown only this time. */
@@ -4797,6 +4842,7 @@ export interface components {
         /** @description City, region and postal code are required where the post of the country needs them. */
         ShippingAddress: {
             name: string;
+            company?: string | null;
             line1: string;
             line2?: string | null;
             city?: string | null;
@@ -9941,6 +9987,8 @@ export interface operations {
                      *       "can_cancel": true,
                      *       "asks_postal_code": true,
                      *       "shipping_address": null,
+                     *       "billing_address": null,
+                     *       "vat_number": null,
                      *       "language": "en",
                      *       "shop": "Example shop"
                      *     }
@@ -10055,6 +10103,8 @@ export interface operations {
                      *       "can_cancel": true,
                      *       "asks_postal_code": true,
                      *       "shipping_address": null,
+                     *       "billing_address": null,
+                     *       "vat_number": null,
                      *       "language": "en",
                      *       "shop": "Example shop"
                      *     }
@@ -12457,6 +12507,15 @@ export interface operations {
                      *             "postal_code": "SW1Y 4JH",
                      *             "country": "GB"
                      *           },
+                     *           "billing_address": {
+                     *             "name": "Ada Lovelace",
+                     *             "company": "Analytical Engines Ltd",
+                     *             "line1": "5 Savile Row",
+                     *             "city": "London",
+                     *             "postal_code": "W1S 3PB",
+                     *             "country": "GB"
+                     *           },
+                     *           "vat_number": "GB123456789",
                      *           "note": "Please ring twice.",
                      *           "attributes": {
                      *             "channel": "app",
@@ -12556,6 +12615,15 @@ export interface operations {
                  *         "postal_code": "SW1Y 4JH",
                  *         "country": "GB"
                  *       },
+                 *       "billing_address": {
+                 *         "name": "Ada Lovelace",
+                 *         "company": "Analytical Engines Ltd",
+                 *         "line1": "5 Savile Row",
+                 *         "city": "London",
+                 *         "postal_code": "W1S 3PB",
+                 *         "country": "GB"
+                 *       },
+                 *       "vat_number": "GB123456789",
                  *       "note": "Please ring twice.",
                  *       "attributes": {
                  *         "channel": "app",
@@ -12611,6 +12679,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -12875,6 +12952,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13012,6 +13098,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13113,7 +13208,7 @@ export interface operations {
                 limit?: number;
                 /** @description The `next_cursor` of the page before, with the same filters. */
                 cursor?: string;
-                /** @description What the order has: its number, with or without `#`; parts of the recipient's name, and with the scope `customers:read` of the name or address of its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client. Where no order has it: a SKU or the name of a product, and then names with typing errors. */
+                /** @description What the order has: its number, with or without `#`; parts of the recipient's name or of a company, and with the scope `customers:read` of the name or address of its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client; a VAT number. Where no order has it: a SKU or the name of a product, and then names with typing errors. */
                 q?: string;
                 /** @description Only orders with this status. */
                 status?: components["schemas"]["OrderStatus"];
@@ -13182,6 +13277,15 @@ export interface operations {
                      *             "postal_code": "SW1Y 4JH",
                      *             "country": "GB"
                      *           },
+                     *           "billing_address": {
+                     *             "name": "Ada Lovelace",
+                     *             "company": "Analytical Engines Ltd",
+                     *             "line1": "5 Savile Row",
+                     *             "city": "London",
+                     *             "postal_code": "W1S 3PB",
+                     *             "country": "GB"
+                     *           },
+                     *           "vat_number": "GB123456789",
                      *           "note": "Please ring twice.",
                      *           "attributes": {
                      *             "channel": "app",
@@ -13311,6 +13415,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13481,6 +13594,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13643,6 +13765,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13801,6 +13932,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -13960,6 +14100,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -14117,6 +14266,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -14277,6 +14435,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -14443,6 +14610,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -14612,6 +14788,15 @@ export interface operations {
                      *         "postal_code": "SW1Y 4JH",
                      *         "country": "GB"
                      *       },
+                     *       "billing_address": {
+                     *         "name": "Ada Lovelace",
+                     *         "company": "Analytical Engines Ltd",
+                     *         "line1": "5 Savile Row",
+                     *         "city": "London",
+                     *         "postal_code": "W1S 3PB",
+                     *         "country": "GB"
+                     *       },
+                     *       "vat_number": "GB123456789",
                      *       "note": "Please ring twice.",
                      *       "attributes": {
                      *         "channel": "app",
@@ -14791,6 +14976,15 @@ export interface operations {
                      *           "postal_code": "SW1Y 4JH",
                      *           "country": "GB"
                      *         },
+                     *         "billing_address": {
+                     *           "name": "Ada Lovelace",
+                     *           "company": "Analytical Engines Ltd",
+                     *           "line1": "5 Savile Row",
+                     *           "city": "London",
+                     *           "postal_code": "W1S 3PB",
+                     *           "country": "GB"
+                     *         },
+                     *         "vat_number": "GB123456789",
                      *         "note": "Please ring twice.",
                      *         "attributes": {
                      *           "channel": "app",
@@ -15172,6 +15366,15 @@ export interface operations {
                      *             "postal_code": "SW1Y 4JH",
                      *             "country": "GB"
                      *           },
+                     *           "billing_address": {
+                     *             "name": "Ada Lovelace",
+                     *             "company": "Analytical Engines Ltd",
+                     *             "line1": "5 Savile Row",
+                     *             "city": "London",
+                     *             "postal_code": "W1S 3PB",
+                     *             "country": "GB"
+                     *           },
+                     *           "vat_number": "GB123456789",
                      *           "note": "Please ring twice.",
                      *           "attributes": {
                      *             "channel": "app",

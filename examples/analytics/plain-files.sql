@@ -34,7 +34,8 @@ from (
     null::timestamptz as created_at, null::timestamptz as updated_at, null::varchar as attributes,
     null::bigint as shipping_amount, null::bigint as discount_amount, null::bigint as tax_amount, null::bigint as fee_amount,
     null::varchar as payment_provider, null::varchar as payment_state, null::timestamptz as ingested_at,
-    null::varchar as adjustments, null::varchar as payments, null::varchar as parcels, null::boolean as imported,
+    null::varchar as adjustments, null::varchar as payments, null::varchar as parcels, null::varchar as billing_country,
+    null::boolean as imported,
     null::date as ingest_date
   where false
   union all by name
@@ -52,7 +53,8 @@ select
   case when status = 'cancelled' then arg_min_null(actor_type, version) filter (where status = 'cancelled') over of_order end as cancelled_by,
   case when status = 'cancelled' then arg_min_null(reason, version) filter (where status = 'cancelled') over of_order end as cancel_reason,
   item_count, items, created_at, updated_at, attributes,
-  shipping_amount, discount_amount, tax_amount, fee_amount, payment_provider, payment_state, adjustments, payments, parcels
+  shipping_amount, discount_amount, tax_amount, fee_amount, payment_provider, payment_state, adjustments, payments, parcels,
+  billing_country
 from storefront.order_events
 window of_order as (partition by order_id)
 qualify row_number() over (partition by order_id order by version desc) = 1;

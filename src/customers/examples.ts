@@ -34,6 +34,8 @@ export const EXAMPLE_LINKED_ORDER = {
   can_cancel: true,
   asks_postal_code: true,
   shipping_address: null,
+  billing_address: null,
+  vat_number: null,
   language: 'en',
   shop: 'Example shop',
 }

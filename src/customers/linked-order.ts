@@ -28,6 +28,10 @@ export const LinkedOrderSchema = Type.Object(
     can_cancel: Type.Boolean({ description: 'Whether the shop lets its customers cancel the order now.' }),
     asks_postal_code: Type.Boolean({ description: 'Whether there is an address, which is shown for its postal code.' }),
     shipping_address: Type.Union([LinkedAddress, Type.Null()], { description: 'Null until its postal code is sent.' }),
+    billing_address: Type.Union([LinkedAddress, Type.Null()], {
+      description: 'Null until that postal code is sent, and if it is the shipping address.',
+    }),
+    vat_number: Type.Union([Type.String(), Type.Null()], { description: 'Null until that postal code is sent.' }),
     language: Type.Enum([...LANGUAGES], { description: 'The language of mails about the order.' }),
     shop: Type.Union([Type.String(), Type.Null()], { description: 'The name of the shop, as in its mails.' }),
   },
@@ -102,8 +106,11 @@ export function presentLinkedOrder(
   { order, reader }: Omit<FoundByLink, 'link'>,
   isAddressShown: boolean,
 ): LinkedOrder {
-  const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at, allowed_transitions, shipping_address } =
-    presentOrder(order, cancellableStatuses)
+  const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at, allowed_transitions } = presentOrder(
+    order,
+    cancellableStatuses,
+  )
+  const { shippingAddress, billingAddress, vatNumber } = order
   return {
     ...{ number, status, items, total, refunded, created_at, updated_at },
     // References name the shop's own papers.
@@ -113,8 +120,10 @@ export function presentLinkedOrder(
       .filter((entry, at) => entry.status !== order.statusHistory[at - 1]?.status)
       .map((entry) => ({ status: entry.status, at: entry.at })),
     can_cancel: allowed_transitions.includes('cancelled'),
-    asks_postal_code: plainPostalCode(shipping_address) !== '',
-    shipping_address: isAddressShown ? withoutPhone(shipping_address) : null,
+    asks_postal_code: plainPostalCode(shippingAddress) !== '',
+    shipping_address: isAddressShown ? withoutPhone(shippingAddress) : null,
+    billing_address: isAddressShown ? withoutPhone(billingAddress) : null,
+    vat_number: isAddressShown ? vatNumber : null,
     language: reader.language ?? defaultLanguage,
     shop,
   }

@@ -55,7 +55,7 @@ export async function openDemoShop({ pool, accounts, baseUrl, logger, now }: Dem
     const request = {
       ...{ userId: customer.userId, basket, shippingAddress: customer.address, traceparent: newTraceparent() },
       ...{ currency: null, expectedTotal: null, clientReference: null, note: null, idempotencyKey: null, repeats: [] },
-      attributes: { channel: pick(CHANNELS) },
+      ...{ billingAddress: null, vatNumber: null, attributes: { channel: pick(CHANNELS) } },
     }
     try {
       return { id: (await batcher.place(request)).orderId, customer }

@@ -3,9 +3,9 @@ import type { TSchema } from 'typebox'
 /**
  * The keyword `x-input` of a schema. `text`, the default: NFC, without blanks around it. `pasted`: also without an
  * address book's marks around it. `verbatim`: as sent, such as a password. `code`: no blanks, fullwidth digits are
- * digits. `email_filter`: like `pasted`, and an unencoded plus, which arrives as a blank, is a plus.
+ * digits. `identifier`: like `code`, in capitals without dots, dashes and slashes. `email_filter`: like `pasted`, and an unencoded plus, which arrives as a blank, is a plus.
  */
-type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'email_filter'
+type Kind = 'text' | 'pasted' | 'verbatim' | 'code' | 'identifier' | 'email_filter'
 
 /** The normalization of a value by its schema; undefined when there is none. */
 interface Rule {
@@ -33,6 +33,8 @@ const BLANKS_AROUND = new RegExp(`^[${BLANK}]+|[${BLANK}]+$`, 'gu')
 const MARKS_AROUND = new RegExp(`^[${BLANK}${MARKS}]+|[${BLANK}${MARKS}]+$`, 'gu')
 const BLANKS = new RegExp(`[${BLANK}${MARKS}]+`, 'gu')
 const ONLY_BLANKS = new RegExp(`^[${BLANK}${MARKS}]*$`, 'u')
+/** Kinds of which a text of ASCII without blanks around it may be another one. */
+const RESPELLED: ReadonlySet<Kind> = new Set(['code', 'identifier', 'email_filter'])
 const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 
 /**
@@ -43,6 +45,15 @@ const PLAIN = /^(?:[!-~]|[!-~][ -~]*[!-~])$/
 export function compileNormalizer(schema: TSchema, { fills }: { fills: boolean }): (value: unknown) => unknown {
   const rule = ruleOf([schema as Node], fills)
   return (value) => normalize(value, rule)
+}
+
+/** The form of `identifier`: `de 123.456-789` is DE123456789. */
+export function toIdentifier(text: string): string {
+  return text
+    .normalize('NFKC')
+    .replace(BLANKS, '')
+    .replace(/[\p{Pd}./]/gu, '')
+    .toUpperCase()
 }
 
 export function trimBlanks(text: string): string {
@@ -132,9 +143,10 @@ function isBlank(value: unknown): boolean {
 }
 
 function normalizeText(text: string, kind: Kind): string {
-  if (kind === 'verbatim' || !text.isWellFormed() || (kind !== 'code' && kind !== 'email_filter' && PLAIN.test(text))) return text
+  if (kind === 'verbatim' || !text.isWellFormed() || (!RESPELLED.has(kind) && PLAIN.test(text))) return text
   if (ONLY_BLANKS.test(text)) return ''
   if (kind === 'code') return text.normalize('NFKC').replace(BLANKS, '')
+  if (kind === 'identifier') return toIdentifier(text)
   const composed = text.normalize('NFC')
   if (kind === 'text') return trimBlanks(composed)
   const pasted = composed.replace(MARKS_AROUND, '')

@@ -47,8 +47,9 @@ interface Source {
   event: Omit<OrderEvent, 'data'>
   /** The order without personal members: a lake column cannot be made of one. */
   order: ImpersonalOrder
-  /** The country alone of the shipping address. */
+  /** The countries alone of the addresses. */
   country: unknown
+  billingCountry: unknown
   previousStatus: OrderEvent['data']['previous_status']
   change: ImpersonalOrder['status_history'][number] | undefined
   lines: Lines
@@ -105,6 +106,7 @@ export const ORDER_EVENT_COLUMNS = {
   adjustments: { id: 74, type: VARCHAR, inOrders: true, value: ({ order: { adjustments = [] } }) => toRows(adjustments.map(toAdjustment)) },
   payments: { id: 75, type: VARCHAR, inOrders: true, value: ({ order }) => toRows(listPaymentEntries(order)) },
   parcels: { id: 76, type: VARCHAR, inOrders: true, value: ({ parcels }) => toRows(parcels) },
+  billing_country: { id: 77, type: VARCHAR, inOrders: true, value: ({ billingCountry }) => toText(billingCountry) },
   imported: { id: 32, type: BOOLEAN, value: ({ change }) => change?.imported === true },
 } as const satisfies Readonly<Record<string, LakeColumn<Source>>>
 
@@ -127,6 +129,7 @@ export function toLakeRow({ event, sequence }: TopicMessage, ingestedAt: string)
     event,
     order,
     country: order.shipping_address?.country,
+    billingCountry: order.billing_address?.country,
     previousStatus,
     change,
     lines: linesOf(event),

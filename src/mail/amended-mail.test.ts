@@ -134,3 +134,22 @@ test('the mail of a part gives the reason once, with the units that it is about'
     }
   }
 })
+
+test('the mail about another billing address or VAT number names the change in each language, and neither of them', async () => {
+  const billing_address = { name: 'Ada', company: 'Quadrille', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' }
+  const [, content] = await mailsAfter([{ path: 'amendments', body: { billing_address, vat_number: 'ATU12345678' } }])
+  assert.ok(content)
+  const SAID = {
+    en: 'The billing address or VAT',
+    de: 'Rechnungsadresse oder',
+    fr: 'adresse de facturation ou',
+    es: 'dirección de facturación o',
+  }
+  for (const language of LANGUAGES) {
+    const { text, html } = render(content, null, language)
+    for (const body of [text, html]) {
+      assert.ok(body.includes(SAID[language]), `${language}: ${body}`)
+      assert.doesNotMatch(body, /Quadrille|ATU12345678/)
+    }
+  }
+})

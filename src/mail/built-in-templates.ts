@@ -88,10 +88,14 @@ function filesOf(name: string, { txt, html }: Part): File[] {
 }
 
 function blocksOf(texts: MailTexts): Record<Block, Part> {
-  const { role, inviter, console, reason, colon, newAddress, newEmail, moreItems } = texts
-  const [address, email] = [onlyWith('new_address', paragraph(newAddress)), onlyWith('new_email', paragraph(newEmail))]
+  const { role, inviter, console, reason, colon, newAddress, newBilling, newEmail, moreItems } = texts
+  const amendments = [
+    onlyWith('new_address', paragraph(newAddress)),
+    onlyWith('new_billing', paragraph(newBilling)),
+    onlyWith('new_email', paragraph(newEmail)),
+  ]
   return {
-    amendments: { txt: address.txt + email.txt, html: address.html + email.html },
+    amendments: { txt: amendments.map(({ txt }) => txt).join(''), html: amendments.map(({ html }) => html).join('') },
     order: partial('order'),
     // The mail states the reason above, below the items that it is about.
     orderWithoutReason: onlyWith('without_reason', partial('order')),

@@ -24,7 +24,7 @@ export function exampleMailContent(kind: OrderMailKind, currency: string): MailC
       currency,
     },
     ...(kind.startsWith('part_') ? { lines: [{ name: 'Blue mug', quantity: 1 }] } : {}),
-    ...(kind === 'amended' ? { amended: ['shipping_address', 'email'] } : {}),
+    ...(kind === 'amended' ? { amended: ['shipping_address', 'billing_address', 'email'] } : {}),
     reason: kind.endsWith('cancelled') || kind.endsWith('returned') ? 'The parcel was damaged.' : null,
     tracking:
       kind.endsWith('shipped') || kind === 'amended'

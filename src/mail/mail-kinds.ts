@@ -101,6 +101,7 @@ export interface MailTexts {
   trackingNumber: string
   /** What was amended. */
   newAddress: string
+  newBilling: string
   newEmail: string
   /** The link to the order's page. */
   seeOrder: string

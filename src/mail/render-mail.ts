@@ -51,7 +51,7 @@ export const ORDER_MAIL_GROUP: MailGroup = {
     ...['customer', 'number', 'items', 'name', 'quantity', 'unit_price', 'total', 'more_items', 'adjustments', 'label', 'amount'],
     'refunded',
     ...['lines', 'more_lines', 'reason', 'without_reason', 'carrier', 'tracking_number', 'tracking_url', 'language', 'locale'],
-    ...['new_address', 'new_email', 'order_url'],
+    ...['new_address', 'new_billing', 'new_email', 'order_url'],
   ],
 }
 /** More lines than these are counted: Gmail cuts a mail above 102 kB, and a line takes about 330 bytes. */
@@ -208,6 +208,7 @@ function toView(content: MailContent, customerName: string | null, format: Forma
     total: format(content.order.total),
     refunded: content.order.refunded === undefined ? '' : format(content.order.refunded),
     new_address: content.amended?.includes('shipping_address') === true,
+    new_billing: ['billing_address', 'vat_number'].some((name) => content.amended?.includes(name)),
     new_email: content.amended?.includes('email') === true,
     reason: content.reason === null ? '' : oneLine(content.reason),
     carrier: oneLine(carrier),

@@ -90,7 +90,7 @@ async function readOrders(
 function numbered(line: number, order: ImportedOrder, source: string): NumberedOrder {
   // The digest omits personal data, which could be guessed from it; address and note are compared with those of the row
   // instead. It contains whether there is one, because the row may have none after an erasure.
-  const { shippingAddress, note, customer: _customer, ...content } = order
+  const { shippingAddress, billingAddress, vatNumber, note, customer: _customer, ...content } = order
   const { externalId, email } = order.customer
   return {
     line,
@@ -98,7 +98,12 @@ function numbered(line: number, order: ImportedOrder, source: string): NumberedO
     id: idOfSource(source, 'order', order.externalId),
     customerId: externalId === null ? null : idOfSource(source, 'customer', externalId),
     email,
-    digest: digestOf({ ...content, hasAddress: shippingAddress !== null, hasNote: note !== null }),
+    digest: digestOf({
+      ...{ ...content, hasAddress: shippingAddress !== null, hasNote: note !== null },
+      // Orders that were moved in before have neither, and keep their digest.
+      ...(billingAddress === null ? {} : { hasBillingAddress: true }),
+      ...(vatNumber === null ? {} : { hasVatNumber: true }),
+    }),
   }
 }
 

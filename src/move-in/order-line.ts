@@ -7,6 +7,7 @@ import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from '../orders/order-status.ts'
 import { type ShippingAddress, ShippingAddressSchema } from '../orders/postal-address.ts'
 import { ReferenceSchema, type Tracking, TrackingSchema } from '../orders/tracking.ts'
+import { VatNumberInput } from '../orders/vat-number.ts'
 import { findOtherAmount } from '../source-amounts.ts'
 import { ExternalId, readEmail } from './customer-line.ts'
 import { checkLine, readTime } from './json-lines.ts'
@@ -63,6 +64,8 @@ const OrderLine = Type.Object(
     total: Amount,
     source_total: Type.Optional(Type.String({ minLength: 1, maxLength: 60 })),
     shipping_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+    billing_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+    vat_number: Type.Optional(Type.Union([VatNumberInput, Type.Null()])),
     note: orNull(text(1_000)),
     history: Type.Array(
       Type.Object(
@@ -120,6 +123,8 @@ export interface ImportedOrder {
   /** Total of lines and adjustments. */
   total: number
   shippingAddress: ShippingAddress | null
+  billingAddress: ShippingAddress | null
+  vatNumber: string | null
   note: string | null
   /** Oldest first, from `pending` to the present status. */
   history: ImportedChange[]
@@ -144,6 +149,8 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
       .toSorted((a, b) => Math.sign(b.amount) - Math.sign(a.amount)),
     total: line.total,
     shippingAddress: line.shipping_address ?? null,
+    billingAddress: line.billing_address ?? null,
+    vatNumber: line.vat_number ?? null,
     note: line.note ?? null,
     history: line.history.map(({ at, reason = null, ...change }, index) => ({
       ...change,

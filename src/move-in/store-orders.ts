@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type AuditContext, recordActivity } from '../activity/record-activity.ts'
 import type { Transaction } from '../db/pool.ts'
-import { sql } from '../db/sql.ts'
-import type { Order, OrderItem, OrderRow, StatusChange } from '../orders/order.ts'
+import { commaList, identifier, sql } from '../db/sql.ts'
+import type { OrderItem, OrderRow, StatusChange } from '../orders/order.ts'
 import { recordList, selectList } from '../orders/order-column-sql.ts'
 import type { LaterColumn } from '../orders/order-columns.ts'
 import type { LineOutcome, Refusal } from './move-in.ts'
@@ -81,34 +81,37 @@ export async function storeOrders(tx: Transaction, batch: readonly NumberedOrder
   return { outcomes, position: inserted[0]?.position ?? null }
 }
 
-interface Imported extends Pick<Order, 'note'> {
-  digest: Buffer
-  shipping_address: Order['shippingAddress']
-}
+/** What was moved in and is personal, by its columns. */
+const PERSONAL = { shipping_address: 'shippingAddress', billing_address: 'billingAddress', vat_number: 'vatNumber', note: 'note' } as const
+
+type Imported = { digest: Buffer } & { [Column in keyof typeof PERSONAL]: ImportedOrder[(typeof PERSONAL)[Column]] }
 
 async function findImported(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Map<string, Imported>> {
-  const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, orders.note,
-      -- The address that was moved in: an amendment here is no difference.
-      coalesce(
+  const movedIn = Object.keys(PERSONAL).map(
+    // An amendment here is no difference.
+    (name) => sql`coalesce(
         (
-          select value -> 'shipping_address'
+          select value -> ${name}
           from jsonb_each(orders.former_values) as amendment (place, value)
-          where value ? 'shipping_address'
+          where value ? ${name}
           order by place::integer
           limit 1
         ),
-        orders.shipping_address
-      ) as shipping_address
+        to_jsonb(orders.${identifier(name)})
+      ) as ${identifier(name)}`,
+  )
+  const { rows } = await tx.query<Imported & { id: string }>(sql`select orders.id, imported.digest, ${commaList(movedIn)}
     from imported_orders as imported
     join orders on orders.id = imported.order_id
     where imported.order_id = any(${batch.map(({ id }) => id)}::uuid[])`)
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** An address or note that is null in the store may have been erased since: the digest has whether there was one. */
+/** What is null in the store may have been erased since: the digest has whether there was something. */
 function isSame({ order, digest }: NumberedOrder, present: Imported): boolean {
-  const hasSameAddress = present.shipping_address === null || isDeepStrictEqual(present.shipping_address, order.shippingAddress)
-  return digest.equals(present.digest) && hasSameAddress && (present.note === null || present.note === order.note)
+  const names = Object.keys(PERSONAL) as (keyof typeof PERSONAL)[]
+  const isEqual = names.every((name) => present[name] === null || isDeepStrictEqual(present[name], order[PERSONAL[name]]))
+  return digest.equals(present.digest) && isEqual
 }
 
 async function findNumbers(tx: Transaction, batch: readonly NumberedOrder[]): Promise<Set<number>> {
@@ -152,7 +155,7 @@ async function findProducts(tx: Transaction, batch: readonly NumberedOrder[]): P
 }
 
 /** The total is that of the lines: what is charged besides them is in the history. */
-type ImportedRow = Omit<OrderRow, 'traceparent' | LaterColumn | 'created_at' | 'updated_at'> & {
+type ImportedRow = Omit<OrderRow, 'traceparent' | Exclude<LaterColumn, keyof typeof PERSONAL> | 'created_at' | 'updated_at'> & {
   product_ids: string[]
   created_at: string
   updated_at: string
@@ -199,6 +202,8 @@ function toRow(
     currency,
     client_reference: order.reference,
     shipping_address: order.shippingAddress,
+    billing_address: order.billingAddress,
+    vat_number: order.vatNumber,
     note: order.note,
     version: history.length,
     status_history: history,

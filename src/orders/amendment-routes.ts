@@ -19,12 +19,17 @@ import { IfMatch, OrderParams } from './routes.ts'
 import { AdminOrderSchema, presentForAdmin } from './search-orders.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 import { assertTracking, Reason } from './transition-lines.ts'
+import { VatNumberInput } from './vat-number.ts'
 
 const strict = { additionalProperties: false }
 
 const NewAmendment = Type.Object(
   {
     shipping_address: Type.Optional(ShippingAddressSchema),
+    billing_address: Type.Optional(
+      Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Null: as the delivery address again.' }),
+    ),
+    vat_number: Type.Optional(Type.Union([VatNumberInput, Type.Null()], { description: 'Null: none.' })),
     email: Type.Optional(
       Type.Union([Type.String({ minLength: 1, maxLength: 254, 'x-input': 'verbatim' }), Type.Null()], {
         description:
@@ -123,9 +128,9 @@ export function amendmentRoutes(
     {
       access: 'orders:amend',
       operationId: 'amendOrder',
-      summary: 'Corrects the delivery address, the e-mail address or the lines of an order, or the tracking of a parcel',
+      summary: 'Corrects the addresses, the VAT number, the e-mail address or the lines of an order, or the tracking of a parcel',
       description:
-        'Address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are ' +
+        'Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are ' +
         'taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new ' +
         'e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What ' +
         'the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, ' +
@@ -145,11 +150,13 @@ export function amendmentRoutes(
       ] as ErrorCode[],
     },
     async (request, reply) => {
-      const { shipping_address, email, parcel, lines, reason = null, reference = null } = request.body
-      if ([shipping_address, email, parcel, lines].every((member) => member === undefined))
-        throw invalidBody('#', 'names nothing to amend: give shipping_address, email, parcel or lines')
+      const { reason = null, reference = null, ...amended } = request.body
+      const { shipping_address, billing_address, vat_number, email, parcel, lines } = amended
+      if (Object.keys(amended).length === 0)
+        throw invalidBody('#', 'names nothing to amend: give shipping_address, billing_address, vat_number, email, parcel or lines')
       assertNamedOnce(lines ?? [])
       assertDeliverable(shipping_address, '#/shipping_address')
+      assertDeliverable(billing_address, '#/billing_address')
       assertTracking('shipped', parcel?.tracking ?? null, '#/parcel/tracking')
       const { preview: isPreview = false } = request.query
       // It would show the order without a trace.
@@ -157,6 +164,8 @@ export function amendmentRoutes(
       const change = {
         type: 'amended' as const,
         ...(shipping_address === undefined ? {} : { shipping_address }),
+        ...(billing_address === undefined ? {} : { billing_address }),
+        ...(vat_number === undefined ? {} : { vat_number }),
         ...(email === undefined ? {} : { email: email === null ? null : parseEmail(email) }),
         ...(parcel === undefined ? {} : { parcel }),
         ...(lines === undefined ? {} : { lines: lines.map(toRequestedLine) }),

@@ -14,7 +14,7 @@ import { type OrderEvent, toEarlierEvents } from './events.ts'
 
 const OLD = { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' }
 const NEW = { name: 'Ada Lovelace', line1: '3 rue de la Paix', city: 'Paris', postal_code: '75002', country: 'FR' }
-const PERSONAL = /Lovelace|James|rue de la Paix|SW1Y|75002|new-ada|newest-ada/
+const PERSONAL = /Lovelace|James|rue de la Paix|SW1Y|75002|new-ada|newest-ada|GB123456789/
 
 test('an amendment is an event, a mail to the new and to the former address and a row of the lake; every version is made again, also after an erasure', async (t) => {
   const store = await startAuditedStore(t)
@@ -41,9 +41,9 @@ test('an amendment is an event, a mail to the new and to the former address and 
     return json
   }
   const tracking = { carrier: 'UPS', number: '1Z' }
-  await post('amendments', { shipping_address: NEW })
+  await post('amendments', { shipping_address: NEW, billing_address: OLD, vat_number: 'GB123456789' })
   await post('transitions', { to: 'confirmed' })
-  await post('amendments', { shipping_address: OLD, email: 'new-ada@example.com' })
+  await post('amendments', { shipping_address: OLD, billing_address: null, email: 'new-ada@example.com' })
   await post('transitions', { to: 'shipped', tracking: { carrier: 'DHL', number: '1' } })
   await post('amendments', { email: 'newest-ada@example.com', parcel: { version: 5, tracking } })
   const listEvents = async () => {
@@ -64,15 +64,17 @@ test('an amendment is an event, a mail to the new and to the former address and 
     events.map(({ type, data: { order } }) => [
       type.split('.').at(-1),
       order.shipping_address?.country,
+      order.billing_address?.country,
+      order.vat_number,
       order.parcels?.[0]?.tracking?.carrier,
     ]),
     [
-      ['created', 'GB', undefined],
-      ['amended', 'FR', undefined],
-      ['confirmed', 'FR', undefined],
-      ['amended', 'GB', undefined],
-      ['shipped', 'GB', 'DHL'],
-      ['amended', 'GB', 'UPS'],
+      ['created', 'GB', undefined, undefined, undefined],
+      ['amended', 'FR', 'GB', 'GB123456789', undefined],
+      ['confirmed', 'FR', 'GB', 'GB123456789', undefined],
+      ['amended', 'GB', undefined, 'GB123456789', undefined],
+      ['shipped', 'GB', undefined, 'GB123456789', 'DHL'],
+      ['amended', 'GB', undefined, 'GB123456789', 'UPS'],
     ],
   )
   assert.doesNotMatch(JSON.stringify(events), /new-ada|newest-ada|former/, 'no event has an e-mail address or what was replaced')
@@ -121,15 +123,18 @@ test('an amendment is an event, a mail to the new and to the former address and 
 
   const inLake = async () =>
     (
-      await queryFolder(store.lake, `select version, change_type, shipping_country, event_type from order_events order by version`)
+      await queryFolder(
+        store.lake,
+        `select version, change_type, shipping_country, billing_country, event_type from order_events order by version`,
+      )
     ).rows.map(String)
   const rows = [
-    '1,,GB,storefront.order.created',
-    '2,amended,FR,storefront.order.amended',
-    '3,,FR,storefront.order.confirmed',
-    '4,amended,GB,storefront.order.amended',
-    '5,,GB,storefront.order.shipped',
-    '6,amended,GB,storefront.order.amended',
+    '1,,GB,,storefront.order.created',
+    '2,amended,FR,GB,storefront.order.amended',
+    '3,,FR,GB,storefront.order.confirmed',
+    '4,amended,GB,,storefront.order.amended',
+    '5,,GB,,storefront.order.shipped',
+    '6,amended,GB,,storefront.order.amended',
   ]
   assert.deepEqual(await inLake(), rows)
   assert.deepEqual(summarise(await store.verify()), [])

@@ -129,7 +129,9 @@ test('bodies that name nothing, no address or no e-mail address are refused', as
     [{ shipping_address: null }, '#/shipping_address'],
     [{ shipping_address: { ...NEW, postal_code: null } }, '#/shipping_address/postal_code'],
     [{ email: 'Ada <ada@example.com>' }, '#/email'],
-    [{ billing_address: NEW }, '#/billing_address'],
+    [{ billing_address: { ...NEW, postal_code: null } }, '#/billing_address/postal_code'],
+    [{ vat_number: '123456789' }, '#/vat_number'],
+    [{ note: 'Ring.' }, '#/note'],
   ] as const
   for (const [body, pointer] of cases) {
     assert.deepEqual(faults(assertProblem(await amend(id, body), 422, 'invalid_body', JSON.stringify(body))), [pointer])

@@ -30,10 +30,14 @@ function place(lines: number, quantity: number, { name = 300, sku = 64, category
     }),
   )
   const attributes = Object.fromEntries(Array.from({ length: 7 }, (_, index) => [`a${index}`, text(500)]))
-  const address = { name: text(200), line1: text(200), line2: text(200), city: text(100), region: text(100), postal_code: text(20) }
+  const address = () => ({
+    ...{ name: text(200), company: text(200), line1: text(200), line2: text(200), city: text(100), region: text(100) },
+    ...{ postal_code: text(20), country: 'DE', phone: text(40) },
+  })
   const order = newOrder({
     ...{ id: randomUUID(), userId: randomUUID(), items, total: EUR(lines * quantity * 1_000_000), clientReference: text(100) },
-    ...{ shippingAddress: { ...address, country: 'DE', phone: text(40) }, note: text(1_000), attributes, traceparent: '', now: NOW },
+    ...{ shippingAddress: address(), billingAddress: address(), vatNumber: text(40), note: text(1_000), attributes },
+    ...{ traceparent: '', now: NOW },
   })
   return take(order, { to: 'confirmed' })
 }

@@ -1,6 +1,6 @@
 import type { Money } from '../money.ts'
 import type { OrderItem, OrderRow, StatusChange } from './order.ts'
-import { valuesAt } from './order-amendments.ts'
+import { amendableValues, valuesAt } from './order-amendments.ts'
 import type { Adjustment, Parcel, Payment } from './order-changes.ts'
 import { followPayments, hasRefunds } from './order-charges.ts'
 import {
@@ -194,14 +194,13 @@ export function toOrderEvents(record: OrderRecord): OrderEvent[] {
   const { status_history: history, version: newest } = record
   if (!hasWholeHistory(record))
     throw new RangeError(`order ${record.id} is at version ${newest} and its history has ${history.length} entries`)
-  const values = { shipping_address: record.shipping_address, email: record.email ?? null }
+  const values = amendableValues((name) => (record[name] ?? null) as never)
   const amended = { values, former: record.former_values ?? null, history }
   return history.map((change, index) => {
     const version = versionOf(change, index)
     const { status, at } = change
-    const { shipping_address } = valuesAt(amended, index)
     const made = { status, version, status_history: history.slice(0, index + 1), updated_at: new Date(at), traceparent: null }
-    const past = { ...record, ...made, shipping_address }
+    const past = { ...record, ...made, ...valuesAt(amended, index) }
     return toOrderEvent(version === newest ? record : past, history[index - 1] ?? null)
   })
 }

@@ -99,7 +99,7 @@ export interface Refund {
   lines?: RefundLine[]
 }
 
-export const AMENDABLE = ['shipping_address', 'email', 'tracking', 'lines'] as const
+export const AMENDABLE = ['shipping_address', 'billing_address', 'vat_number', 'email', 'tracking', 'lines'] as const
 export type Amendable = (typeof AMENDABLE)[number]
 
 /** What an operator has corrected. New tracking is that of the entry; personal values are in the order's columns. */
@@ -180,7 +180,7 @@ export const OrderChangeSchema = Type.Unsafe<OrderChange>(
       amended: Type.Optional(
         Type.Array(Type.String(), {
           description:
-            'Of `amended`: what was corrected, of `shipping_address`, `email`, `tracking` and `lines`. Later releases may have more.',
+            'Of `amended`: what was corrected, of `shipping_address`, `billing_address`, `vat_number`, `email`, `tracking` and `lines`. Later releases may have more.',
         }),
       ),
       parcel: Type.Optional(

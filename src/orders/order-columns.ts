@@ -3,6 +3,7 @@ import { AttributesInput, AttributesSchema } from '../attributes.ts'
 import type { FormerValues } from './order-amendments.ts'
 import type { OrderStatus } from './order-status.ts'
 import { ShippingAddressSchema } from './postal-address.ts'
+import { VatNumberInput } from './vat-number.ts'
 
 export type ColumnType = 'uuid' | 'bigint' | 'integer' | 'text' | 'json' | 'jsonb' | 'timestamptz'
 
@@ -43,6 +44,23 @@ const GIVEN_COLUMNS = {
     input: ShippingAddressSchema,
     shown: Type.Union([ShippingAddressSchema, Type.Null()]),
     example: { name: 'Ada Lovelace', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' },
+  },
+  billing_address: {
+    type: 'jsonb',
+    isPersonal: true,
+    input: ShippingAddressSchema,
+    shown: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()], { description: 'Absent: as `shipping_address`.' })),
+    example: {
+      ...{ name: 'Ada Lovelace', company: 'Analytical Engines Ltd', line1: '5 Savile Row', city: 'London' },
+      ...{ postal_code: 'W1S 3PB', country: 'GB' },
+    },
+  },
+  vat_number: {
+    type: 'text',
+    isPersonal: true,
+    input: VatNumberInput,
+    shown: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: "The customer's. Absent: none." })),
+    example: 'GB123456789',
   },
   note: {
     type: 'text',

@@ -64,10 +64,14 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
     `update orders
     set status = moved.status, version = moved.version, status_history = moved.status_history, traceparent = moved.traceparent,
       updated_at = moved.updated_at, shipping_address = coalesce(moved.shipping_address, orders.shipping_address),
-      email = case when moved.has_email then moved.email else orders.email end, former_values = coalesce(moved.former_values, orders.former_values),
+      billing_address = case when moved.is_amended then moved.billing_address else orders.billing_address end,
+      vat_number = case when moved.is_amended then moved.vat_number else orders.vat_number end,
+      email = case when moved.is_amended then moved.email else orders.email end, former_values = coalesce(moved.former_values, orders.former_values),
       product_ids = coalesce(moved.product_ids::uuid[], orders.product_ids)
-    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[], $11::text[])
-      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values, has_email, product_ids)
+    from unnest($1::uuid[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::timestamptz[], $7::jsonb[], $8::text[], $9::jsonb[], $10::boolean[], $11::text[],
+      $12::jsonb[], $13::text[])
+      as moved (id, status, version, status_history, traceparent, updated_at, shipping_address, email, former_values, is_amended, product_ids,
+        billing_address, vat_number)
     where orders.id = moved.id
     returning orders.id, orders.version, orders.status_history`,
     [
@@ -83,6 +87,8 @@ export async function updateOrderStatuses(tx: Transaction, orders: readonly Orde
       orders.map((order) => ifAmended(order, toJson(order.formerValues))),
       orders.map((order) => ifAmended(order, true) ?? false),
       orders.map((order) => ifAmended(order, plainArray([...new Set(stateOf(order).items.map((item) => item.product_id))]))),
+      orders.map((order) => ifAmended(order, toJson(order.billingAddress))),
+      orders.map((order) => ifAmended(order, order.vatNumber)),
     ],
   )
   const written = new Map(rows.map((row) => [row.id, row]))

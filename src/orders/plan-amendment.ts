@@ -4,20 +4,16 @@ import { invalidBody } from '../http/problem.ts'
 import type { AmendmentOffer } from './amendment-offer.ts'
 import { assertFewChanges } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
-import { type AmendableValues, valuesAt } from './order-amendments.ts'
+import { AMENDABLE_COLUMNS, AMENDABLE_MEMBERS, type AmendableValues, amendableValues, valuesAt } from './order-amendments.ts'
 import type { Amendable, AmendedChange, OrderChange } from './order-changes.ts'
 import { ruleOf } from './order-status.ts'
 import type { PlannedChange } from './plan-change.ts'
 import { areLinesCovered, haveLinesChanged, planLines, type RequestedLine } from './plan-lines.ts'
-import type { ShippingAddress } from './postal-address.ts'
 import type { Tracking } from './tracking.ts'
 
 /** A requested correction of an order. */
-export interface RequestedAmendment {
+export interface RequestedAmendment extends Partial<AmendableValues> {
   type: 'amended'
-  shipping_address?: ShippingAddress
-  /** In its canonical form. Null: that of the account or guest again. */
-  email?: string | null
   /** A parcel by the version with which it was shipped. */
   parcel?: { version: number; tracking: Tracking }
   lines?: readonly RequestedLine[]
@@ -38,8 +34,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
   assertInTime(order, amended)
   assertFewChanges(order, requested.type)
   const current = currentValues(order)
-  const { shipping_address, email } = requested
-  const names = (['shipping_address', 'email'] as const).filter((name) => amended.includes(name))
+  const names = AMENDABLE_COLUMNS.filter((name) => amended.includes(name))
   const former = Object.fromEntries(names.map((name) => [name, current[name]]))
   const hasTracking = amended.includes('tracking') && requested.parcel !== undefined
   const lines = amended.includes('lines') && offer !== undefined ? planLines(order, requested.lines ?? [], offer) : undefined
@@ -48,8 +43,7 @@ export function planAmendment(order: Order, requested: RequestedAmendment, offer
     change: { type: requested.type, amended, ...(hasTracking ? { parcel: requested.parcel?.version } : {}), ...lines } as AmendedChange,
     ...(hasTracking ? { tracking: requested.parcel?.tracking } : {}),
     values: {
-      ...(names.includes('shipping_address') ? { shippingAddress: shipping_address } : {}),
-      ...(names.includes('email') ? { email } : {}),
+      ...Object.fromEntries(names.map((name) => [AMENDABLE_MEMBERS[name], requested[name]])),
       // The place of the entry that is being added.
       ...(names.length === 0 ? {} : { formerValues: { ...order.formerValues, [order.statusHistory.length]: former } }),
     },
@@ -75,8 +69,8 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
     isAmendment(change) &&
     change.amended.every((name) => requested[MEMBERS[name]] !== undefined) &&
     areLinesCovered(change, requested.lines ?? [], stateOf({ ...order, statusHistory: history.slice(0, place) }).items)
-  if (isWhole && differences({ ...then, shippingAddress: values.shipping_address, email: values.email }, requested).length === 0)
-    return true
+  const amended = Object.fromEntries(AMENDABLE_COLUMNS.map((name) => [AMENDABLE_MEMBERS[name], values[name]]))
+  if (isWhole && differences({ ...then, ...amended }, requested).length === 0) return true
   throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {
     members: { current_version: order.version },
   })
@@ -93,26 +87,26 @@ export function amendmentMails({ statusHistory, email, formerValues }: Order, re
 }
 
 /** Whether the order would keep what must be erased with it. Pure. */
-export function hasPersonalData({ shipping_address, email }: RequestedAmendment): boolean {
-  return shipping_address !== undefined || email !== undefined
+export function hasPersonalData(requested: RequestedAmendment): boolean {
+  return AMENDABLE_COLUMNS.some((name) => requested[name] !== undefined)
 }
 
 function isAmendment(change: OrderChange | undefined): change is AmendedChange {
   return change?.type === 'amended'
 }
 
-const MEMBERS = { shipping_address: 'shipping_address', email: 'email', tracking: 'parcel', lines: 'lines' } as const satisfies Record<
-  Amendable,
-  string
->
+/** The member of a request that amends each of these. */
+const MEMBERS = {
+  ...{ shipping_address: 'shipping_address', billing_address: 'billing_address', vat_number: 'vat_number' },
+  ...{ email: 'email', tracking: 'parcel', lines: 'lines' },
+} as const satisfies Record<Amendable, keyof RequestedAmendment>
 
 /** What the order does not have as it is asked. */
-function differences(order: Order, { shipping_address, email, parcel, lines }: RequestedAmendment): Amendable[] {
+function differences(order: Order, { parcel, lines, ...requested }: RequestedAmendment): Amendable[] {
   const current = currentValues(order)
-  const amended: Amendable[] = []
-  if (shipping_address !== undefined && canonicalJson(shipping_address) !== canonicalJson(current.shipping_address))
-    amended.push('shipping_address')
-  if (email !== undefined && email !== current.email) amended.push('email')
+  const amended: Amendable[] = AMENDABLE_COLUMNS.filter(
+    (name) => requested[name] !== undefined && canonicalJson(requested[name]) !== canonicalJson(current[name]),
+  )
   if (parcel !== undefined) {
     const known = stateOf(order).parcels.find(({ version }) => version === parcel.version)
     if (known === undefined) throw invalidBody('#/parcel/version', 'is no parcel of the order')
@@ -122,11 +116,11 @@ function differences(order: Order, { shipping_address, email, parcel, lines }: R
   return amended
 }
 
-function currentValues({ shippingAddress, email }: Order): AmendableValues {
-  return { shipping_address: shippingAddress, email }
+function currentValues(order: Order): AmendableValues {
+  return amendableValues((name) => order[AMENDABLE_MEMBERS[name]] as AmendableValues[typeof name])
 }
 
-/** Address and lines count until all is shipped, and the rest until the order has ended. */
+/** Delivery address and lines count until all is shipped, and the rest until the order has ended. */
 function assertInTime({ status }: Order, amended: readonly Amendable[]): void {
   const { phase } = ruleOf(status)
   const late = amended.filter((name) => phase === 'ended' || (['shipping_address', 'lines'].includes(name) && phase === 'sent'))

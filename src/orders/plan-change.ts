@@ -2,6 +2,7 @@ import { AppError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import { assertFewChanges } from './change-limits.ts'
 import { type Actor, type Order, type StatusChange, stateOf } from './order.ts'
+import type { AMENDABLE_MEMBERS } from './order-amendments.ts'
 import type { LineQuantity, OrderChange } from './order-changes.ts'
 import {
   countMovable,
@@ -35,7 +36,7 @@ export interface PlannedChange {
   /** The new tracking of a parcel. */
   tracking?: Tracking
   /** What an amendment replaces. */
-  values?: Partial<Pick<Order, 'shippingAddress' | 'email' | 'formerValues'>>
+  values?: Partial<Pick<Order, (typeof AMENDABLE_MEMBERS)[keyof typeof AMENDABLE_MEMBERS] | 'formerValues'>>
   /** Whether it is refused when the history grows too long for the order's event. What ends the order, or its payment, never is. */
   isBySize: boolean
 }

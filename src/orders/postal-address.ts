@@ -29,6 +29,7 @@ const optionalText = (maxLength: number) => Type.Optional(Type.Union([text(maxLe
 export const ShippingAddressSchema = Type.Object(
   {
     name: text(200),
+    company: optionalText(200),
     line1: text(200),
     line2: optionalText(200),
     city: optionalText(100),
@@ -45,6 +46,11 @@ export const ShippingAddressSchema = Type.Object(
 )
 export type ShippingAddress = Static<typeof ShippingAddressSchema>
 
+/** Whether a code of two capitals is that of a country. */
+export function isCountry(code: string): boolean {
+  return COUNTRIES.has(code)
+}
+
 /**
  * Throws `invalid_body` for an address that lacks what its country needs, such as a postal code in Germany, or whose country does not exist.
  * `pointer` is that of the address.
@@ -56,7 +62,7 @@ export function assertDeliverable(address: ShippingAddress | null | undefined, p
 
 function findFaults(address: ShippingAddress, pointer: string): FieldError[] {
   const { country } = address
-  if (!COUNTRIES.has(country)) return [{ pointer: `${pointer}/country`, detail: `must ${MUST_BE_COUNTRY}` }]
+  if (!isCountry(country)) return [{ pointer: `${pointer}/country`, detail: `must ${MUST_BE_COUNTRY}` }]
   const needed = [
     ...(NEED_NO_CITY.has(country) ? [] : (['city'] as const)),
     ...(NEED_REGION.has(country) ? (['region'] as const) : []),

@@ -28,7 +28,7 @@ import { findGuestAddress, isUnproven } from './placing/unusual-owners.ts'
 import { assertDeliverable } from './postal-address.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 
-/** 1,000 lines, indented, with the longest note and address, every character of them escaped. */
+/** 1,000 lines, indented, with the longest note and addresses, every character of them escaped. */
 const BASKET_LIMIT_BYTES = 262_144
 
 const strict = { additionalProperties: false }
@@ -108,7 +108,7 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       operationId: 'placeOrder',
       summary: 'Places an order',
       description:
-        'The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
+        'The order gets the present prices and names of the catalogue. Either all lines are reserved or none. Send an `Idempotency-Key` and repeat the request with it when no answer arrives: it places one order. Without `billing_address` the invoice goes to `shipping_address`. `attributes` are never changed and, like `client_reference`, kept in the data lake: without personal data.',
       headers: Type.Object({
         'idempotency-key': Type.Optional(Type.String({ description: 'Makes a retry safe; kept for 24 hours.' })),
       }),
@@ -139,7 +139,8 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
     async (request, reply) => {
       const { userId, role } = callerOf(request)
       const { items, currency = null, expected_total = null, attributes = {}, again = false, ...given } = request.body
-      assertDeliverable(given.shipping_address ?? null, '#/shipping_address')
+      assertDeliverable(given.shipping_address, '#/shipping_address')
+      assertDeliverable(given.billing_address, '#/billing_address')
       const quotaKey = admission.quotaKey(request)
       const members = toGiven({ ...given, attributes: isEmpty(attributes) ? null : attributes })
       const body = { items, currency, expected_total, ...given, ...(isEmpty(attributes) ? {} : { attributes }) }
@@ -186,15 +187,23 @@ function placingRoutes(server: HttpServer, options: OrderRoutesOptions): void {
       bodyLimit: BASKET_LIMIT_BYTES,
       operationId: 'quoteOrder',
       summary: 'What an order would cost and whether there is enough stock; nothing is reserved',
-      description: 'Uses the present prices and stock.',
+      description: 'Uses the present prices and stock. `billing_address` and `vat_number` are checked, and change nothing.',
       body: Type.Object(
-        { items: Items, currency: Type.Optional(OrderCurrency) },
+        {
+          items: Items,
+          currency: Type.Optional(OrderCurrency),
+          billing_address: INPUT_PROPERTIES.billing_address,
+          vat_number: INPUT_PROPERTIES.vat_number,
+        },
         { title: 'QuoteRequest', ...strict, examples: [{ items: EXAMPLE_NEW_ORDER.items }] },
       ),
       answers: { 200: [QuoteSchema, 'What the order would be.'] },
       refuses: ['unknown_product', 'currency_not_available', 'mixed_currencies', 'total_too_large'],
     },
-    (request) => quoteOrder(pool, mergeLines(request.body.items), request.body.currency ?? null),
+    ({ body: { items, currency = null, billing_address } }) => {
+      assertDeliverable(billing_address, '#/billing_address')
+      return quoteOrder(pool, mergeLines(items), currency)
+    },
   )
 
   defineRoute(

@@ -17,8 +17,8 @@ import { readSearchText, SearchQuery } from './search-text.ts'
 export const OrderSearch = Type.Object({
   q: Type.Optional(
     SearchQuery(
-      "What the order has: its number, with or without `#`; parts of the recipient's name, and with the scope `customers:read` of the name or address of " +
-        'its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client. Where no order has it: ' +
+      "What the order has: its number, with or without `#`; parts of the recipient's name or of a company, and with the scope `customers:read` of the name or address of " +
+        'its account; a phone number in any spelling; a postal code, a tracking number, a reference of a payment or of the client; a VAT number. Where no order has it: ' +
         'a SKU or the name of a product, and then names with typing errors.',
     ),
   ),
@@ -40,6 +40,8 @@ export const OrderSearch = Type.Object({
 
 const FormerValuesSchema = Type.Object({
   shipping_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+  billing_address: Type.Optional(Type.Union([ShippingAddressSchema, Type.Null()])),
+  vat_number: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   email: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 })
 

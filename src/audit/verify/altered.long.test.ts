@@ -178,6 +178,8 @@ test('a difference in any member of an order event, any column of its row or of 
     items: [{ product_id: lamp.id, quantity: 3 }],
     client_reference: 'cart-1',
     shipping_address: { name: 'Ada', line1: '12 St James Square', city: 'London', postal_code: 'SW1Y 4JH', country: 'GB' },
+    billing_address: { name: 'Grace', line1: 'Ring 1', city: 'Wien', postal_code: '1010', country: 'AT' },
+    vat_number: 'ATU12345678',
     note: 'Please ring twice.',
     attributes: { channel: 'app', is_gift: false },
   }

@@ -62,7 +62,9 @@ const CHECKS: [InvalidRowsFound['place'], ...Sql[]][] = [
     from orders
     full join order_search_texts as kept using (number)
     where orders.id is null
-      or kept.words is distinct from order_search_words(orders.shipping_address, orders.client_reference, orders.status_history)`,
+      or kept.words is distinct from order_search_text(
+        orders.shipping_address, orders.client_reference, orders.status_history, orders.billing_address, orders.vat_number
+      )`,
   ],
   [
     'products',

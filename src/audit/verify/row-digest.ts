@@ -7,7 +7,7 @@ import { FIRST_COLUMNS, FIRST_ITEM_FIELDS, ITEM_FIELDS, LAKE_COLUMNS } from '../
 // Columns that describe the event's place in the lake, not the event.
 const OF_THE_LAKE = ['sequence', 'ingested_at']
 // Removed from the event when the address of a deleted account is erased: docs/decisions/customers.md#erasure.
-const ERASED_IN_EVENTS = ['shipping_country']
+const ERASED_IN_EVENTS = ['shipping_country', 'billing_country']
 
 const fieldsOfItems = (fields: readonly string[]) =>
   sql`list_transform(items, lambda item: row(${commaList(fields.map((field) => sql`item.${identifier(field)}`))}))`

@@ -10,6 +10,7 @@ type Amendment = Schemas['Amendment']
 
 const ADDRESS = [
   ['name', 'Name', 200],
+  ['company', 'Company', 200],
   ['line1', 'Street', 200],
   ['line2', 'Further line', 200],
   ['postal_code', 'Postal code', 20],
@@ -22,10 +23,9 @@ const ADDRESS = [
 /** Asks what of an order is wrong, and corrects it. What is left as it is, is not sent. */
 export function openAmendDialog(order: Order, { signal, onDone }: { signal: AbortSignal; onDone: (amendment: Amendment) => void }): void {
   const { phase } = ruleOf(order.status)
-  const shown = ADDRESS.map(([name, label, maxLength]) => {
-    const value = order.shipping_address?.[name] ?? ''
-    return { name, value, element: field(label, textInput(name, { maxLength, value })) }
-  })
+  const delivery = addressFields(order.shipping_address)
+  const billing = addressFields(order.billing_address, 'billing_')
+  const vatNumber = field('VAT number', textInput('vat_number', { maxLength: 40, value: order.vat_number ?? '' }))
   const email = field(
     'E-mail address',
     textInput('email', { maxLength: 254, value: order.email ?? '' }),
@@ -58,8 +58,8 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
 
   async function onSubmit(data: FormData): Promise<void> {
     const text = (name: string) => String(data.get(name) ?? '').trim()
-    const isMoved = phase === 'open' && shown.some(({ name, value }) => text(name) !== value)
-    const address = Object.fromEntries(shown.flatMap(({ name }) => (text(name) === '' ? [] : [[name, text(name)]])))
+    const shippingAddress = phase === 'open' ? readAddress(delivery, text) : undefined
+    const billingAddress = readAddress(billing, text)
     const { tracking, ...cause } = readMoveDetails(data)
     const version = Number(text('amended_parcel'))
     if ((tracking === undefined) !== (version === 0)) throw new Error('New tracking needs its parcel, carrier and number.')
@@ -70,7 +70,9 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
     if (units.some((each) => each.product_id === product_id)) throw new Error('The order has this product: change its units above.')
     if (product_id !== '') lines.push({ product_id, quantity: Number(text('added_quantity')) })
     const body = {
-      ...(isMoved ? { shipping_address: address } : {}),
+      ...(shippingAddress === undefined ? {} : { shipping_address: shippingAddress ?? {} }),
+      ...(billingAddress === undefined ? {} : { billing_address: billingAddress }),
+      ...(text('vat_number') === (order.vat_number ?? '') ? {} : { vat_number: text('vat_number') || null }),
       ...(text('email') === (order.email ?? '') ? {} : { email: text('email') === '' ? null : text('email') }),
       ...(tracking === undefined ? {} : { parcel: { version, tracking } }),
       ...(lines.length === 0 ? {} : { lines: lines.map((line) => ({ ...line, price: text('price') })) }),
@@ -81,20 +83,34 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
 
   openFormDialog(
     { title: `Amend order ${order.number}`, submit: 'Amend order', signal, onSubmit },
-    phase === 'open' &&
-      create('fieldset', { class: 'fields' }, create('legend', {}, 'Delivery address'), ...shown.map(({ element }) => element)),
-    phase === 'open' && create('fieldset', { class: 'fields' }, create('legend', {}, 'Units'), ...lineFields, ...added),
+    phase === 'open' && fieldset('Delivery address', ...delivery.map(({ element }) => element)),
+    fieldset('Billing address, where it is another', ...billing.map(({ element }) => element), vatNumber),
+    phase === 'open' && fieldset('Units', ...lineFields, ...added),
     email,
     parcels.length > 0 &&
-      create(
-        'fieldset',
-        { class: 'fields' },
-        create('legend', {}, 'Tracking'),
-        field('Parcel', choice({ name: 'amended_parcel' }, [['', 'None'], ...parcels], '')),
-        ...trackingFields(),
-      ),
+      fieldset('Tracking', field('Parcel', choice({ name: 'amended_parcel' }, [['', 'None'], ...parcels], '')), ...trackingFields()),
     ...causeFields(),
   )
+}
+
+function fieldset(legend: string, ...fields: HTMLElement[]): HTMLElement {
+  return create('fieldset', { class: 'fields' }, create('legend', {}, legend), ...fields)
+}
+
+type AddressFields = { name: string; member: string; value: string; element: HTMLElement }[]
+
+function addressFields(address: Order['shipping_address'] | undefined, prefix = ''): AddressFields {
+  return ADDRESS.map(([member, label, maxLength]) => {
+    const [name, value] = [`${prefix}${member}`, address?.[member] ?? '']
+    return { name, member, value, element: field(label, textInput(name, { maxLength, value })) }
+  })
+}
+
+/** Undefined for an address that was left as it is, null for one without any text. */
+function readAddress(fields: AddressFields, text: (name: string) => string): object | null | undefined {
+  if (fields.every(({ name, value }) => text(name) === value)) return undefined
+  const entries = fields.flatMap(({ name, member }) => (text(name) === '' ? [] : [[member, text(name)]]))
+  return entries.length === 0 ? null : Object.fromEntries(entries)
 }
 
 /** The units of each product that are not cancelled: an order may have several lines of one. */

@@ -89,27 +89,37 @@ export function customerLinks(userId: string, { may, signal }: Pick<ScreenContex
 
 /** Who an order is for, and where it goes. */
 export function orderCustomer(
-  { shipping_address: address, email, client_reference, note: text, created_at, updated_at }: Order,
+  { shipping_address: address, billing_address, vat_number, email, client_reference, note: text, created_at, updated_at }: Order,
   links: HTMLElement,
 ): HTMLElement {
   return card(
     'Customer',
     facts(
       ['Customer', links],
-      ['Name', address?.name],
-      ['Street', [address?.line1, address?.line2].filter(Boolean).join(', ')],
-      ['City', [address?.postal_code, address?.city].filter(Boolean).join(' ')],
-      ['Region', address?.region],
-      ['Country', address?.country],
-      ['Phone', address?.phone],
+      ...addressFacts(address),
       ['Mails go to', email],
+      ['VAT number', vat_number],
       ['Note', text],
       ["Customer's reference", client_reference],
       ['Placed', timeElement(created_at)],
       ['Changed', timeElement(updated_at)],
     ),
     address === null ? note('The order has no address, or it was erased.') : null,
+    billing_address && create('h4', {}, 'Billing address'),
+    billing_address && facts(...addressFacts(billing_address)),
   )
+}
+
+function addressFacts(address: Order['shipping_address']): [string, string | null | undefined][] {
+  return [
+    ['Name', address?.name],
+    ['Company', address?.company],
+    ['Street', [address?.line1, address?.line2].filter(Boolean).join(', ')],
+    ['City', [address?.postal_code, address?.city].filter(Boolean).join(' ')],
+    ['Region', address?.region],
+    ['Country', address?.country],
+    ['Phone', address?.phone],
+  ]
 }
 
 /** What the shop's programs have written down when the order was placed; null for nothing. It never changes. */

@@ -3,6 +3,7 @@ import type { components } from '../../../client/src/schema.ts'
 import { TEXTS } from './texts.ts'
 
 type Order = components['schemas']['LinkedOrder']
+type Address = NonNullable<Order['shipping_address']>
 type Language = Order['language']
 type Child = Node | string | null
 
@@ -197,12 +198,20 @@ function units({ shipped, cancelled, returned, quantity }: Order['items'][number
   return text === '' ? null : create('small', { className: 'muted' }, text)
 }
 
-function address(link: Link, { shipping_address: shown, asks_postal_code }: Order): HTMLElement | null {
+function addressElement({ name, company, line1, line2, city, region, postal_code, country }: Address): HTMLElement {
+  const place = [postal_code, city, region].filter(Boolean).join(' ')
+  const countryName = new Intl.DisplayNames([locale()], { type: 'region' }).of(country)
+  return create('address', {}, [company, name, line1, line2, place, countryName].filter(Boolean).join('\n'))
+}
+
+function address(link: Link, { shipping_address: shown, billing_address, vat_number, asks_postal_code }: Order): HTMLElement | null {
   if (shown !== null) {
-    const { name, line1, line2, city, region, postal_code, country } = shown
-    const place = [postal_code, city, region].filter(Boolean).join(' ')
-    const countryName = new Intl.DisplayNames([locale()], { type: 'region' }).of(country)
-    return section(texts().address, create('address', {}, [name, line1, line2, place, countryName].filter(Boolean).join('\n')))
+    return section(
+      texts().address,
+      addressElement(shown),
+      ...(billing_address === null ? [] : [create('h3', {}, texts().billingAddress), addressElement(billing_address)]),
+      vat_number === null ? null : create('p', {}, fill(texts().vatNumber, vat_number)),
+    )
   }
   if (!asks_postal_code) return null
   const failure = create('p', { role: 'alert', id: 'failure', className: 'failure' })

@@ -21,6 +21,8 @@ interface Texts {
   total: string
   refunded: string
   address: string
+  billingAddress: string
+  vatNumber: string
   postalCodeWhy: string
   postalCode: string
   showAddress: string
@@ -59,6 +61,8 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     total: 'Total',
     refunded: 'Refunded',
     address: 'Delivery address',
+    billingAddress: 'Billing address',
+    vatNumber: 'VAT number {}',
     postalCodeWhy: 'The address is shown for its postal code, because a mail may be forwarded.',
     postalCode: 'Postal code',
     showAddress: 'Show the address',
@@ -102,6 +106,8 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     total: 'Summe',
     refunded: 'Erstattet',
     address: 'Lieferadresse',
+    billingAddress: 'Rechnungsadresse',
+    vatNumber: 'USt-IdNr. {}',
     postalCodeWhy: 'Die Adresse wird erst nach Eingabe ihrer Postleitzahl angezeigt, denn E-Mails werden manchmal weitergeleitet.',
     postalCode: 'Postleitzahl',
     showAddress: 'Adresse anzeigen',
@@ -145,6 +151,8 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     total: 'Total',
     refunded: 'Remboursé',
     address: 'Adresse de livraison',
+    billingAddress: 'Adresse de facturation',
+    vatNumber: 'Numéro de TVA {}',
     postalCodeWhy: 'L’adresse s’affiche après saisie de son code postal, car un e-mail peut être transféré.',
     postalCode: 'Code postal',
     showAddress: 'Afficher l’adresse',
@@ -188,6 +196,8 @@ export const TEXTS: Readonly<Record<Order['language'], Texts>> = {
     total: 'Total',
     refunded: 'Reembolsado',
     address: 'Dirección de entrega',
+    billingAddress: 'Dirección de facturación',
+    vatNumber: 'Número de IVA {}',
     postalCodeWhy: 'La dirección se muestra al indicar su código postal, porque un correo puede reenviarse.',
     postalCode: 'Código postal',
     showAddress: 'Mostrar la dirección',

@@ -14,6 +14,7 @@ export const DE: MailTexts = {
   copy: 'Kopie',
   trackingNumber: 'Sendungsnummer',
   newAddress: 'Die Lieferadresse ist jetzt eine andere.',
+  newBilling: 'Rechnungsadresse oder USt-IdNr. sind jetzt andere.',
   newEmail: 'E-Mails zu dieser Bestellung gehen ab jetzt an diese Adresse.',
   seeOrder: 'Bestellung ansehen',
   open: 'Weiter',

@@ -14,6 +14,7 @@ export const EN: MailTexts = {
   copy: 'Copy',
   trackingNumber: 'tracking number',
   newAddress: 'The delivery address has changed.',
+  newBilling: 'The billing address or VAT number has changed.',
   newEmail: 'Mails about this order go to this address from now on.',
   seeOrder: 'See your order',
   open: 'Continue',

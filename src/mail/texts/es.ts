@@ -14,6 +14,7 @@ export const ES: MailTexts = {
   copy: 'Copia',
   trackingNumber: 'número de seguimiento',
   newAddress: 'La dirección de entrega es ahora otra.',
+  newBilling: 'La dirección de facturación o el número de IVA es ahora otro.',
   newEmail: 'Los correos sobre este pedido se envían a partir de ahora a esta dirección.',
   seeOrder: 'Ver su pedido',
   open: 'Continuar',

@@ -14,6 +14,7 @@ export const FR: MailTexts = {
   copy: 'Copie',
   trackingNumber: 'numéro de suivi',
   newAddress: 'L’adresse de livraison est désormais une autre.',
+  newBilling: 'L’adresse de facturation ou le numéro de TVA est désormais un autre.',
   newEmail: 'Les e-mails concernant cette commande sont désormais envoyés à cette adresse.',
   seeOrder: 'Voir votre commande',
   open: 'Continuer',

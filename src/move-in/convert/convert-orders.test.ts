@@ -192,3 +192,38 @@ for (const shop of ['woocommerce', 'shopify']) {
     }
   })
 }
+
+const WOO_PLACE = { first_name: 'Ada', last_name: 'King', address_1: 'Street 1', city: 'Graz', postcode: '8010', country: 'AT' }
+const SHOPIFY_PLACE = { name: 'Ada King', address1: 'Street 1', city: 'Graz', zip: '8010', countryCodeV2: 'AT' }
+const MEDUSA_PLACE = { first_name: 'Ada', last_name: 'King', address_1: 'Street 1', city: 'Graz', postal_code: '8010', country_code: 'at' }
+
+for (const [shop, shipping, billing, place] of [
+  ['woocommerce', 'shipping', 'billing', WOO_PLACE],
+  ['shopify', 'shippingAddress', 'billingAddress', SHOPIFY_PLACE],
+  ['medusa', 'shipping_address', 'billing_address', MEDUSA_PLACE],
+] as const) {
+  test(`${shop}: a billing address comes with its company, and is left out where it is the shipping address`, async (t) => {
+    const read = async (changes: object) => {
+      const [order, ...lines] = SHOPS[shop]?.({}) ?? []
+      const { lines: converted, reports } = await convert(t, shop, 'orders', [{ ...order, ...changes }, ...lines])
+      return { reports, order: readOrder(converted[0], now) }
+    }
+    const other = await read({ [shipping]: place, [billing]: { ...place, company: 'Engines &amp; Söhne', city: 'Wien' } })
+    assert.equal(other.order.shippingAddress?.company, undefined)
+    const { company, city, country } = other.order.billingAddress ?? assert.fail()
+    assert.deepEqual([company, city, country], ['Engines & Söhne', 'Wien', 'AT'])
+    assert.equal((await read({ [shipping]: place, [billing]: place })).order.billingAddress, null)
+    if (shop !== 'woocommerce') return
+    const numberOf = (value: unknown) =>
+      read({
+        meta_data: [
+          { key: 'x', value: {} },
+          { key: '_billing_vat_number', value },
+        ],
+      })
+    assert.equal((await numberOf('atu 123.456-78')).order.vatNumber, 'ATU12345678')
+    const wrong = await numberOf('unknown')
+    assert.deepEqual([wrong.order.vatNumber, wrong.reports.length], [null, 1])
+    assert.doesNotMatch(wrong.reports.join(), /unknown/, 'a report has no personal data')
+  })
+}

@@ -1,7 +1,7 @@
 import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, roundToMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { toHistory, toOrderLine } from './shop-orders.ts'
+import { type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -12,6 +12,18 @@ interface Customer {
   last_name?: Text
   created_at?: string
   has_account?: boolean
+}
+interface Place {
+  first_name?: Text
+  last_name?: Text
+  company?: Text
+  address_1?: Text
+  address_2?: Text
+  city?: Text
+  province?: Text
+  postal_code?: Text
+  country_code?: Text
+  phone?: Text
 }
 interface Order {
   id: string
@@ -34,17 +46,8 @@ interface Order {
     is_tax_inclusive?: boolean
   }[]
   shipping_methods?: { name?: Text }[]
-  shipping_address?: {
-    first_name?: Text
-    last_name?: Text
-    address_1?: Text
-    address_2?: Text
-    city?: Text
-    province?: Text
-    postal_code?: Text
-    country_code?: Text
-    phone?: Text
-  } | null
+  shipping_address?: Place | null
+  billing_address?: Place | null
   fulfillments?: { shipped_at?: Text; delivered_at?: Text; labels?: { tracking_number?: Text }[] }[]
   payment_collections?: { completed_at?: Text }[]
   total: Decimal
@@ -101,6 +104,11 @@ function statusOf({ status, payment_status: money, fulfillment_status: goods }: 
   return ['captured', 'partially_captured', 'authorized', 'partially_refunded'].includes(money ?? '') ? 'confirmed' : 'pending'
 }
 
+function toPlace({ first_name, last_name, company, address_1: line1, address_2: line2, city, ...place }: Place): ShopAddress {
+  const { province: region, postal_code: postalCode, country_code: country, phone } = place
+  return { name: `${first_name ?? ''} ${last_name ?? ''}`, company, line1, line2, city, region, postalCode, country, phone }
+}
+
 function convertOrder(order: Order, conversion: Conversion): object {
   const { items, shipping_methods = [], fulfillments = [], shipping_address: address, payment_collections = [] } = order
   const currency = order.currency_code.toUpperCase()
@@ -136,13 +144,8 @@ function convertOrder(order: Order, conversion: Conversion): object {
         { kind: 'tax', label: 'tax', amount: isInclusive ? 0 : minor(order.tax_total) },
       ],
       total: { text: order.total, amount: minor(order.total) },
-      address: address
-        ? {
-            ...{ name: `${address.first_name ?? ''} ${address.last_name ?? ''}`, line1: address.address_1, line2: address.address_2 },
-            ...{ city: address.city, region: address.province, postalCode: address.postal_code, country: address.country_code },
-            phone: address.phone,
-          }
-        : null,
+      address: address ? toPlace(address) : null,
+      billing: order.billing_address ? toPlace(order.billing_address) : null,
       history: toHistory(
         statusOf(order),
         {

@@ -1,10 +1,14 @@
+import { isDeepStrictEqual } from 'node:util'
+import { toIdentifier } from '../../http/normalize-input.ts'
 import type { AdjustmentKind } from '../../orders/order-changes.ts'
 import { type OrderStatus, pathTo } from '../../orders/order-status.ts'
+import { findVatNumberFault } from '../../orders/vat-number.ts'
 import type { Decimal } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
 import { htmlToLine, htmlToText } from './html-text.ts'
 
 const MAX_NOTE = 1_000
+const MAX_VAT_NUMBER = 40
 
 /** An order as every converter describes it. Amounts are minor units unless they are `Decimal`. */
 export interface ShopOrder {
@@ -18,6 +22,9 @@ export interface ShopOrder {
   /** The total in the export's own text, and in minor units. */
   total: { text: Decimal; amount: number }
   address: ShopAddress | null
+  /** Left out where it is the same. */
+  billing?: ShopAddress | null
+  vatNumber?: string | null | undefined
   note?: string | null | undefined
   history: object[]
 }
@@ -25,6 +32,8 @@ export interface ShopOrder {
 /** A line of the import's format. Throws Unmappable. */
 export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
   const { id, number, customerId, currency, charges, total, address } = order
+  const shipping = address === null ? null : toAddress(address)
+  const billing = order.billing ? toAddress(order.billing) : null
   const { lines, others } = withoutEmptyLines(order.lines, charges)
   const written = lines.map(toLine)
   const adjustments = toAdjustments(others)
@@ -44,7 +53,9 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
     ],
     total: total.amount,
     source_total: String(total.text),
-    shipping_address: address === null ? null : toAddress(address),
+    shipping_address: shipping,
+    ...(billing === null || isDeepStrictEqual(billing, shipping) ? {} : { billing_address: billing }),
+    ...toVatNumber(order.vatNumber, () => conversion.note(`order ${number}`, 'its VAT number is not written like one, and is left out')),
     note: cutNote(order.note, () => conversion.note(`order ${number}`, `its note is cut to ${MAX_NOTE} characters`)),
     history: order.history,
   }
@@ -87,6 +98,14 @@ function toAdjustments(charges: ShopOrder['charges']) {
     }))
 }
 
+function toVatNumber(text: string | null | undefined, onFault: () => void): { vat_number?: string } {
+  const number = toIdentifier(text ?? '')
+  if (number === '') return {}
+  if (number.length <= MAX_VAT_NUMBER && findVatNumberFault(number) === null) return { vat_number: number }
+  onFault()
+  return {}
+}
+
 function cutNote(note: string | null | undefined, onCut: () => void): string | null {
   const text = [...htmlToText(note ?? '')]
   if (text.length <= MAX_NOTE) return text.join('') || null
@@ -115,6 +134,7 @@ function toTime(text: string): string {
 
 export interface ShopAddress {
   name?: string | null | undefined
+  company?: string | null | undefined
   line1?: string | null | undefined
   line2?: string | null | undefined
   city?: string | null | undefined
@@ -125,11 +145,12 @@ export interface ShopAddress {
 }
 
 /** Returns null without a street and a two-letter country. A missing part is `-`. */
-function toAddress({ name, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
+function toAddress({ name, company, line1, line2, city, region, postalCode, country, phone }: ShopAddress): object | null {
   if (!line1 || !country || !/^[A-Za-z]{2}$/.test(country)) return null
   const cut = (text: string | null | undefined, length: number) => htmlToLine(text ?? '').slice(0, length) || null
   return {
     name: cut(name, 200) ?? '-',
+    ...(company ? { company: cut(company, 200) } : {}),
     line1: cut(line1, 200) ?? '-',
     line2: cut(line2, 200),
     city: cut(city, 100) ?? '-',

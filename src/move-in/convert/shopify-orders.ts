@@ -1,7 +1,7 @@
 import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
-import { addGuest, guestId, toHistory, toOrderLine } from './shop-orders.ts'
+import { addGuest, guestId, type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -21,6 +21,17 @@ interface LineItem {
   name: string
   quantity: number
   originalUnitPriceSet?: MoneySet | null
+}
+interface Place {
+  name?: Text
+  company?: Text
+  address1?: Text
+  address2?: Text
+  city?: Text
+  province?: Text
+  zip?: Text
+  countryCodeV2?: Text
+  phone?: Text
 }
 interface Order {
   id: string
@@ -44,16 +55,8 @@ interface Order {
   totalDiscountsSet?: MoneySet | null
   totalTaxSet?: MoneySet | null
   totalTipReceivedSet?: MoneySet | null
-  shippingAddress?: {
-    name?: Text
-    address1?: Text
-    address2?: Text
-    city?: Text
-    province?: Text
-    zip?: Text
-    countryCodeV2?: Text
-    phone?: Text
-  } | null
+  shippingAddress?: Place | null
+  billingAddress?: Place | null
   fulfillments?: { createdAt?: Text; deliveredAt?: Text; trackingInfo?: { company?: Text; number?: Text }[] }[]
   children: LineItem[]
 }
@@ -121,6 +124,11 @@ function statusOf({ cancelledAt, displayFinancialStatus: money, displayFulfillme
   return ['PAID', 'PARTIALLY_PAID', 'PARTIALLY_REFUNDED', 'AUTHORIZED'].includes(money ?? '') ? 'confirmed' : 'pending'
 }
 
+function toPlace({ name, company, address1: line1, address2: line2, city, province: region, ...place }: Place): ShopAddress {
+  const { zip: postalCode, countryCodeV2: country, phone } = place
+  return { name, company, line1, line2, city, region, postalCode, country, phone }
+}
+
 function convertOrder(order: Order, conversion: Conversion): object {
   const { id, currencyCode: currency, customer, email, shippingAddress: address, fulfillments = [], taxesIncluded, children } = order
   const amountOf = (set: MoneySet | null | undefined) => (set ? toMinor(set.shopMoney.amount, currency) : 0)
@@ -152,12 +160,8 @@ function convertOrder(order: Order, conversion: Conversion): object {
         text: order.totalPriceSet?.shopMoney.amount ?? unmappable('it has no totalPriceSet'),
         amount: amountOf(order.totalPriceSet),
       },
-      address: address
-        ? {
-            ...{ name: address.name, line1: address.address1, line2: address.address2, city: address.city, region: address.province },
-            ...{ postalCode: address.zip, country: address.countryCodeV2, phone: address.phone },
-          }
-        : null,
+      address: address ? toPlace(address) : null,
+      billing: order.billingAddress ? toPlace(order.billingAddress) : null,
       note: order.note,
       history: toHistory(
         statusOf(order),

@@ -2,7 +2,7 @@ import type { OrderStatus } from '../../orders/order-status.ts'
 import { type Decimal, toMinor } from './amounts.ts'
 import { type Conversion, unmappable } from './conversion.ts'
 import { htmlToLine } from './html-text.ts'
-import { addGuest, guestId, toHistory, toOrderLine } from './shop-orders.ts'
+import { addGuest, guestId, type ShopAddress, toHistory, toOrderLine } from './shop-orders.ts'
 import { type ExpectedFile, readJsonRecords } from './shop-records.ts'
 
 type Text = string | null
@@ -11,6 +11,7 @@ interface Person {
   last_name?: Text
 }
 interface Place extends Person {
+  company?: Text
   address_1?: Text
   address_2?: Text
   city?: Text
@@ -37,6 +38,7 @@ interface Order {
   date_modified_gmt?: Text
   date_paid_gmt?: Text
   date_completed_gmt?: Text
+  meta_data?: { key: string; value: unknown }[]
   billing: Place & { email?: Text }
   shipping?: Place | null
   line_items: { sku?: Text; name: string; quantity: number; subtotal: Decimal; total: Decimal }[]
@@ -58,6 +60,9 @@ const HASHES: ExpectedFile = {
   expected: 'the JSON of wp user list --fields=ID,user_pass --format=json',
 }
 const nameOf = ({ first_name, last_name }: Person) => htmlToLine(`${first_name ?? ''} ${last_name ?? ''}`)
+
+// WooCommerce has no field of its own: plugins such as EU VAT Number, EU/UK VAT and Germanized have these.
+const VAT_NUMBER_KEYS = ['_billing_vat_number', '_vat_number', 'vat_number', '_billing_eu_vat_number', '_billing_vat_id']
 
 // https://woocommerce.com/document/managing-orders/order-statuses/
 const STATUSES = new Map<string, OrderStatus>(
@@ -103,8 +108,13 @@ export async function* convertWooCommerceOrders(file: string, conversion: Conver
   }
 }
 
+function toPlace(place: Place): ShopAddress {
+  const { company, address_1: line1, address_2: line2, city, state: region, postcode: postalCode, country, phone } = place
+  return { name: nameOf(place), company, line1, line2, city, region, postalCode, country, phone }
+}
+
 function convertOrder(order: Order, conversion: Conversion): object {
-  const { currency, line_items, shipping_lines = [], fee_lines = [], coupon_lines = [], billing, shipping } = order
+  const { currency, line_items, shipping_lines = [], fee_lines = [], coupon_lines = [], meta_data = [], billing, shipping } = order
   const minor = (amount: Decimal) => toMinor(amount, currency)
   const sum = <M extends string>(lines: readonly Record<M, Decimal>[], member: M) =>
     lines.reduce((amount, line) => amount + minor(line[member]), 0)
@@ -129,10 +139,11 @@ function convertOrder(order: Order, conversion: Conversion): object {
         { kind: 'tax', label: 'tax', amount: minor(order.total_tax) },
       ],
       total: { text: order.total, amount: minor(order.total) },
-      address: {
-        ...{ name: nameOf(place), line1: place.address_1, line2: place.address_2, city: place.city, region: place.state },
-        ...{ postalCode: place.postcode, country: place.country, phone: place.phone },
-      },
+      address: toPlace(place),
+      billing: toPlace(billing),
+      vatNumber: VAT_NUMBER_KEYS.map((key) => meta_data.find((entry) => entry.key === key)?.value).find(
+        (value) => typeof value === 'string',
+      ),
       note: order.customer_note,
       history: toHistory(status, {
         pending: order.date_created_gmt,

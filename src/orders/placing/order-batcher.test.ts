@@ -17,6 +17,8 @@ function request(): OrderRequest {
     expectedTotal: null,
     clientReference: null,
     shippingAddress: null,
+    billingAddress: null,
+    vatNumber: null,
     note: null,
     attributes: null,
     idempotencyKey: null,

@@ -58,6 +58,8 @@ function request(
     expectedTotal: null,
     clientReference: reference,
     shippingAddress: null,
+    billingAddress: null,
+    vatNumber: null,
     note: null,
     attributes: null,
     repeats: [],

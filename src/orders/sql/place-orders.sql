@@ -71,17 +71,17 @@ begin
         id uuid, user_id uuid, product_ids uuid[], total_amount bigint, currency text, client_reference text, shipping_address jsonb,
         note text, status_history jsonb, traceparent text, placed_at timestamptz, idempotency_key text, fingerprint bytea,
         response_template text, attributes json, stock_holder text, max_guest_stock_percent integer, repeat_names text[],
-        repeat_seconds integer[]
+        repeat_seconds integer[], billing_address jsonb, vat_number text
       ),
       unnest(batch_items)
     ) as draft (id, user_id, product_ids, total_amount, currency, client_reference, shipping_address, note, status_history,
       traceparent, placed_at, idempotency_key, fingerprint, response_template, attributes, stock_holder, max_guest_stock_percent,
-      repeat_names, repeat_seconds, items)
+      repeat_names, repeat_seconds, billing_address, vat_number, items)
   ), placed as (
-    insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      attributes, status_history, traceparent, created_at, updated_at)
-    select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, note,
-      attributes, status_history, traceparent, placed_at, placed_at
+    insert into orders (id, user_id, status, items, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
+      vat_number, note, attributes, status_history, traceparent, created_at, updated_at)
+    select id, user_id, 'pending', items::json, product_ids, total_amount, currency, client_reference, shipping_address, billing_address,
+      vat_number, note, attributes, status_history, traceparent, placed_at, placed_at
     from draft
     returning number, user_id
   ), held as (

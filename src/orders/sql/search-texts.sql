@@ -1,5 +1,5 @@
--- What operators find an order by: the recipient's name, the phone's digits, and as one word each the postal code,
--- references, and numbers of parcels. A blank precedes each word. See docs/decisions/orders-search.md.
+-- The words of an address: name, company, the phone's digits, and as one word each the postal code, a reference, and the
+-- references and parcels of a history. A blank precedes each word.
 create or replace function order_search_words(address jsonb, client_reference text, history jsonb) returns text
   language plpgsql immutable parallel safe as $$
 declare
@@ -27,8 +27,20 @@ begin
   if phone ~ '[^0-9]' then
     phone := ltrim(regexp_replace(phone, '[^0-9]', '', 'g'), '0');
   end if;
-  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', codes)), phone));
+  return rtrim(concat_ws(' ', '', search_folded(concat_ws(' ', address ->> 'name', address ->> 'company', codes)), phone));
 end
+$$;
+
+-- What operators find an order by. A VAT number is one word of the billing address. See docs/decisions/orders-search.md.
+create or replace function order_search_text(
+  shipping_address jsonb,
+  client_reference text,
+  status_history jsonb,
+  billing_address jsonb,
+  vat_number text
+) returns text language sql immutable parallel safe as $$
+  select order_search_words(shipping_address, client_reference, status_history)
+    || case when num_nonnulls(billing_address, vat_number) = 0 then '' else order_search_words(billing_address, vat_number, null) end
 $$;
 
 -- By statement, so that a batch of orders is one insert. With the owner's rights: no role writes these rows otherwise.
@@ -38,7 +50,7 @@ create or replace function add_order_search_texts() returns trigger language plp
 as $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history) from added
+  select number, order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number) from added
   -- A write around the triggers may have left the text of a deleted order.
   on conflict (number) do update set words = excluded.words;
   return null;
@@ -55,9 +67,9 @@ create or replace function change_order_search_texts() returns trigger language 
 as $$
 begin
   insert into order_search_texts (number, words)
-  select number, order_search_words(shipping_address, client_reference, status_history)
+  select number, order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number)
   from after
-  where order_search_words(shipping_address, client_reference, status_history)
+  where order_search_text(shipping_address, client_reference, status_history, billing_address, vat_number)
     is distinct from (select words from order_search_texts where order_search_texts.number = after.number)
   order by number
   on conflict (number) do update set words = excluded.words;
@@ -89,11 +101,18 @@ begin
   last := numbers[cardinality(numbers)];
   select array_agg(orders.number order by orders.number) into wrong
   from orders
+  -- A migration calls this before the two columns exist.
+  cross join lateral to_jsonb(orders) as added
   left join order_search_texts as stored using (number)
   where orders.number = any(numbers)
-    and order_search_words(shipping_address, client_reference, status_history) is distinct from stored.words;
+    and order_search_text(shipping_address, client_reference, status_history, added -> 'billing_address', added ->> 'vat_number')
+      is distinct from stored.words;
   with locked as materialized (
-    select number, order_search_words(shipping_address, client_reference, status_history) as words
+    select number,
+      -- A joined value would be that of a row before it was locked.
+      order_search_text(
+        shipping_address, client_reference, status_history, to_jsonb(orders) -> 'billing_address', to_jsonb(orders) ->> 'vat_number'
+      ) as words
     from orders
     where number = any(wrong)
     order by number

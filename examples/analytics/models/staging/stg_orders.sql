@@ -6,6 +6,7 @@ select
   orders.status,
   orders.status not in ('cancelled', 'returned') as is_revenue,
   orders.shipping_country,
+  coalesce(orders.billing_country, orders.shipping_country) as billing_country,
   orders.currency,
   orders.total_amount
     * case orders.currency_exponent when 0 then 1.000 when 1 then 0.100 when 2 then 0.010 else 0.001 end as total,
