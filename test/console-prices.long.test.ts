@@ -45,5 +45,13 @@ test('an operator sees how the price of a product has changed', { skip: NO_CHROM
   await assertUsable(page, 'a product with its older prices')
   await currencies.selectOption('EUR')
   await table.getByRole('cell', { name: '€12.00' }).first().waitFor()
+
+  // A sale that is on is in the history, and the form keeps the regular price.
+  const sales = page.getByRole('textbox', { name: 'Sales' })
+  await sales.fill('EUR 10.00 until 2126-12-01T08:00:00Z')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await table.getByRole('cell', { name: '€10.00' }).first().waitFor()
+  assert.equal(await sales.inputValue(), 'EUR 10.00 until 2126-12-01T08:00:00.000Z')
+  assert.equal(await page.getByRole('textbox', { name: /^Price In/ }).inputValue(), '12.00')
   assert.deepEqual(complaints, [])
 })

@@ -57,7 +57,7 @@ test('an operator adds, finds, changes, counts and archives a product', { skip: 
   await changes.getByRole('row').filter({ hasText: 'Two are broken' }).getByText(operator.email).waitFor()
 
   await page.getByRole('button', { name: 'Archive…' }).click()
-  await page.getByRole('dialog').getByText('it cannot be ordered').waitFor()
+  await page.getByRole('dialog').getByText('can no longer be ordered').waitFor()
   await assertUsable(page, 'the confirmation')
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'detached' })
