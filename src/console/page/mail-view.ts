@@ -17,6 +17,8 @@ const SEND_AGAIN = {
 }
 /** Links of the mail would open in a new tab, which the frame may not: nothing happens. A mail is looked at here, not used. */
 const INERT_LINKS = '<base target="_blank">'
+/** The page shows images of products from elsewhere; a mail gets none, since its template may count who opens it. */
+const NO_PICTURES = `<!doctype html><meta http-equiv="content-security-policy" content="img-src data:">`
 
 const shown = new WeakMap<HTMLElement, AbortController>()
 
@@ -97,7 +99,7 @@ export function renderedMail(rendered: Schemas['RenderedMail'] | null): HTMLElem
   const frame = create('iframe', { title: 'HTML of the mail', referrerPolicy: 'no-referrer' })
   // An empty sandbox forbids scripts, forms and windows. The policy of this page applies in it, too.
   frame.setAttribute('sandbox', '')
-  frame.srcdoc = rendered.html + INERT_LINKS
+  frame.srcdoc = NO_PICTURES + rendered.html + INERT_LINKS
   const text = create('pre', { tabIndex: 0, attributes: { role: 'region', 'aria-label': 'Text of the mail' } }, rendered.text)
   return [create('section', {}, create('h4', {}, 'HTML'), frame), create('section', {}, create('h4', {}, 'Text'), text)]
 }
