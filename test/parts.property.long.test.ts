@@ -258,8 +258,9 @@ async function play(products: string[], rounds: Step[][]): Promise<Tally[]> {
     add(tally[COUNTED[one.kind]], one.quantities)
     if (one.kind === 'cancellations' || (one.kind === 'returns' && one.restock)) add(tally.restocked, one.quantities)
   }
-  // So that some refunds are accepted.
+  // So that some refunds are accepted, and one is repeated, in whatever script.
   await run({ kind: 'pay', order: 0, process: true })
+  await Promise.all([true, false].map((process) => run({ kind: 'refund', order: 0, process, amount: 250, reference: 'r 1' })))
   const wholes: Whole[] = []
   for (const round of rounds) {
     await Promise.all(round.map(run))
