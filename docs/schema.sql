@@ -4750,6 +4750,13 @@ CREATE INDEX product_events_product_id_occurred_at_idx ON public.product_events 
 
 
 --
+-- Name: product_events_sold_out_idx; Type: INDEX; Schema: public; Owner: -
+--
+
+CREATE INDEX product_events_sold_out_idx ON public.product_events USING btree (occurred_at) WHERE (type = 'stock.depleted'::text);
+
+
+--
 -- Name: product_prices_currency_amount_product_id_idx; Type: INDEX; Schema: public; Owner: -
 --
 

@@ -89,7 +89,7 @@ for (const [instance, roles] of Object.entries({ api: ['api'], rest: ['stream', 
   WELL[`storefront_database_pool_waiting_requests{${of(',pool="placing"')}}`] = steady(3)
   WELL[`nodejs_eventloop_lag_p99_seconds{${of()}}`] = steady(0.02)
   WELL[`storefront_requests_shed_total{${of(',class="search"')}}`] = steady(40)
-  for (const kind of ['order', 'account']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
+  for (const kind of ['order', 'account', 'staff']) WELL[`storefront_mails_total{${of(`,kind="${kind}",outcome="failed"`)}}`] = steady(7)
   WELL[`storefront_webhooks_total{${of(',outcome="failed"')}}`] = steady(7)
   for (const { name: subscriber } of SUBSCRIBERS.filter(({ role }) => roles.includes(role))) {
     const isActive = instance !== 'mail2'

@@ -254,7 +254,7 @@ test('refuses addresses of another kind and never shows the password in them', (
   for (const [name, values] of Object.entries({
     DATABASE_URL: ['mysql://shop:hunter2@db/shop', 'shop:hunter2@db', 'hunter2'],
     SMTP_URL: ['http://me:hunter2@mail', 'mail.example:hunter2'],
-    BASE_URL: ['ftp://hunter2@shop.example', 'shop.example'],
+    ...{ BASE_URL: ['ftp://hunter2@shop.example', 'shop.example'], SHOP_LOGO_URL: ['https://me:hunter2@shop.example/logo.png'] },
   })) {
     for (const value of values) {
       const message = refusal({ STOREFRONT_SECRET: SECRET, [name]: value })

@@ -214,7 +214,7 @@ async function createEmail(parts: SubscriberParts): Promise<Service[]> {
   })
   const accountMails = createAccountMailWorker({
     ...{ deliveries, mailer, encryption, render: mailTemplates.renderAccountMail, logger, now },
-    onTried: (outcome) => metrics.mailTried('account', outcome),
+    onTried: metrics.mailTried,
   })
   // Last in, first out: the subscriber closes the mailer.
   const others: Service[] = [staffMails, smtpWatch].filter((service) => service !== null)

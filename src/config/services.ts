@@ -33,7 +33,7 @@ export interface Shop {
   contact: string | null
 }
 
-export function readShop({ setting, url }: Settings, mailFrom: string): Shop {
+export function readShop({ setting }: Settings, mailFrom: string): Shop {
   const oneLine = (max: number) => ({
     mustBe: `a line of at most ${max} characters`,
     parse: (value: string) => (value.trim() !== '' && value.length <= max && !/\p{C}/u.test(value) ? value.trim() : undefined),
@@ -42,7 +42,12 @@ export function readShop({ setting, url }: Settings, mailFrom: string): Shop {
   const name = { value: senderNameOf(mailFrom), documented: 'the name in MAIL_FROM', from: 'MAIL_FROM' }
   return {
     name: setting<string | null>('SHOP_NAME', oneLine(80), name),
-    logoUrl: url('SHOP_LOGO_URL', ['https:', 'http:'], 'none'),
+    logoUrl: setting<string | null>(
+      'SHOP_LOGO_URL',
+      // Every customer gets it.
+      { mustBe: 'a URL that starts with https:// or http:// and has no credentials', parse: parseOpenUrl, secrecy: 'url' },
+      { value: null, documented: 'none' },
+    ),
     color: setting('SHOP_COLOR', { mustBe: 'a colour such as #0b5394', parse: toColor }, { value: '#0b5394', documented: '#0b5394' }),
     contact: setting<string | null>('SHOP_CONTACT', oneLine(200), { value: null, documented: 'none' }),
   }
@@ -207,7 +212,7 @@ export function readLakeBucket({ setting, isSet, problems }: Settings) {
   )
   const endpoint = setting(
     'S3_ENDPOINT',
-    { mustBe: 'a URL that starts with http:// or https:// and has no credentials', parse: parseEndpoint, secrecy: 'url' },
+    { mustBe: 'a URL that starts with http:// or https:// and has no credentials', parse: parseOpenUrl, secrecy: 'url' },
     { value: null, documented: 'that of AWS' },
   )
   // Most servers other than AWS ignore the region, but the signature must name one.
@@ -227,8 +232,8 @@ function parseLakeUrl(text: string) {
   return bucket === undefined || /^\/|\/\/|(^|\/)\.\.?(\/|$)/.test(prefix) ? undefined : { bucket, prefix }
 }
 
-/** The credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. */
-function parseEndpoint(text: string) {
+/** An address without credentials. */
+function parseOpenUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : null
   return url !== null && ['http:', 'https:'].includes(url.protocol) && url.username + url.password === '' ? text : undefined
 }

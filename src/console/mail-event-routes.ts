@@ -56,7 +56,12 @@ export function mailEventRoutes(server: HttpServer, { pool, secret, now }: MailE
         throw new AppError('invalid_signature', 'The signature does not fit the body and the secret, or is more than five minutes old.')
       if (Value.Check(MailReportSchema, body)) {
         const { message_id: messageId, reason = 'the mail came back' } = body.data
-        await recordMailReport(pool, { type: body.type, messageId, reason })
+        const isKnown = await recordMailReport(pool, { type: body.type, messageId, reason })
+        if (!isKnown)
+          server.log.warn(
+            { type: body.type, message: messageId },
+            'the mail provider reports a mail about no order: its log has the address',
+          )
       } else if (REPORTS.includes(body.type)) {
         throw invalidBody('#/data', 'must have a message_id, and may have a reason', 'The report names no mail.')
       }

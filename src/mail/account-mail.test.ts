@@ -8,6 +8,7 @@ import { createEncryption } from '../auth/store-secret.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { DeliveryQueue } from '../deliveries/delivery-queue.ts'
 import { createAccountMailWorker, queueAccountMail } from './account-mail.ts'
+import { MailRefused } from './mailer.ts'
 
 test('an account mail that cannot be decrypted waits without using up attempts', async (t) => {
   const { pool } = await createTestDatabase(t)
@@ -32,4 +33,37 @@ test('an account mail that cannot be decrypted waits without using up attempts',
     { what: 'the reason' },
   )
   assert.deepEqual(mail, { attempts: 0, last_error: 'not decrypted', waits: true })
+})
+
+test('a refused mail to the staff counts by itself and is logged with its address, and that of a customer without', async (t) => {
+  const { pool } = await createTestDatabase(t)
+  const lines: string[] = []
+  const logger = pino({}, { write: (line: string) => lines.push(line) })
+  const encryption = createEncryption('the secret of the store, long enough', 'account mail')
+  const deliveries = new DeliveryQueue({ pool, logger })
+  const tried: string[] = []
+  const worker = createAccountMailWorker({
+    ...{ deliveries, encryption, logger, now: () => new Date() },
+    mailer: { connections: 16, send: () => Promise.reject(new MailRefused('550 no')), close: async () => {} },
+    render: () => ({ subject: '', text: '', html: '' }),
+    onTried: (kind, outcome) => tried.push(`${kind} ${outcome}`),
+  })
+  onCleanup(t, () => deliveries.stop())
+  const notices = { count: 0, list: [] }
+  await inTransaction(pool, async (tx) => {
+    for (const [to, ms] of [
+      ['staff@store.example', 3_600_000],
+      ['late@store.example', -1],
+    ] as const)
+      await queueAccountMail(tx, encryption, { kind: 'staff_orders', to, notices, expiresAt: new Date(Date.now() + ms) })
+    const expiresAt = new Date(Date.now() + 3_600_000)
+    await queueAccountMail(tx, encryption, { kind: 'confirm_email', to: 'ada@example.com', token: 'x', expiresAt })
+  })
+  await deliveries.start()
+  await worker.start()
+  await eventually(async () => tried.length === 3, { what: 'three attempts' })
+  assert.deepEqual(tried.toSorted(), ['account failed', 'staff failed', 'staff failed'])
+  const addresses = lines.map((line) => JSON.parse(line).address).filter((address) => address !== undefined)
+  assert.deepEqual(addresses.toSorted(), ['late@store.example', 'staff@store.example'])
+  assert.ok(!lines.join('').includes('ada@'))
 })

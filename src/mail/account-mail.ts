@@ -9,7 +9,7 @@ import type { Attempt, DeliveryWorker } from '../deliveries/delivery-worker.ts'
 import type { Language } from '../language.ts'
 import { ACCOUNT_MAIL_KINDS, type AccountMailKind, isStaffMailKind } from './mail-kinds.ts'
 import type { MailLanguages } from './mail-languages.ts'
-import { accountMailWork, receiverOfAddress } from './mail-share.ts'
+import { accountMailWork, receiverOfAddress, receiverOfStaff } from './mail-share.ts'
 import { describeError, type Mailer, MailRefused, type OnMailTried } from './mailer.ts'
 import type { StaffNotices } from './staff-notices.ts'
 import type { MailGroup, RenderedMail, TemplateReader } from './templates.ts'
@@ -72,10 +72,22 @@ interface QueuedMail {
 export async function queueAccountMail(tx: Transaction, encryption: Encryption, mail: AccountMailContent): Promise<void> {
   const { expiresAt, ...content } = mail
   const encrypted = await encryption.encrypt(tx, JSON.stringify(content))
-  const receiver = mail.to === undefined ? NO_RECEIVER : receiverOfAddress(mail.to)
+  const receiverOf = isStaffMailKind(mail.kind) ? receiverOfStaff : receiverOfAddress
+  const receiver = mail.to === undefined ? NO_RECEIVER : receiverOf(mail.to)
   await tx.query(
     sql`insert into account_mails (mail_id, encrypted, expires_at, receiver) values (${randomUUIDv7()}, ${encrypted}, ${expiresAt}, ${receiver})`,
   )
+}
+
+/** When the oldest queued mail to each of these receivers expires; those without one are missing. */
+export async function findWaiting(tx: Transaction, receivers: readonly string[], now: Date): Promise<Map<string, Date>> {
+  const { rows } = await tx.query<{ receiver: string; expires_at: Date }>(
+    sql`select receiver, min(expires_at) as expires_at
+    from account_mails
+    where receiver = any(${receivers}::text[]) and expires_at > ${now}
+    group by receiver`,
+  )
+  return new Map(rows.map(({ receiver, expires_at }) => [receiver, expires_at]))
 }
 
 /** Encrypts the queued mails with the new secret. Returns their number, and that of undecryptable ones, which stay. */
@@ -110,7 +122,7 @@ export interface AccountMailWorkerOptions {
   logger: Logger
   now: () => Date
   /** Called with the outcome of each attempt. */
-  onTried?: OnMailTried
+  onTried?: (kind: 'account' | 'staff', ...outcome: Parameters<OnMailTried>) => void
 }
 
 /** Sends account mails, at least once, until they go out or have expired. */
@@ -123,17 +135,21 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
   }
 
   async function send({ mail_id: id, encrypted, expires_at }: QueuedMail, reportHealth: Attempt['report']): Promise<DeliveryOutcome> {
+    const text = encryption.decrypt(encrypted)
+    const content: AccountMailContent | null = text === null ? null : JSON.parse(text)
+    const about = content !== null && isStaffMailKind(content.kind) ? 'staff' : 'account'
+    // An address of the staff is a setting, and its operator has to correct it.
+    const logged = { mail: id, kind: content?.kind, ...(about === 'staff' ? { address: content?.to } : {}) }
     if (expires_at <= now()) {
-      logger.warn({ mail: id }, 'an account mail expired before it went out')
-      onTried?.('failed')
+      logger.warn(logged, 'an account mail expired before it went out')
+      onTried?.(about, 'failed')
       return { to: 'failed', reason: 'expired' }
     }
-    const text = encryption.decrypt(encrypted)
-    if (text === null) {
+    if (content === null) {
       logger.warn({ mail: id }, "an account mail cannot be decrypted and waits: this process does not have the store's STOREFRONT_SECRET")
       return waitForSecret('not decrypted')
     }
-    const { kind, to = '', language = null, ...values }: AccountMailContent = JSON.parse(text)
+    const { kind, to = '', language = null, ...values } = content
     if (kind === 'none') return { to: 'delivered' }
     try {
       await mailer.send({
@@ -141,20 +157,17 @@ export function createAccountMailWorker(options: AccountMailWorkerOptions) {
         eventId: id,
         to: { address: to, name: null },
         date: queuedAt(id),
-        about: isStaffMailKind(kind) ? 'staff' : 'account',
+        about,
       })
       reportHealth('well')
-      onTried?.('sent')
+      onTried?.(about, 'sent')
       return { to: 'delivered' }
     } catch (error) {
       const isRefused = error instanceof MailRefused
       const reason = describeError(error)
       reportHealth(isRefused ? 'well' : 'failing')
-      logger.warn(
-        { mail: id, kind, reason },
-        isRefused ? 'an account mail was refused' : 'an account mail could not be sent and is retried',
-      )
-      onTried?.(isRefused ? 'failed' : 'retried')
+      logger.warn({ ...logged, reason }, isRefused ? 'an account mail was refused' : 'an account mail could not be sent and is retried')
+      onTried?.(about, isRefused ? 'failed' : 'retried')
       return { to: isRefused ? 'failed' : 'retry', reason }
     }
   }

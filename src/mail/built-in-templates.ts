@@ -28,6 +28,7 @@ const DARK = `
   .muted { color: #9ca3af !important }
   .token { background: #374151 !important }
   th, td { border-color: #374151 !important }
+  a { color: #93c5fd }
 }
 `
 /** The shop's picture, or its name. */

@@ -11,6 +11,11 @@ export function receiverOfAddress(address: string): string {
   return createHash('sha256').update(domain).digest('hex').slice(0, 4)
 }
 
+/** The receiver of a mail to the staff: its own failures are not those of its domain, where customers may be, too. */
+export function receiverOfStaff(address: string): string {
+  return `staff-${createHash('sha256').update(address.toLowerCase()).digest('hex').slice(0, 8)}`
+}
+
 const SLOW_MS = 5_000
 
 /** Domains that are new, slow or failing together occupy at most half of the connections to the mail server. */

@@ -11,14 +11,15 @@ export interface MailReport {
   reason: string
 }
 
-/** Records a report; of several of a type the first counts. Ignores mails that are none about an order. */
-export async function recordMailReport(db: Queryable, { type, messageId, reason }: MailReport): Promise<void> {
+/** Records a report; of several of a type the first counts. Returns whether the mail is one about an order. */
+export async function recordMailReport(db: Queryable, { type, messageId, reason }: MailReport): Promise<boolean> {
   const [, eventId = null] = /^<?([^<>@\s]+)(?:@[^<>@\s]+)?>?$/.exec(messageId.trim()) ?? []
-  await db.query(
+  const { rowCount } = await db.query(
     type === 'mail.complained'
-      ? sql`update email_deliveries set complained_at = now() where event_id = ${eventId} and complained_at is null`
+      ? sql`update email_deliveries set complained_at = coalesce(complained_at, now()) where event_id = ${eventId}`
       : sql`update email_deliveries
-        set bounced_at = now(), bounce_reason = ${describeError(reason)}
-        where event_id = ${eventId} and bounced_at is null`,
+        set bounced_at = coalesce(bounced_at, now()), bounce_reason = coalesce(bounce_reason, ${describeError(reason)})
+        where event_id = ${eventId}`,
   )
+  return rowCount !== 0
 }

@@ -12,6 +12,7 @@ import type { OrderEvent } from '../orders/events.ts'
 import type { AccountMailContent } from './account-mail.ts'
 import { retryFailed } from './email-deliveries.ts'
 import { mailLanguages } from './mail-languages.ts'
+import { receiverOfAddress, receiverOfStaff } from './mail-share.ts'
 import { readMailTemplates } from './mail-templates.ts'
 import { MailRefused } from './mailer.ts'
 import { StaffMails, type StaffMailsOptions } from './staff-mails.ts'
@@ -165,6 +166,54 @@ test('nothing is taken while the mail server is unavailable, and one mail tells 
   assert.deepEqual(await subjects(db), ['New order 1 and 2 more'])
 })
 
+test('an address that accepts no mail for the moment has one waiting mail and holds up no customer of its domain', async (t) => {
+  const { db, publish, nextMinute } = await startStaff(t, { to: ['one@store.example', 'slow@store.example'] })
+  const userId = await insertUser(db, 'ada@example.com')
+  const inAMinute = async (number: number) => {
+    await publish([numbered(userId, number)])
+    await nextMinute()
+    return (await staffMails(db)).map(({ to, subject }) => `${to?.split('@')[0]}: ${subject}`)
+  }
+  await inAMinute(1)
+  const slow = receiverOfStaff('slow@store.example')
+  const { rows } = await db.pool.query('select receiver from account_mails order by receiver = $1', [slow])
+  assert.deepEqual(
+    rows.map(({ receiver }) => receiver),
+    [receiverOfStaff('one@store.example'), slow],
+  )
+  assert.ok(slow !== receiverOfAddress('slow@store.example') && !slow.includes('@'))
+  // The other mail went out.
+  await db.pool.query('delete from account_mails where receiver <> $1', [slow])
+  const wait = (minutes: number) => db.pool.query(`update account_mails set expires_at = expires_at - interval '${minutes} minutes'`)
+  await wait(1)
+  assert.deepEqual(await inAMinute(2), ['slow: New order 1'])
+  await wait(15)
+  assert.deepEqual(await inAMinute(3), ['slow: New order 1', 'one: New order 2 and 1 more'])
+  await db.pool.query('delete from account_mails where receiver <> $1', [slow])
+  assert.deepEqual(await inAMinute(4), ['slow: New order 1', 'one: New order 4'])
+  // The mail went out.
+  await db.pool.query('delete from account_mails')
+  assert.deepEqual(await inAMinute(5), ['one: New order 5', 'slow: New order 5'])
+})
+
+test('a kind of mails that cannot be made holds up no other, nor new orders', async (t) => {
+  const { db, publish, staff } = await startStaff(t)
+  await db.pool.query(`delete from staff_mails where kind = 'staff_sold_out'`)
+  await db.pool.query('update staff_mails set examined_at = null')
+  await publish([numbered(await insertUser(db, 'ada@example.com'), 1)])
+  await assert.rejects(staff.queueDue(), /staff_sold_out/)
+  const { rows } = await db.pool.query('select from staff_mails where examined_at is null')
+  assert.deepEqual([await subjects(db), rows], [['New order 1'], []])
+})
+
+test("a mail is made although the database's clock went back an hour", async (t) => {
+  const { db, publish, staff } = await startStaff(t)
+  await publish([numbered(await insertUser(db, 'ada@example.com'), 1)])
+  await db.pool.query(`update staff_mails set examined_at = now() + interval '1 hour', mailed_at = now() + interval '1 hour'`)
+  await staff.queueDue()
+  assert.deepEqual(await subjects(db), ['New order 1'])
+})
+
 test('a product is told when it is sold out and when it is sold out again, once each, and not for its past', async (t) => {
   const db = await createTestDatabase(t)
   const setStock = (id: string, available: number) =>
@@ -231,6 +280,13 @@ test('a mail that no customer has got is told, again when it fails again, and no
     returned.id,
   ])
   await db.pool.query('update email_deliveries set user_id = gen_random_uuid() where event_id = $1', [erased.id])
+  // A corrected address: the notice to the former one fails, too.
+  await db.pool.query(
+    `insert into email_deliveries (event_id, user_id, order_id, event_type, content, status, failed_at, queued_at)
+    select order_id || '.9.former', user_id, order_id, 'storefront.order.readdressed', content, status, now(), queued_at
+    from email_deliveries where event_id = $1`,
+    [lost.id],
+  )
   await nextMinute()
   assert.equal((await subjects(db)).at(-1), `Non reçu\u00a0: Nous avons bien reçu votre commande ${returned.data.order.number}`)
 })

@@ -6,13 +6,18 @@ import { inTransaction } from '../db/transaction.ts'
 import type { Language } from '../language.ts'
 import { Loop } from '../loop.ts'
 import type { OrderEvent } from '../orders/events.ts'
-import { queueAccountMail } from './account-mail.ts'
+import { findWaiting, queueAccountMail } from './account-mail.ts'
 import { STAFF_MAIL_KINDS, type StaffMailKind } from './mail-kinds.ts'
+import { receiverOfStaff } from './mail-share.ts'
 import { findNotices, lockStaffMails, noticeOrders, saveStaffMails, takeNotices } from './staff-notices.ts'
 
 const MINUTE_MS = 60_000
 /** Nobody needs yesterday's news: the console has them. */
 const LIFETIME_MS = 86_400_000
+/** A mail that waits for longer was not accepted at once. */
+const HELD_UP_MS = 30_000
+/** Mails wait for an address that accepts none for the moment, so that it misses none; others wait with it no longer than this. */
+const LONGEST_HOLD_MS = 15 * MINUTE_MS
 
 export interface StaffMailSettings {
   /** The addresses. */
@@ -48,8 +53,7 @@ export class StaffMails {
     this.#loop = new Loop({
       everyMs: MINUTE_MS,
       work: (signal) => this.queueDue(signal),
-      onFailure: (error, { isFirst, retryMs }) => {
-        this.#pausedUntil = performance.now() + retryMs
+      onFailure(error, { isFirst }) {
         if (isFirst) logger.error({ err: loggableError(error) }, 'staff mails cannot be made; this is retried in a minute')
       },
       onRecovered: () => logger.info('staff mails are made again'),
@@ -77,27 +81,49 @@ export class StaffMails {
 
   /** Queues the mails that are due: one round. */
   async queueDue(signal?: AbortSignal): Promise<void> {
+    const failures: unknown[] = []
     for (const kind of this.#kinds) {
       if (signal?.aborted) return
-      const pauseMs = await this.#queue(kind)
+      let pauseMs = MINUTE_MS
+      try {
+        pauseMs = await this.#queue(kind)
+      } catch (error) {
+        // The other kinds are mailed.
+        failures.push(error)
+      }
       if (kind === 'staff_orders') this.#pausedUntil = performance.now() + pauseMs
     }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  /** The addresses that a mail goes to now. None: it waits. */
+  async #findAddresses(tx: Transaction): Promise<readonly string[]> {
+    const { to, now } = this.#options
+    const waiting = await findWaiting(tx, to.map(receiverOfStaff), now())
+    const waitMs = (address: string) => {
+      const expiresAt = waiting.get(receiverOfStaff(address))
+      return expiresAt === undefined ? 0 : now().getTime() + LIFETIME_MS - expiresAt.getTime()
+    }
+    const isHeldUp = to.some((address) => waitMs(address) >= HELD_UP_MS && waitMs(address) < LONGEST_HOLD_MS)
+    return isHeldUp ? [] : to.filter((address) => waitMs(address) < HELD_UP_MS)
   }
 
   /** Queues the next mail of a kind, if one is due. Returns how long the one after it has to wait. */
   async #queue(kind: StaffMailKind): Promise<number> {
-    const { pool, encryption, to, language, orders, now } = this.#options
-    const isHeldUp = this.#options.isHeldUp?.() === true
+    const { pool, encryption, language, orders, now } = this.#options
+    const isAway = this.#options.isHeldUp?.() === true
     return inTransaction(pool, async (tx) => {
       const state = await lockStaffMails(tx, kind)
-      await findNotices(tx, kind, state.since, state.is_first)
-      const isDue = state.pause_ms === 0 && !isHeldUp
-      const notices = isDue ? await takeNotices(tx, kind, kind === 'staff_orders' && orders === 'hourly') : { count: 0, list: [] }
+      const examinedTo = await findNotices(tx, kind, state.since, state.is_first)
+      const isDue = state.pause_ms === 0 && !isAway
+      const to = isDue ? await this.#findAddresses(tx) : []
+      const notices = to.length > 0 ? await takeNotices(tx, kind, kind === 'staff_orders' && orders === 'hourly') : { count: 0, list: [] }
       const expiresAt = new Date(now().getTime() + LIFETIME_MS)
       if (notices.count > 0)
         for (const address of to) await queueAccountMail(tx, encryption, { kind, to: address, language, notices, expiresAt })
-      await saveStaffMails(tx, kind, notices.count > 0)
-      return notices.count > 0 || isHeldUp ? MINUTE_MS : state.pause_ms
+      await saveStaffMails(tx, kind, examinedTo, notices.count > 0)
+      if (state.pause_ms > 0) return state.pause_ms
+      return notices.count > 0 || to.length === 0 ? MINUTE_MS : 0
     })
   }
 }

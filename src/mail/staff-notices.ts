@@ -59,23 +59,25 @@ const FOUND: Readonly<Record<StaffMailKind, ((since: Date) => Sql) | null>> = {
     select id::text as subject, sold_out_at as happened_at, json_build_object('id', id, 'name', name) as content
     from ${productsSoldOutSince(since)} as product
   )`,
-  // Nobody can do anything about a mail without an address, such as that of a deleted account.
+  // Nobody can do anything about a mail without an address, such as that of a deleted account, or about a notice to an
+  // address that was corrected.
   staff_failed_mails: (since) => sql`(
     select mail.event_id as subject, greatest(mail.failed_at, mail.bounced_at) as happened_at,
       json_build_object('id', mail.event_id, 'name', orders.number::text, 'mail', split_part(mail.event_type, '.', 3)) as content
     from email_deliveries as mail
     ${WITH_READER}
     where greatest(mail.failed_at, mail.bounced_at) >= ${since} and ${IS_UNDELIVERED}
-      and address is not null and orders.number is not null
+      and mail.event_type <> 'storefront.order.readdressed' and address is not null and orders.number is not null
   )`,
 }
 
-/** Notes what is to be told. `isKnown`: it counts as told. */
-export async function findNotices(tx: Transaction, kind: StaffMailKind, since: Date, isKnown: boolean): Promise<void> {
+/** Notes what is to be told. `isKnown`: all of it counts as told. Returns when the newest happened if there is more; null otherwise. */
+export async function findNotices(tx: Transaction, kind: StaffMailKind, since: Date, isKnown: boolean): Promise<Date | null> {
   const found = FOUND[kind]?.(since)
-  if (found === undefined) return
-  await tx.query(
-    sql`insert into staff_notices (kind, subject, happened_at, content, mailed_at)
+  if (found === undefined) return null
+  const { rows } = await tx.query<{ count: number; newest: Date | null }>(
+    sql`with noticed as (
+    insert into staff_notices (kind, subject, happened_at, content, mailed_at)
     select ${kind}, found.subject, found.happened_at, found.content, case when ${isKnown} then now() end
     from ${found} as found
     where not exists (
@@ -83,8 +85,13 @@ export async function findNotices(tx: Transaction, kind: StaffMailKind, since: D
       where noticed.kind = ${kind} and noticed.subject = found.subject and noticed.happened_at = found.happened_at
     )
     order by found.happened_at
-    limit ${MAX_FOUND}`,
+    limit ${isKnown ? null : MAX_FOUND}
+    returning happened_at
+    )
+    select count(*)::integer as count, max(happened_at) as newest from noticed`,
   )
+  const [{ count, newest } = { count: 0, newest: null }] = rows
+  return !isKnown && count === MAX_FOUND ? newest : null
 }
 
 /** The state of a kind of mails, locked: another process waits, and finds what this one has done. */
@@ -92,7 +99,11 @@ export async function lockStaffMails(tx: Transaction, kind: StaffMailKind) {
   const { rows } = await tx.query<{ since: Date; is_first: boolean; pause_ms: number }>(
     sql`select examined_at is null as is_first,
       greatest(examined_at, now() - interval '1 day') - make_interval(secs => ${OVERLAP_SECONDS}) as since,
-      coalesce(greatest(extract(epoch from mailed_at + interval '1 minute' - now()), 0) * 1000, 0)::float8 as pause_ms
+      -- A later time is from before the clock went back.
+      case
+        when mailed_at <= now() + interval '1 minute' then greatest(extract(epoch from mailed_at + interval '1 minute' - now()) * 1000, 0)
+        else 0
+      end::float8 as pause_ms
     from staff_mails
     where kind = ${kind}
     for update`,
@@ -120,10 +131,11 @@ export async function takeNotices(tx: Transaction, kind: StaffMailKind, isHourly
   return { count: rows[0]?.count ?? 0, list: rows.map(({ content }) => content) }
 }
 
-export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, isMailed: boolean): Promise<void> {
+/** `examinedTo`: null for now. */
+export async function saveStaffMails(tx: Transaction, kind: StaffMailKind, examinedTo: Date | null, isMailed: boolean): Promise<void> {
   await tx.query(
     sql`update staff_mails
-    set examined_at = now(), mailed_at = case when ${isMailed} then now() else mailed_at end
+    set examined_at = coalesce(${examinedTo}::timestamptz, now()), mailed_at = case when ${isMailed} then now() else mailed_at end
     where kind = ${kind}`,
   )
 }

@@ -138,7 +138,8 @@ export class Metrics {
 
   readonly catalogueEventsPublished = (events: number): void => this.#cataloguePublished.inc(events)
 
-  readonly mailTried = (kind: 'order' | 'account', outcome: 'sent' | 'retried' | 'failed'): void => this.#mails.inc({ kind, outcome })
+  readonly mailTried = (kind: 'order' | 'account' | 'staff', outcome: 'sent' | 'retried' | 'failed'): void =>
+    this.#mails.inc({ kind, outcome })
 
   readonly webhookTried = (outcome: 'delivered' | 'retried' | 'failed'): void => this.#webhooks.inc({ outcome })
 
