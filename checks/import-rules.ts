@@ -59,6 +59,10 @@ const PACKAGES: readonly { name: string; rooms: readonly string[]; reason: strin
   { name: 'nodemailer', rooms: ['mail'], reason: 'A mail is sent by a Mailer.' },
   { name: 'openid-client', rooms: ['auth'], reason: 'Only accounts know the providers of sign-ins.' },
   { name: '@duckdb/node-api', rooms: ['lake', 'audit', 'cli'], reason: 'Only the lake, its checks and its command read Parquet.' },
+  {
+    ...{ name: '@modelcontextprotocol/server', rooms: ['mcp'] },
+    reason: 'Only agents speak this protocol; it is loaded by their first request.',
+  },
   { name: '@aws-sdk/client-s3', rooms: ['lake'], reason: 'Object stores are behind LakeStore.' },
 ]
 
@@ -198,6 +202,11 @@ export const WALLS: readonly Wall[] = [
     reason: 'The page runs in a browser: it knows the API, by the types of its document, and nothing of the program.',
   },
   {
+    room: 'mcp',
+    may: ['http', 'auth/encryption.ts'],
+    reason: 'Agents call the routes of the API, so access, limits and activities are those of the API: no use case is called from here.',
+  },
+  {
     room: ['app.ts', 'app'],
     may: [
       'db',
@@ -218,6 +227,7 @@ export const WALLS: readonly Wall[] = [
       'activity',
       'customers',
       'console',
+      'mcp',
     ],
     reason: 'The composition root is what the command line and the tests start; it knows neither.',
   },

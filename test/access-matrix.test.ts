@@ -182,14 +182,17 @@ test('every route answers every kind of caller as its access says, and no other 
       // A guest has nothing to prove who it is with.
       const canProve = !(name === 'the role guest' && route.stepUp === 'always')
       const isAllowed =
-        access === 'public' || (access === 'caller' ? kind === 'account' && canProve : (scopes as readonly string[]).includes(access ?? ''))
+        access === 'public' ||
+        (access === 'key' && kind === 'key') ||
+        (access === 'caller' && kind === 'account' && canProve) ||
+        (scopes as readonly string[]).includes(access ?? '')
       if (isAllowed) {
         assert.ok(answer.status !== 401 && answer.status !== 403 && answer.status < 500, `${what}: ${answer.status} ${answer.text}`)
         if (isOfUnknown(route)) assert.equal(answer.status, 404, what)
         counts.allowed++
       } else {
         const code = REFUSALS[kind]
-        assertRefused(answer, route, code, code === 'forbidden' && access !== 'caller' ? access : undefined, what)
+        assertRefused(answer, route, code, code === 'forbidden' && access !== 'caller' && access !== 'key' ? access : undefined, what)
         counts[code]++
       }
     }
@@ -206,7 +209,7 @@ test('every route answers every kind of caller as its access says, and no other 
     'documented, and not asked',
   )
   assert.deepEqual(
-    ['public', 'caller', 'orders:move', 'access:write'].filter((access) => !asked.has(access)),
+    ['public', 'caller', 'key', 'orders:move', 'access:write'].filter((access) => !asked.has(access)),
     [],
   )
   assert.ok(

@@ -1687,7 +1687,7 @@ export interface paths {
         put?: never;
         /**
          * Corrects the addresses, the VAT number, the e-mail address or the lines of an order, or the tracking of a parcel
-         * @description Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true`, which needs `orders:read`, too, the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
+         * @description Delivery address and lines can be corrected until everything is shipped, the rest until the order is cancelled or returned. Units of lines are taken from the stock and given back to it, and limits of purchases hold. Adjustments, such as tax and discounts, stay. The customer gets a mail; with a new e-mail address the former one gets a notice, too. With `preview=true` the answer is the same, and nothing is changed or sent; more than 20 units of stock are rounded up. What the order has already changes nothing, and neither does the same request with the same `reference` again: the answer is the current order, whatever `If-Match` says, with `Idempotency-Replayed: true`. Needs the scope `orders:amend`.
          */
         post: operations["amendOrder"];
         delete?: never;
@@ -5492,6 +5492,15 @@ export interface components {
         };
         /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. */
         MalformedJsonOrInvalidHeader: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `invalid_query`: A query parameter is not valid. */
+        MalformedJsonOrInvalidHeaderOrInvalidQuery: {
             headers: {
                 [name: string]: unknown;
             };
@@ -13522,7 +13531,10 @@ export interface operations {
     };
     moveOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -13640,7 +13652,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -13688,7 +13700,10 @@ export interface operations {
     };
     shipLines: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -13811,7 +13826,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -13859,7 +13874,10 @@ export interface operations {
     };
     cancelLines: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -13978,7 +13996,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14026,7 +14044,10 @@ export interface operations {
     };
     returnLines: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -14146,7 +14167,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14194,7 +14215,10 @@ export interface operations {
     };
     addAdjustment: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -14312,7 +14336,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14376,7 +14400,10 @@ export interface operations {
     };
     voidAdjustment: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -14481,7 +14508,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14545,7 +14572,10 @@ export interface operations {
     };
     reportPayment: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The id of the order. */
@@ -14656,7 +14686,15 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJson"];
+            /** @description `malformed_json`: The body is not valid JSON. `invalid_query`: A query parameter is not valid. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14711,7 +14749,10 @@ export interface operations {
     };
     refundOrder: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
+                preview?: boolean;
+            };
             header?: {
                 /** @description The version of the order that the caller knows, such as `"3"`. */
                 "if-match"?: string;
@@ -14834,7 +14875,7 @@ export interface operations {
                     "application/json": components["schemas"]["AdminOrder"];
                 };
             };
-            400: components["responses"]["MalformedJsonOrInvalidHeader"];
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */
@@ -14899,7 +14940,7 @@ export interface operations {
     amendOrder: {
         parameters: {
             query?: {
-                /** @description Shows what the amendment would do, and changes nothing. */
+                /** @description Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too. */
                 preview?: boolean;
             };
             header?: {
@@ -15060,15 +15101,7 @@ export interface operations {
                     "application/json": components["schemas"]["Amendment"];
                 };
             };
-            /** @description `malformed_json`: The body is not valid JSON. `invalid_header`: A header is not valid. `invalid_query`: A query parameter is not valid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
+            400: components["responses"]["MalformedJsonOrInvalidHeaderOrInvalidQuery"];
             401: components["responses"]["UnauthenticatedOrInvalidToken"];
             403: components["responses"]["ForbiddenOrSecondFactorSetupRequired"];
             /** @description `not_found`: Not found. */

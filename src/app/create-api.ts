@@ -57,6 +57,7 @@ import { queueAccountMail } from '../mail/account-mail.ts'
 import { findReaderEmail, retryFailed } from '../mail/email-deliveries.ts'
 import type { MailTemplates } from '../mail/mail-templates.ts'
 import { sendAgain } from '../mail/send-again.ts'
+import { mcpRoutes } from '../mcp/mcp-routes.ts'
 import type { Metrics } from '../operations/metrics.ts'
 import type { TracedPart, Tracing } from '../operations/tracing.ts'
 import { adminOrderRoutes } from '../orders/admin-routes.ts'
@@ -154,9 +155,12 @@ function authOptions(config: Config, pool: Pool, logger: Logger, now: () => Date
 }
 
 /** The passkeys of the store: its own pages and the shop's pages that CORS_ORIGINS lists by name may use them. */
-function relyingPartyOf({ baseUrl, passkeyDomain, corsOrigins }: Config): RelyingParty {
-  const origins = [new URL(baseUrl).origin, ...(corsOrigins === '*' ? [] : (corsOrigins ?? []))]
-  return { id: passkeyDomain, name: passkeyDomain, origins }
+function relyingPartyOf(config: Config): RelyingParty {
+  return { id: config.passkeyDomain, name: config.passkeyDomain, origins: pageOriginsOf(config) }
+}
+
+function pageOriginsOf({ baseUrl, corsOrigins }: Config): string[] {
+  return [new URL(baseUrl).origin, ...(corsOrigins === '*' ? [] : (corsOrigins ?? []))]
 }
 
 /** The HTTP API without a database, for its OpenAPI document. */
@@ -188,6 +192,7 @@ export async function createApiForDocument(config: Config, pool: Pool, keys: Sig
     mailTemplates: null,
     webhookEncryption: createEncryption('', 'webhook secret'),
     orderLinks: createOrderLinks(''),
+    secret: '',
     consoleParts,
     logger,
     now,
@@ -206,6 +211,8 @@ interface ApiOptions {
   /** Encrypts the secrets of webhooks. */
   webhookEncryption: Encryption
   orderLinks: OrderLinks
+  /** Signs the hashes of previews. */
+  secret: string
   consoleParts: ConsoleParts
   logger: Logger
   now: () => Date
@@ -228,6 +235,7 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
     mailTemplates,
     webhookEncryption,
     orderLinks: links,
+    secret,
     consoleParts,
     logger,
     now,
@@ -331,6 +339,8 @@ async function createApi(options: ApiOptions): Promise<HttpServer> {
       const consoleOptions = { ...consoleParts, pool, now, timeZone: config.timeZone, auth: auth.context, baseUrl, basePath, allowedHosts }
       const webhooks = { encryption: webhookEncryption, isPrivateAllowed: config.isPrivateWebhookAllowed }
       consoleRoutes(scope, { ...consoleOptions, mails, webhooks, lakeQueries, lakeCatalogue })
+      const isFirstCommit = (hash: string) => auth.context.throttle.isFirstCommit(hash)
+      mcpRoutes(scope, { secret, now, baseUrl, allowedHosts, origins: pageOriginsOf(config), isFirstCommit })
     },
     { prefix: basePath },
   )

@@ -63,6 +63,8 @@ export const MAILS: Limit = { name: 'account-mail', points: 10, seconds: 1_800 }
 // Limit for each network (registrations) or account (new addresses): it takes three of them to use up one address's
 // limit.
 export const MAILS_BY_ONE: Limit = { name: 'account-mail-by-one', points: 4, seconds: 1_800 }
+// A hash of a preview commits once. It is kept for longer than it is valid.
+export const COMMITS: Limit = { name: 'mcp-commit', points: 1, seconds: 1_800 }
 // Uses of one recipient's links to one order from one address. A person reloads the page some times.
 export const ORDER_LINKS: Limit = { name: 'order-link', points: 60, seconds: 600 }
 // Wrong postal codes for one recipient's links to one order, in a day and in the life of a link: a town has dozens of

@@ -8,6 +8,7 @@ import { deriveKey } from './encryption.ts'
 import {
   type AddressLimit,
   CODE_TURN,
+  COMMITS,
   COSTLY_REGISTRATION,
   EMAIL_CHANGES,
   EXPORTS,
@@ -80,6 +81,7 @@ export class Throttle {
       EMAIL_CHANGES,
       MAILS,
       MAILS_BY_ONE,
+      COMMITS,
       ORDER_LINKS,
       POSTAL_CODES,
       POSTAL_CODES_OF_DAY,
@@ -127,6 +129,11 @@ export class Throttle {
   /** Counts the use of a link to an order, by its holder's name and the network: it may have been passed on. */
   async countOrderLink(client: Client, holder: string): Promise<void> {
     if (this.#isEnabled) await this.#consume(ORDER_LINKS, this.#hash('order link', holder, networkOf(client.address)), client)
+  }
+
+  /** Whether the hash of a preview is used for the first time, in all processes. Holds where limits are off, too. */
+  isFirstCommit(hash: string): Promise<boolean> {
+    return this.#countBelow(COMMITS, this.#hash('commit', hash))
   }
 
   /** Counts, runs the check, and reverts the count unless it returns null, which is a wrong proof. */

@@ -6,8 +6,8 @@ import type { HttpServer } from './http-server.ts'
 import { REALM } from './problem.ts'
 import { isScope, type Scope } from './scopes.ts'
 
-/** The callers of a route: anybody, an account with a session, or an operator or key with a scope. */
-export type Access = 'public' | 'caller' | Scope
+/** The callers of a route: anybody, an account with a session, any API key, or an operator or key with a scope. */
+export type Access = 'public' | 'caller' | 'key' | Scope
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -23,7 +23,7 @@ export function enforceAccess(server: HttpServer, authenticate: Authenticate, gu
   server.decorateRequest(CALLER)
   server.addHook('onRoute', (route) => {
     const access = route.config?.access
-    if (access === undefined || !(access === 'public' || access === 'caller' || isScope(access))) {
+    if (access === undefined || !(access === 'public' || access === 'caller' || access === 'key' || isScope(access))) {
       throw new Error(`${[route.method].flat().join(', ')} ${route.url} does not say who may call it: set config.access`)
     }
     const stepUp = route.config?.stepUp
@@ -83,7 +83,8 @@ function assertMayCall(caller: Caller, access: Exclude<Access, 'public'> | undef
     if (caller.kind !== 'account') throw new AppError('forbidden', 'This needs the session of an account, and not an API key.')
     return
   }
-  assertHasScope(caller, access)
+  if (access !== 'key') assertHasScope(caller, access)
+  else if (caller.kind !== 'key') throw new AppError('forbidden', 'This needs an API key, and not the session of an account.')
 }
 
 function assertHasScope(caller: Caller, scope: Scope): void {

@@ -44,6 +44,13 @@ export function callerOf(request: FastifyRequest): AccountCaller {
   return caller
 }
 
+/** The caller of a route with the access `key`. */
+export function keyCallerOf(request: FastifyRequest): KeyCaller {
+  const caller = anyCallerOf(request)
+  if (caller.kind !== 'key') throw new Error(`${request.routeOptions.url} may be called with a session`)
+  return caller
+}
+
 /** The caller of a route that needs a scope. */
 export function actorOf(request: FastifyRequest): ScopedActor {
   const caller = anyCallerOf(request)

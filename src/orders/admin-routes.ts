@@ -16,7 +16,7 @@ import { OrderLimit, OrderPosition, pageText } from './order-page.ts'
 import { getAnyOrder } from './orders.ts'
 import { partRoutes } from './part-routes.ts'
 import type { LockedRows } from './placing/locked-rows.ts'
-import { IfMatch, OrderParams } from './routes.ts'
+import { IfMatch, OrderParams, Preview } from './routes.ts'
 import { AdminOrderSchema, forOperators, type OrderFinders, OrderSearch, permittedFinders, searchOrders } from './search-orders.ts'
 import { type FindDeliveries, OrderDetailSchema, presentOrderDetail } from './timeline.ts'
 import { MAX_TRANSITION_LINES, moveOrdersByLines, readTransition, Transition } from './transition-lines.ts'
@@ -92,6 +92,7 @@ export function adminOrderRoutes(server: HttpServer, options: AdminOrderRoutesOp
         'With a `reference` a move can be repeated: the same `to` with the same `reference` again changes nothing and answers with the current ' +
         'order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
+      query: Preview,
       headers: IfMatch,
       body: Transition,
       answers: {

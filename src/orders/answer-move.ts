@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { auditContextOf } from '../activity/record-activity.ts'
+import { assertMayUse } from '../http/access.ts'
 import { actorOf } from '../http/caller.ts'
 import { readIfMatch } from '../http/if-match.ts'
 import { traceparentOf } from '../http/trace-context.ts'
@@ -12,7 +13,7 @@ export interface AdminTransitionContext extends TransitionContext {
   now: () => Date
 }
 
-type MoveRequest = FastifyRequest<{ Params: { id: string }; Headers: { 'if-match'?: string } }>
+type MoveRequest = FastifyRequest<{ Params: { id: string }; Querystring: { preview?: boolean }; Headers: { 'if-match'?: string } }>
 
 type Asked<M = Move> = M extends Move ? Pick<M, 'to' | 'change'> & Partial<M> : never
 
@@ -34,11 +35,15 @@ export async function makeMove(
   reply: FastifyReply,
   asked: Asked,
 ): Promise<{ order: Order; isRepeat: boolean }> {
+  const { preview: isPreview = false } = request.query
+  // It would show the order without a trace.
+  if (isPreview) assertMayUse(request, 'orders:read')
   const move = {
     orderId: request.params.id,
     actor: actorOf(request),
     reason: null,
     traceparent: traceparentOf(request),
+    isPreview,
     ...(request.routeOptions.schema?.headers === undefined ? {} : { versions: readIfMatch(request.headers['if-match']) }),
     ...asked,
   } as Move

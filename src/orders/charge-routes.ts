@@ -8,7 +8,7 @@ import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_NEW_ADJUSTMENT, EXAMPLE_NEW_REFUND, EXAMPLE_PAYMENT_REPORT } from './examples.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE, PAYMENT_STATES } from './order-changes.ts'
 import { assertNamedOnce } from './part-routes.ts'
-import { IfMatch, OrderParams } from './routes.ts'
+import { IfMatch, OrderParams, Preview } from './routes.ts'
 import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema } from './tracking.ts'
 import { Reason } from './transition-lines.ts'
@@ -107,6 +107,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
         'later mails of the order show it. The same request with the same `reference` again changes nothing and answers ' +
         'with the current order, whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
+      query: Preview,
       headers: IfMatch,
       body: NewAdjustment,
       answers: { 200: [AdminOrderSchema, 'The order with its new total.'] },
@@ -135,6 +136,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
       summary: 'Voids an adjustment of an order',
       description: 'The history keeps both. Voiding it again changes nothing, with `Idempotency-Replayed: true`.',
       params: AdjustmentParams,
+      query: Preview,
       headers: IfMatch,
       answers: { 200: [AdminOrderSchema, 'The order with its new total.'] },
       refuses: ['too_many_changes', 'illegal_transition', 'total_negative', 'total_too_large'],
@@ -158,6 +160,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
         'send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or ' +
         '`partially_refunded` does not expire.',
       params: OrderParams,
+      query: Preview,
       body: PaymentReport,
       answers: { 200: [AdminOrderSchema, 'The order with its payment.'] },
       refuses: ['too_many_changes'],
@@ -180,6 +183,7 @@ export function chargeRoutes(server: HttpServer, context: AdminTransitionContext
         'mail: later mails of the order show it. The same request with the same `reference` again changes nothing and answers with the current order, ' +
         'whatever `If-Match` says, and with `Idempotency-Replayed: true`.',
       params: OrderParams,
+      query: Preview,
       headers: IfMatch,
       body: NewRefund,
       answers: { 200: [AdminOrderSchema, 'The order with its payment.'] },

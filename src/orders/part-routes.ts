@@ -7,7 +7,7 @@ import { MAX_LINES, MAX_QUANTITY } from './basket.ts'
 import { EXAMPLE_LINES_CANCELLED, EXAMPLE_RETURN, EXAMPLE_SHIPMENT } from './examples.ts'
 import type { LineQuantity } from './order-changes.ts'
 import type { RequestedChange } from './plan-change.ts'
-import { IfMatch, OrderParams } from './routes.ts'
+import { IfMatch, OrderParams, Preview } from './routes.ts'
 import { AdminOrderSchema } from './search-orders.ts'
 import { ReferenceSchema, TrackingSchema } from './tracking.ts'
 import { assertTracking, Reason } from './transition-lines.ts'
@@ -93,6 +93,7 @@ function partRoute<Body extends TObject>(server: HttpServer, context: AdminTrans
       summary,
       description: `${description} ${REPEATS}`,
       params: OrderParams,
+      query: Preview,
       headers: IfMatch,
       body: body as TObject,
       answers: {

@@ -67,6 +67,18 @@ export const IfMatch = Type.Object({
   'if-match': Type.Optional(Type.String({ description: 'The version of the order that the caller knows, such as `"3"`.' })),
 })
 
+/** The query of changes that operators and keys can preview. */
+export const Preview = Type.Object(
+  {
+    preview: Type.Optional(
+      Type.Boolean({
+        description: 'Shows what the change would do, or why it would be refused, and changes nothing. Needs `orders:read`, too.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
 export interface OrderRoutesOptions {
   pool: Pool
   lockedRows: LockedRows
