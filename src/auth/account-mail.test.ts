@@ -130,7 +130,7 @@ test('account mails link to the page of the shop where there is one', async (t) 
   const mail = await mailTo(smtp, ada.email)
   const token = /^https:\/\/shop\.example\/account#reset-password=([A-Za-z0-9_-]{43})$/m.exec(mail.text ?? '')?.[1]
   const html = String(mail.html).replaceAll('&#x2F;', '/').replaceAll('&#x3D;', '=')
-  assert.ok(token !== undefined && html.includes(`<a href="https://shop.example/account#reset-password=${token}">`), html)
+  assert.ok(token !== undefined && html.includes(`<a href="https://shop.example/account#reset-password=${token}"`), html)
 })
 
 test('with verification required, an account is created when its address is verified', async (t) => {
