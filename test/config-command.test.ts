@@ -92,8 +92,8 @@ test('all problems are reported at once, with the values that are no secrets', a
     'PORT must be a whole number from 0 to 65535, not "abc"',
     'DATABASE_URL must be a URL that starts with postgres:// or postgresql://',
     'BASE_URL must be a URL that starts with http:// or https:// and has no query, no fragment and no credentials',
-    'STOREFRONT_SECRET must be at least 32 characters long',
     'MAIL_FROM must be an e-mail address, such as Store <no-reply@store.example>, not "nope"',
+    'STOREFRONT_SECRET must be at least 32 characters long',
     `ROLES must be some of ${ROLES.join(', ')}, not "api,kitchen"`,
     'SMTP_ULR is no setting: did you mean SMTP_URL?',
   ]

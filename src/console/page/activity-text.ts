@@ -23,6 +23,7 @@ export const ACTIONS: Readonly<Record<string, string>> = {
   addAdjustment: 'added a charge',
   voidAdjustment: 'voided a charge',
   reportPayment: 'recorded a payment',
+  refundOrder: 'recorded a refund',
   addOrderNote: 'wrote a note',
   blockCustomer: 'blocked the customer',
   unblockCustomer: 'unblocked the customer',

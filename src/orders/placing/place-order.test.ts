@@ -57,6 +57,7 @@ test('copies names, categories and prices from the catalogue into the order', as
     original_total: { amount: 3_998, currency: 'EUR' },
     adjustments: [],
     payment: null,
+    refunded: { amount: 0, currency: 'EUR' },
     parcels: [],
   })
   const { rows } = await store.pool.query('select user_id, total_amount, currency, status, version from orders where id = $1', [id])
