@@ -3755,7 +3755,7 @@ export interface components {
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
-            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. */
+            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. One that has ended stays, and is not compared with the price. */
             sale_prices?: components["schemas"]["NewSalePrice"][];
             /** @description Units that can be sold. Null: the stock is not tracked. */
             stock?: number | null;
@@ -4465,7 +4465,7 @@ export interface components {
             unpublished_at?: string | null;
             /** @description Prices in currencies other than the one of `price`. */
             prices?: components["schemas"]["NewOfferedPrice"][];
-            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. */
+            /** @description The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. One that has ended stays, and is not compared with the price. */
             sale_prices?: components["schemas"]["NewSalePrice"][];
         };
         ProductDetails: {

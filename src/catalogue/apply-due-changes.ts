@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { auditContextOfCommand, difference, recordActivities } from '../activity/record-activity.ts'
-import { canOneRowBeAtFault } from '../db/failures.ts'
-import type { Pool, Transaction } from '../db/pool.ts'
+import { canOneRowBeAtFault, isTimeout } from '../db/failures.ts'
+import type { Pool, Queryable, Transaction } from '../db/pool.ts'
 import { type Sql, sql } from '../db/sql.ts'
 import { inTransaction } from '../db/transaction.ts'
 import { Loop } from '../loop.ts'
@@ -12,8 +12,12 @@ import { BUSY_BATCH_SIZE, hasRecentOrders } from './recent-orders.ts'
 
 /** A time that is entered now takes effect this much late at most. */
 const POLL_MS = 5_000
+/** Products of one transaction while no orders come in. */
+const QUIET_BATCH_SIZE = 1_000
 /** Pause while another transaction has locked a product that is due. */
 const PAUSE_MS = 100
+/** How long a quote waits for a product that another transaction changes. */
+const TRY_MS = 200
 /** How long a product is skipped after its change failed, so that it does not delay the others. */
 const PASS_OVER_MS = 60_000
 /** When this many fail, it is not for the products: the loop fails. */
@@ -51,9 +55,11 @@ export function createScheduledChanges({ pool, logger }: { pool: Pool; logger: L
         passedOver.set(id, performance.now() + PASS_OVER_MS)
         logger.error({ err: error, productId: id }, 'the scheduled change of a product could not be made, will retry')
       }
-      size = Math.min(BUSY_BATCH_SIZE, size * 2)
       if (ids.length === 0) return PAUSE_MS
-      return (await hasRecentOrders(pool)) ? performance.now() - beganAt : 0
+      const takenMs = performance.now() - beganAt
+      const isBusy = await hasRecentOrders(pool)
+      size = Math.min(isBusy ? BUSY_BATCH_SIZE : QUIET_BATCH_SIZE, size * 2)
+      return isBusy ? takenMs : 0
     },
     onFailure(error, { isFirst }) {
       if (isFirst) logger.error({ err: error }, 'scheduled changes of products could not be made, will retry')
@@ -90,11 +96,7 @@ async function untilNextChange(pool: Pool, without: readonly string[]): Promise<
  * that are due; the caller may have locked their stock. See docs/decisions/catalogue-schedules.md.
  */
 export async function applyDueChanges(tx: Transaction, productIds: readonly string[]): Promise<void> {
-  if (productIds.length === 0) return
-  const { rows } = await tx.query<{ id: string }>(
-    sql`select id from products where id = any(${productIds}::uuid[]) and changes_at <= clock_timestamp()`,
-  )
-  const ids = rows.map(({ id }) => id)
+  const ids = await findDue(tx, productIds)
   if (ids.length === 0) return
   await changeCatalogue(tx, { ids, auditContext: null }, async () => {
     // The categories that the trigger writes, in id order: two changes lock them in one direction.
@@ -110,12 +112,10 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
        order by id
        for no key update`,
     )
-    // The trigger gives them their state and prices; that of the lowest price needs their columns. Another transaction may have done it during the wait for the lock.
+    // The trigger gives them their state and prices. Another transaction may have done it during the wait for the lock.
     const { rows: changed } = await tx.query<{ id: string; before: ChangedState; after: ChangedState }>(
       sql`update products
-       set changes_at = null, price_amount = products.price_amount, price_currency = products.price_currency,
-         compare_at_amount = products.compare_at_amount, prices = products.prices,
-         updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
+       set changes_at = null, updated_at = greatest(clock_timestamp(), products.updated_at + interval '1 millisecond')
        from products as before
        where before.id = products.id and products.id = any(${ids}::uuid[]) and products.changes_at <= clock_timestamp()
        returning products.id,
@@ -132,6 +132,28 @@ export async function applyDueChanges(tx: Transaction, productIds: readonly stri
     )
     return { result: undefined, written: changed.map(({ id }) => id), activity: null }
   })
+}
+
+/**
+ * Like `applyDueChanges`, in a transaction of its own, which only begins when a product is due. Changes nothing while
+ * another transaction keeps such a product locked.
+ */
+export async function tryDueChanges(pool: Pool, productIds: readonly string[]): Promise<void> {
+  const ids = await findDue(pool, productIds)
+  if (ids.length === 0) return
+  try {
+    await inTransaction(pool, (tx) => applyDueChanges(tx, ids), { lockTimeoutMs: TRY_MS })
+  } catch (error) {
+    if (!isTimeout(error)) throw error
+  }
+}
+
+async function findDue(db: Queryable, productIds: readonly string[]): Promise<string[]> {
+  if (productIds.length === 0) return []
+  const { rows } = await db.query<{ id: string }>(
+    sql`select id from products where id = any(${productIds}::uuid[]) and changes_at <= clock_timestamp()`,
+  )
+  return rows.map(({ id }) => id)
 }
 
 /** A `ChangedState` of the row of the alias `row`. */

@@ -6,6 +6,7 @@ import type { Transaction } from '../db/pool.ts'
 import { sql } from '../db/sql.ts'
 import { AppError } from '../errors.ts'
 import type { IfMatch } from '../http/if-match.ts'
+import { applyDueChanges } from './apply-due-changes.ts'
 import { assertResolved, resolveCategories } from './categories/product-categories.ts'
 import { type ChangedCatalogue, changeCatalogue, inCatalogue } from './change-catalogue.ts'
 import { mergeProduct } from './merge-product.ts'
@@ -54,6 +55,8 @@ export async function changeProduct(
   return inCatalogue(catalogue, async (tx) => {
     const [resolved] = await resolveCategories(tx, [normalizeNamed(patch)])
     return changeCatalogue(tx, { ids: [id], auditContext }, async () => {
+      // They have their own activity.
+      await applyDueChanges(tx, [id])
       const current = await getMatching(tx, id, ifMatch)
       const { sku, name, price, prices, published_at, unpublished_at } = current
       const given = normalizeProduct({ ...{ sku, name, price, prices, published_at, unpublished_at }, ...patch })

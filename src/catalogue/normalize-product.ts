@@ -42,8 +42,11 @@ export function isReduced(price: Money, before: Money): boolean {
   return before.currency === price.currency && before.amount > price.amount
 }
 
-/** The contradiction between two properties of a product, or null. */
-export function findContradiction(product: ProductInput): FieldError | null {
+/**
+ * The contradiction between two properties of a product, or null. `hasAllPrices`: whether `prices` are all that the
+ * product has, if it names them.
+ */
+export function findContradiction(product: ProductInput, hasAllPrices = true): FieldError | null {
   const { price, compare_at_price: before, prices = [], image_url, images, translations = {} } = product
   const { published_at: from = null, unpublished_at: until = null } = product
   const faultInTranslations = findFaultInTranslations(translations)
@@ -53,7 +56,7 @@ export function findContradiction(product: ProductInput): FieldError | null {
   }
   const faultInPrices = findFaultInPrices(price, prices)
   if (faultInPrices !== null) return { pointer: '#/prices', detail: faultInPrices }
-  const faultInSales = findFaultInSales(product)
+  const faultInSales = findFaultInSales(product, hasAllPrices && product.prices !== undefined)
   if (faultInSales !== null) return { pointer: '#/sale_prices', detail: faultInSales }
   if (from !== null && until !== null && from >= until) {
     return { pointer: '#/unpublished_at', detail: 'unpublished_at must be after published_at' }
@@ -70,12 +73,18 @@ function findFaultInPrices(price: Money, prices: readonly OfferedPrice[]): strin
   return isBelow ? 'compare_at must be above the amount of its price' : null
 }
 
-/** The currencies of `prices` are unknown where they stay: the database refuses a sale in another one. */
-function findFaultInSales({ price, prices, sale_prices: sales = [] }: ProductInput): string | null {
+/**
+ * The database refuses a sale in another currency where some prices are unknown. A sale that has ended has no price to
+ * be below: prices may have fallen since.
+ */
+function findFaultInSales({ price, prices = [], sale_prices: sales = [] }: ProductInput, hasAllPrices: boolean): string | null {
+  const now = new Date()
   for (const [place, { currency, amount, from, until }] of sales.entries()) {
-    const usual = [price, ...(prices ?? [])].find((each) => each.currency === currency)
-    if (usual === undefined && prices !== undefined) return `sale_prices must be in currencies of price and prices, and ${currency} is none`
-    if (usual !== undefined && amount >= usual.amount) return 'a sale price must be below the price in its currency'
+    const usual = [price, ...prices].find((each) => each.currency === currency)
+    const hasEnded = until !== null && new Date(until) <= now
+    if (!hasEnded && hasAllPrices && usual === undefined)
+      return `sale_prices must be in currencies of price and prices, and ${currency} is none`
+    if (!hasEnded && usual !== undefined && amount >= usual.amount) return 'a sale price must be below the price in its currency'
     if (from === null && until === null)
       return 'a sale price must have from, until or both; without times it is a price with compare_at_price'
     if (from !== null && until !== null && from >= until) return 'until of a sale price must be after its from'
@@ -103,11 +112,16 @@ function normalizeTime<T>(time: T): T {
   return Number.isNaN(date.getTime()) ? time : (date.toISOString() as T)
 }
 
+/** A key to sort by, before the check: a file may have anything here, also an object that cannot become a text. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
 /** Sorts prices by currency, as answers have them. */
 function normalizePrices(prices: readonly Partial<OfferedPrice>[]): OfferedPrice[] {
   if (!isList(prices)) return prices as OfferedPrice[]
   const complete = prices.map((price) => (isObject(price) ? { ...price, compare_at: price.compare_at ?? null } : price))
-  return complete.sort((a, b) => (String(a?.currency) < String(b?.currency) ? -1 : 1)) as OfferedPrice[]
+  return complete.sort((a, b) => (textOf(a?.currency) < textOf(b?.currency) ? -1 : 1)) as OfferedPrice[]
 }
 
 /** Sorts sales by currency and time. */
@@ -116,7 +130,7 @@ function normalizeSales(sales: readonly Partial<SalePrice>[]): SalePrice[] {
   const complete = sales.map((sale) =>
     isObject(sale) ? { ...sale, from: normalizeTime(sale.from ?? null), until: normalizeTime(sale.until ?? null) } : sale,
   )
-  const keyOf = (sale: Partial<SalePrice>) => `${sale?.currency} ${sale?.from ?? ''}`
+  const keyOf = (sale: Partial<SalePrice>) => `${textOf(sale?.currency)} ${textOf(sale?.from)}`
   return complete.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1)) as SalePrice[]
 }
 

@@ -229,7 +229,7 @@ const properties = {
     maxItems: MAX_SALE_PRICES,
     'x-must': MUST.sale_prices,
     description:
-      'The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale.',
+      'The amounts of the product during its sales, each below the price in its currency, with `from`, `until` or both. Sales in one currency do not overlap. The clock of the database decides which sale is on. A new price that is not above a sale removes that sale. One that has ended stays, and is not compared with the price.',
   }),
 }
 const { sku, name, price, ...others } = properties

@@ -75,6 +75,8 @@ const order = async (id: string, currency = 'EUR') => {
   assert.equal(answer.status, 201, answer.text)
   return answer.json.total.amount
 }
+const quote = (id: string) =>
+  store.call('POST', '/orders/quote', { token: ada.token, body: { items: [{ product_id: id, quantity: 1 }], currency: 'EUR' } })
 const ofEvents = async (id: string) =>
   (await store.pool.query(`select type, data from product_events where product_id = $1 order by version`, [id])).rows
 
@@ -152,12 +154,14 @@ test('a sale begins and ends by itself in each currency, in all places of the sh
   ])
 })
 
-test('an order between a time and its change has the price of its own moment', async () => {
+test('an order and a quote between a time and its change have the price of their own moment', async () => {
   const product = await create({ prices: [{ amount: 1_100, currency: 'USD' }], sale_prices: [sale(800, 1, 3), sale(900, 1, 3, 'USD')] })
   assert.equal(await order(product.id), 1_000)
   await pass(product.id, 2)
+  assert.equal((await quote(product.id)).json.total.amount, 800)
   assert.deepEqual([await order(product.id), await order(product.id, 'USD')], [800, 900])
   await pass(product.id, 2)
+  assert.equal((await quote(product.id)).json.total.amount, 1_000)
   assert.deepEqual([await order(product.id), await order(product.id, 'USD')], [1_000, 1_100])
   assert.equal((await ofEvents(product.id)).length, 7)
 })
@@ -186,7 +190,7 @@ test('the lowest price of 30 days is right through sales: at the begin, in a fur
 test('a product that is reduced already stays reduced from its first price, and is so again', async () => {
   const { id } = await create({ compare_at_price: eur(1_500), sale_prices: [sale(800, 1, 3)] })
   await passed(id, 2)
-  await assertShown(id, [800, 1_500, null])
+  await assertShown(id, [800, 1_500, 1_000])
   await passed(id, 2)
   await assertShown(id, [1_000, 1_500, 800])
 })
@@ -217,6 +221,45 @@ test('a price that is not above a sale removes it', async () => {
   await assertShown(product.id, [800, null, null])
   assert.match(await importLine(product, { price: { amount: 700, currency: 'USD' } }), /"updated"/)
   assert.deepEqual((await call('GET', `/admin/products/${product.id}`)).json.sale_prices, [])
+})
+
+test('a sale that has ended refuses no lower price, and stays in the list', async () => {
+  const sales = [sale(800, -2, -1), sale(900, -2, -1, 'USD')]
+  const product = await create({ sale_prices: [sales[0]] })
+  const prices = [{ amount: 500, currency: 'USD' }]
+  await patch(product.id, { price: eur(700), prices, sale_prices: sales })
+  await patch(product.id, { price: eur(700), prices: [], sale_prices: sales })
+  assert.match(await importLine(product, { price: eur(600), prices: [], sale_prices: sales }), /"updated"/)
+  const changed = await patch(product.id, { price: eur(500) })
+  assert.deepEqual([changed.price, changed.sale_prices], [eur(500), sales])
+  await assertShown(product.id, [500, null, null])
+})
+
+test('an operator and a file that write after a time, before its change, leave the change its activity and event', async () => {
+  const product = await create({ sale_prices: [sale(800, 1, 3)] })
+  await pass(product.id, 2)
+  await patch(product.id, { name: 'A numbat in spring' })
+  await assertShown(product.id, [800, 1_000, 1_000])
+  await pass(product.id, 2)
+  assert.match(await importLine(product, { price: eur(1_200) }), /"updated"/)
+  await assertShown(product.id, [1_200, null, null])
+  const { rows } = await store.pool.query(
+    `select after -> 'price' ->> 'amount' as after from activities where subject_id = $1 and action = 'scheduled change' order by id`,
+    [product.id],
+  )
+  assert.deepEqual(rows, [{ after: '800' }, { after: '1000' }])
+})
+
+test('a CSV file with prices in one currency keeps those in others, and sales in them', async () => {
+  const { sku } = await create({ prices: ['USD', 'CHF'].map((currency) => ({ amount: 1_100, currency })) })
+  const header = 'sku,name,category,price,currency,price:USD,sale_prices'
+  const importCsv = async (sales: SalePrice[]) => {
+    const raw = `${header}\n${sku},A numbat,Numbats,10.00,EUR,12.00,"${JSON.stringify(sales).replaceAll('"', '""')}"\n`
+    return (await store.call('POST', '/admin/products/import', { token, raw, headers: { 'content-type': 'text/csv' } })).text
+  }
+  assert.match(await importCsv([sale(900, 1, 2, 'CHF')]), /"updated"/)
+  assert.match(await importCsv([sale(900, 1, 2, 'JPY')]), /currencies of price and prices/)
+  assert.match(await importCsv([sale(1_100, 1, 2, 'CHF')]), /below the price/)
 })
 
 test('files carry sales there and back while one is on, and a file without them keeps them', async () => {
@@ -295,6 +338,11 @@ test('a write that does not know sales keeps the regular price, and one of a pri
   await write(`name = 'A numbat at dawn', price_amount = 800, compare_at_amount = 1000, prices = prices`)
   const edited = async () => (await call('GET', `/admin/products/${product.id}`)).json
   assert.deepEqual([(await edited()).price.amount, (await edited()).prices[0].amount], [1_000, 1_100])
+  await write(`compare_at_amount = 1300, prices = jsonb_set(prices, '{USD,compare_at}', '1400')`)
+  const both = (await edited()) as { price: object; compare_at_price: object; prices: object[] }
+  assert.deepEqual([both.price, both.compare_at_price], [eur(1_000), eur(1_300)])
+  assert.deepEqual(both.prices, [{ amount: 1_100, currency: 'USD', compare_at: 1_400 }])
+  await write(`compare_at_amount = 1300, prices = prices #- '{USD,compare_at}'`)
   await write(`price_amount = 950, compare_at_amount = null`)
   assert.deepEqual([(await edited()).price.amount, (await edited()).prices[0].amount], [950, 1_100])
   await write(`sale_prices = '[]'`)
@@ -302,6 +350,16 @@ test('a write that does not know sales keeps the regular price, and one of a pri
     product.id,
   ])
   assert.deepEqual(rows, [{ price_amount: 950, compare_at_amount: null, prices: { USD: { amount: 1_100 } }, regular_prices: null }])
+})
+
+test('a write that names no price and begins a sale has the lowest price of 30 days', async () => {
+  const begun = await create({ sale_prices: [sale(800, 1, 3)] })
+  await pass(begun.id, 2)
+  await store.pool.query('update products set changes_at = null where id = $1', [begun.id])
+  await assertShown(begun.id, [800, 1_000, 1_000])
+  const written = await create({})
+  await store.pool.query('update products set sale_prices = $2 where id = $1', [written.id, JSON.stringify([sale(700, null, 3)])])
+  await assertShown(written.id, [700, 1_000, 1_000])
 })
 
 test('refuses sales that contradict each other, the prices or the clock', async () => {
@@ -316,6 +374,8 @@ test('refuses sales that contradict each other, the prices or the clock', async 
     [[sale(500, 1, null), sale(600, 2, null)], /must not overlap/],
     [[sale(500, null, 1), sale(600, null, 2)], /must not overlap/],
     [[{ ...eur(500), from: 'soon' }], /./],
+    [[1, 2].map((from) => ({ amount: 500, currency: { toString: 1 }, from: inHours(from) })), /./],
+    [[1, 2].map((none) => ({ ...eur(500), from: { toString: none } })), /./],
     [[{ ...eur(500), until: inHours(1), name: 'Black Friday' }], /./],
     [[{ ...eur(-1), until: inHours(1) }], /./],
     [Array.from({ length: 51 }, (_, index) => sale(500, index, index + 1)), /./],
@@ -327,6 +387,8 @@ test('refuses sales that contradict each other, the prices or the clock', async 
     assert.match(answer.text, detail)
     assert.match(await importLine(newProduct({}), { prices, sale_prices }), /"error"/)
   }
+  const objects = [1, 2].map((none) => ({ amount: 500, currency: { toString: none } }))
+  assert.match(await importLine(newProduct({}), { prices: objects }), /"error"/)
   const times = [sale(500, 1, 2), sale(600, 2, 3), sale(700, 1, 2, 'USD')]
   const product = await create({ prices, sale_prices: times.toReversed() })
   assert.deepEqual(product.sale_prices, times)

@@ -47,7 +47,7 @@ export function feedRoutes(server: HttpServer, context: CatalogueContext): void 
         key: `feed xml 1 ${productUrl}`,
         lang: request.query.lang,
         head: rssHead(new URL('/', linkTo('slug', 'en')).href),
-        render: (product, language, sales) => rssItem(product, linkTo(product.slug, language), sales, new Date()),
+        render: (product, language, sales) => rssItem(product, linkTo(product.slug, language), sales),
         end: RSS_END,
       }) as never
     },

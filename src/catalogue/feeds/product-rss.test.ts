@@ -6,13 +6,17 @@ import type { ProductDetails } from '../product-details.ts'
 import { cut, rssItem } from './product-rss.ts'
 
 const sales = [{ amount: 1_290, currency: 'EUR', from: '2026-11-27T08:00:00.000Z', until: '2026-12-01T08:00:00.000Z' }]
-const product: ProductDetails = { ...EXAMPLE_PRODUCT_DETAILS, compare_at_price: null, options: {}, attributes: {} }
+const product: ProductDetails = {
+  ...EXAMPLE_PRODUCT_DETAILS,
+  compare_at_price: null,
+  options: {},
+  attributes: {},
+  updated_at: '2026-11-27T08:00:00.000Z',
+}
 
 /** The texts of the elements of the product's item. */
 function itemOf(overrides: Partial<ProductDetails>): Record<string, string[]> {
-  const [item, ...others] = readItems(
-    rssItem({ ...product, ...overrides }, 'https://shop.example/p/blue-mug', sales, new Date('2026-11-28T00:00:00Z')),
-  )
+  const [item, ...others] = readItems(rssItem({ ...product, ...overrides }, 'https://shop.example/p/blue-mug', sales))
   assert.equal(others.length, 0)
   assert.ok(item)
   return item
@@ -45,6 +49,18 @@ test('a reduced product has its price as the sale price', () => {
   assert.deepEqual(item['g:sale_price'], ['12.90 EUR'])
   assert.deepEqual(item['g:sale_price_effective_date'], ['2026-11-27T08:00Z/2026-12-01T08:00Z'])
   assert.deepEqual(item['g:availability'], ['out_of_stock'])
+})
+
+test('the row decides which sale is on, whatever the time is', () => {
+  const before = { amount: 1_590, currency: 'EUR' }
+  for (const [amount, updated_at] of [
+    [1_390, '2026-11-28T08:00:00.000Z'],
+    [1_290, '2026-11-27T07:59:59.999Z'],
+    [1_290, '2026-12-01T08:00:00.000Z'],
+  ] as const) {
+    const item = itemOf({ price: { amount, currency: 'EUR' }, compare_at_price: before, updated_at })
+    assert.equal(item['g:sale_price_effective_date'], undefined)
+  }
 })
 
 test('amounts have the decimals of their currency', () => {

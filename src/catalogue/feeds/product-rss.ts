@@ -41,7 +41,7 @@ ${element('title', host)}${element('link', shopUrl)}${element('description', `Pr
 export const RSS_END = '</channel>\n</rss>\n'
 
 /** A product as an item of RSS, in the form of Google's product data specification. What the product lacks is left out. */
-export function rssItem(product: ProductDetails, link: string, sales: readonly SalePrice[], now: Date): string {
+export function rssItem(product: ProductDetails, link: string, sales: readonly SalePrice[]): string {
   const { id, name, description, brand, group, images, in_stock } = product
   const [first, ...others] = images.map(({ url }) => url)
   const facts = { ...product.options, ...product.attributes }
@@ -55,7 +55,7 @@ ${[
   ...(first === undefined ? [] : [element('g:image_link', asAddress(first))]),
   ...others.slice(0, MAX_ADDITIONAL_IMAGES).map((url) => element('g:additional_image_link', asAddress(url))),
   element('g:availability', in_stock ? 'in_stock' : 'out_of_stock'),
-  ...priceElements(product, sales, now),
+  ...priceElements(product, sales),
   ...(brand === null ? [] : [element('g:brand', cut(brand, MAX_BRAND))]),
   ...(gtin === null ? [] : [element('g:gtin', gtin)]),
   ...(group === null ? [] : [element('g:item_group_id', groupId(group))]),
@@ -72,17 +72,23 @@ ${[
 `
 }
 
-/** The price with its reduction, and the time of a sale that is on. Sales to come are nobody's business: feeds are public. */
-function priceElements({ price, compare_at_price: before }: ProductDetails, sales: readonly SalePrice[], now: Date): string[] {
+/**
+ * The price with its reduction, and the time of a sale that is on. Sales to come are nobody's business: feeds are
+ * public. The row decides which sale is on, because no clock changes the catalogue's version, which is in the entity tag.
+ */
+function priceElements({ price, compare_at_price: before, updated_at }: ProductDetails, sales: readonly SalePrice[]): string[] {
   if (before === null) return [element('g:price', amountOf(price))]
-  const sale = sales.find(({ currency, from, until }) => currency === price.currency && isOn(from, until, now))
+  const written = new Date(updated_at)
+  const sale = sales.find(
+    ({ amount, currency, from, until }) => amount === price.amount && currency === price.currency && isOn(from, until, written),
+  )
   // Readers want both ends.
   const time = sale?.from && sale.until ? `${minuteOf(sale.from)}/${minuteOf(sale.until)}` : ''
   return [element('g:price', amountOf(before)), element('g:sale_price', amountOf(price)), element('g:sale_price_effective_date', time)]
 }
 
-function isOn(from: string | null, until: string | null, now: Date): boolean {
-  return (from === null || new Date(from) <= now) && (until === null || new Date(until) > now)
+function isOn(from: string | null, until: string | null, at: Date): boolean {
+  return (from === null || new Date(from) <= at) && (until === null || new Date(until) > at)
 }
 
 function minuteOf(time: string): string {

@@ -160,7 +160,7 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
   if (!isCurrency(currency)) throw new InvalidLine('currency must be an ISO 4217 code such as EUR')
   const orNull = (column: Column) => trimmed(column) || null
   const reference = trimmed('reference')
-  const product = readProduct({
+  const properties = {
     sku: cell('sku'),
     name: cell('name'),
     description: cell('description'),
@@ -190,7 +190,8 @@ function readRow(header: Header, record: CsvRecord, defaultCurrency: string): Im
     ...readPrices(header, fields, delimiter),
     ...readStock(trimmed('stock'), trimmed('stock_delta')),
     ...(reference === '' ? {} : { reference }),
-  })
+  }
+  const product = readProduct(properties, false)
   return { ...product, columns: trimmed('currency') === '' ? header.columnsWithoutCurrency : header.columns }
 }
 

@@ -57,9 +57,10 @@ const lineCheck = Compile(countCodePoints(LineSchema))
 
 /**
  * Parsed JSON as a product: the body of `POST /admin/products`, or `stock_delta` and `reference` in place of `stock`. A
- * null `stock` means not tracked; any other null means absent. Throws InvalidLine.
+ * null `stock` means not tracked; any other null means absent. `isWhole` is false for a file whose columns may not name
+ * all prices. Throws InvalidLine.
  */
-export function readProduct(value: unknown): ImportedProduct {
+export function readProduct(value: unknown, isWhole = true): ImportedProduct {
   if (!isObject(value)) throw new InvalidLine('a product must be an object')
   const product = normalizeProduct(value as unknown as ImportedProduct)
   if (product.stock_delta === null) delete product.stock_delta
@@ -67,7 +68,7 @@ export function readProduct(value: unknown): ImportedProduct {
   if (product.source_price === null) delete product.source_price
   if (product.reference !== undefined) product.reference = trim(product.reference)
   if (lineCheck.Check(product)) {
-    const contradiction = findContradiction(product)
+    const contradiction = findContradiction(product, isWhole)
     if (contradiction === null) return product
     throw new InvalidLine(contradiction.detail)
   }

@@ -3,6 +3,7 @@ import type { AuditContext } from '../../activity/record-activity.ts'
 import type { Transaction } from '../../db/pool.ts'
 import { sql } from '../../db/sql.ts'
 import { AppError } from '../../errors.ts'
+import { applyDueChanges } from '../apply-due-changes.ts'
 import { resolveCategories } from '../categories/product-categories.ts'
 import { changeCatalogue } from '../change-catalogue.ts'
 import { mergeProduct } from '../merge-product.ts'
@@ -39,6 +40,10 @@ export async function upsertProducts(
     if (locked.filter(({ id, sku }) => ids.get(sku) === id).length < ids.size) {
       throw new AppError('sku_taken', 'Another product got the sku at the same time.')
     }
+    await applyDueChanges(
+      tx,
+      locked.map(({ id }) => id),
+    )
     const levels = await findLevels(tx, products, ids)
     const slugs = await decideSlugs(tx, products)
     const partial = products.filter(({ sku, columns }) => columns !== undefined && ids.has(sku))

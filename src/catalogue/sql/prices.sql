@@ -90,8 +90,10 @@ begin
     from (
       select currency,
         case
-          -- The reduction continues, at this price or a lower one.
-          when was.compare_at > was.amount and now.amount <= was.amount then (old.lowest_prior_amounts ->> currency)::bigint
+          -- The reduction continues, at this price or a lower one. One that a product was created with had no price before it.
+          when was.compare_at > was.amount
+            and (now.amount = was.amount or now.amount < was.amount and old.lowest_prior_amounts ? currency)
+            then (old.lowest_prior_amounts ->> currency)::bigint
           -- It begins, or another one does, at a higher price. The price until now is in no record yet.
           else least(was.amount, lowest_ended_amount(new.id, currency, clock_timestamp()))
         end as amount

@@ -17,16 +17,24 @@ begin
   if new.status = 'active' then
     select min(at) into new.changes_at from unnest(array[new.published_at, new.unpublished_at]) as at where at > right_now;
   end if;
-  -- The prices beside the sales return, each unless this statement has written another one: that is a regular price.
-  for regular in select key as currency, value as price from jsonb_each(new.regular_prices) loop
-    if regular.currency <> new.price_currency then
-      if new.prices -> regular.currency = old.prices -> regular.currency then
-        new.prices := new.prices || jsonb_build_object(regular.currency, regular.price);
-      end if;
-    elsif (new.price_amount, new.price_currency, new.compare_at_amount)
-      is not distinct from (old.price_amount, old.price_currency, old.compare_at_amount) then
-      new.price_amount := regular.price ->> 'amount';
-      new.compare_at_amount := regular.price ->> 'compare_at';
+  -- The prices beside the sales return. An amount that this statement has changed is a regular one.
+  for regular in
+    select currency,
+      case when given.amount = was.amount then kept_price.amount else given.amount end as amount,
+      case when given.compare_at is not distinct from was.compare_at then kept_price.compare_at else given.compare_at end as compare_at
+    from jsonb_each(new.regular_prices) as beside (currency, price)
+    cross join jsonb_to_record(price) as kept_price (amount bigint, compare_at bigint)
+    join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as given using (currency)
+    join all_prices(old.price_currency, old.price_amount, old.compare_at_amount, old.prices) as was using (currency)
+  loop
+    if regular.currency = new.price_currency then
+      new.price_amount := regular.amount;
+      new.compare_at_amount := regular.compare_at;
+    else
+      new.prices := new.prices || jsonb_build_object(
+        regular.currency,
+        jsonb_strip_nulls(jsonb_build_object('amount', regular.amount, 'compare_at', regular.compare_at))
+      );
     end if;
   end loop;
   new.regular_prices := null;
@@ -38,6 +46,11 @@ begin
     left join all_prices(new.price_currency, new.price_amount, new.compare_at_amount, new.prices) as usual using (currency)
     order by place
   loop
+    -- It stays as it is: prices may have fallen since.
+    if sale.until <= right_now then
+      kept := kept || jsonb_build_array(sale.element);
+      continue;
+    end if;
     if sale.amount < sale.usual_amount is not true then
       -- The price has changed and ends the sale, as it ends a reduction. A sale that is written now is refused.
       if new.sale_prices is distinct from old.sale_prices then
@@ -50,12 +63,8 @@ begin
       continue;
     end if;
     kept := kept || jsonb_build_array(sale.element);
-    new.changes_at := least(
-      new.changes_at,
-      case when sale."from" > right_now then sale."from" end,
-      case when sale.until > right_now then sale.until end
-    );
-    continue when sale."from" > right_now or sale.until <= right_now;
+    new.changes_at := least(new.changes_at, case when sale."from" > right_now then sale."from" end, sale.until);
+    continue when sale."from" > right_now;
     new.regular_prices := coalesce(new.regular_prices, '{}') || jsonb_build_object(
       sale.currency,
       jsonb_strip_nulls(jsonb_build_object('amount', sale.usual_amount, 'compare_at', sale.compare_at))

@@ -21,11 +21,15 @@ export interface Sale {
   until: Date | null
 }
 
+/** Other shops write a time that never comes, such as 9999-12-31, for no end. */
+const NEVER = new Date('2999-12-31T00:00:00Z')
+
 /** The prices of a product: one that is reduced without an end is a product with another price. A sale that is over is left out. */
 export function pricesAt(now: Date, regular: Decimal | null, sale: Sale | null): Pick<ShopProduct, 'price' | 'compareAt' | 'sale'> {
   if (sale === null || (sale.until !== null && sale.until <= now)) return { price: regular }
   const hasBegun = sale.from === null || sale.from <= now
-  return hasBegun && sale.until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale }
+  const until = sale.until !== null && sale.until < NEVER ? sale.until : null
+  return hasBegun && until === null ? { price: sale.amount, compareAt: regular } : { price: regular, sale: { ...sale, until } }
 }
 
 /** A product, or a variant of one, as every converter describes it. Texts may be HTML. */
@@ -65,7 +69,9 @@ export function toProductLine(product: ShopProduct, currency: string, label: str
   }
   const amount = toMinor(price, currency)
   const before = compareAt === null || compareAt === undefined || compareAt === '' ? 0 : toMinor(compareAt, currency)
-  const saleAmount = sale === undefined ? amount : toMinor(sale.amount, currency)
+  const hasNoTime = sale !== undefined && sale.from !== null && sale.from >= (sale.until ?? NEVER)
+  if (hasNoTime) conversion.note(label, 'its sale is left out: it ends before it begins')
+  const saleAmount = sale === undefined || hasNoTime ? amount : toMinor(sale.amount, currency)
   const paths = categories
     .map((path) => path.map((name) => cut('category', htmlToLine(name), 100)).filter(Boolean))
     .filter((path) => path.length > 0)

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox'
+import { tryDueChanges } from '../../catalogue/apply-due-changes.ts'
 import { readPrices } from '../../catalogue/products.ts'
 import { readStock } from '../../catalogue/stock.ts'
 import type { Pool } from '../../db/pool.ts'
@@ -26,12 +27,14 @@ export const QuoteSchema = Type.Object(
 )
 
 /**
- * What a basket costs now and what of it there is, without reserving or changing anything. Throws `unknown_product`,
+ * What a basket costs now and what of it there is, without reserving anything. A sale whose time has come begins or ends
+ * first, as for an order. Throws `unknown_product`,
  * `currency_not_available`, `mixed_currencies` or `total_too_large`.
  */
 export async function quoteOrder(pool: Pool, basket: Basket, currency: string | null): Promise<Static<typeof QuoteSchema>> {
   const productIds = basket.lines.map((line) => line.product_id)
   // One after the other: a request holds one connection at most.
+  await tryDueChanges(pool, productIds)
   const { products } = await readPrices(pool, productIds)
   const stock = await readStock(pool, productIds)
   const shortages = stock.shortagesOf(basket.lines, 'rounded')
