@@ -1711,7 +1711,7 @@ export interface paths {
         put?: never;
         /**
          * Adds a note for other operators to an order
-         * @description A note is never changed. It is erased with the address of the order, after its account is deleted. Needs the scope `orders:move`.
+         * @description A note cannot be changed. It is erased with the order's address, after the customer's account is deleted. Needs the scope `orders:move`.
          */
         post: operations["addOrderNote"];
         delete?: never;

@@ -96,7 +96,7 @@ async function findEarlier(tx: Transaction, productId: string, { reference, delt
 }
 
 function add(productId: string, available: number | null, delta: number): number {
-  if (available === null) throw new AppError('stock_not_tracked', 'The stock of this product is not tracked: set it first.')
+  if (available === null) throw new AppError('stock_not_tracked', 'The stock of this product is not tracked. Set a quantity first.')
   const after = available + delta
   if (after < 0) {
     throw new AppError('insufficient_stock', `${available} units are available, and ${-delta} would be removed.`, {

@@ -54,8 +54,8 @@ const NEW: Readonly<Receiver> = {
 }
 
 /**
- * What this process knows about the receivers of a kind of delivery. A new receiver gets one at a time until it has accepted one, a slow one a quarter of
- * its share. One that fails is asked again after a pause, by one delivery. In memory only: each process learns it again.
+ * What this process knows about the receivers of a kind of delivery. A new receiver gets one delivery at a time until
+ * it has accepted one. A slow receiver gets a quarter of its share. One that fails is asked again after a pause, by one delivery. In memory only: each process learns it again.
  */
 export class Receivers {
   readonly #share: ReceiverShare

@@ -73,7 +73,7 @@ const NO_BODY_LIMIT_BYTES = 1_024
 const REQUEST_TIMEOUT_MS = 30_000
 const HEADERS_TIMEOUT_MS = 20_000
 const TIMEOUT_CHECKS_MS = 2_000
-/** Longer than proxies keep connections that they do not use (60 s), so that they end them and send nothing into a closed one. */
+/** Proxies close idle connections after 60 s. This is longer, so that a proxy never sends a request into a connection that we closed. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000
 /** A connection ends when no byte has moved for this time, such as that of a client that reads nothing. */
 const IDLE_TIMEOUT_MS = 120_000

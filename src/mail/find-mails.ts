@@ -95,7 +95,7 @@ function selectMails(more: Sql): Sql {
     case when mail.status = 'queued' and mail.lease is null then mail.due_at end as next_attempt_at ${more}`
 }
 
-/** Indexes are by status and time, and by account, status and time: the newest of each, and the newest of those. */
+/** One index has status and time, another account, status and time. The query reads the newest mails of each status. */
 function pageOfAll(search: MailSearch): Sql {
   const { userIds, status, limit } = search
   const owners = userIds === undefined ? noSql : sql`cross join unnest(${userIds}::uuid[]) as owner (id)`

@@ -61,7 +61,11 @@ export class Metrics {
     'lake_tables_fresh_timestamp_seconds',
     'When the tables of the newest state last had every event of the lake.',
   )
-  readonly #queued = this.#gauge('queued', 'Waiting deliveries of each subscriber, account mails and purges, of all processes.', ['queue'])
+  readonly #queued = this.#gauge(
+    'queued',
+    'Waiting deliveries of each subscriber, waiting account mails and waiting purges. All processes are counted together.',
+    ['queue'],
+  )
   readonly #oldest = this.#gauge(
     'queue_oldest_untried_seconds',
     'Seconds for which the oldest due entry has waited for its first attempt. Entries whose receiver is failing do not count.',
@@ -69,7 +73,7 @@ export class Metrics {
   )
   readonly #connections = this.#gauge(
     'database_pool_connections',
-    'Open connections of general (requests), placing (orders) and pipeline (all other roles).',
+    'Open connections of each pool: general (requests), placing (orders), pipeline (all other roles).',
     ['pool'],
   )
   readonly #idle = this.#gauge('database_pool_idle_connections', 'Open connections that are not in use.', ['pool'])

@@ -31,7 +31,7 @@ export function orderNoteRoutes(server: HttpServer, pool: Pool): void {
       access: 'orders:move',
       operationId: 'addOrderNote',
       summary: 'Adds a note for other operators to an order',
-      description: 'A note is never changed. It is erased with the address of the order, after its account is deleted.',
+      description: "A note cannot be changed. It is erased with the order's address, after the customer's account is deleted.",
       params: OrderParams,
       body: NewOrderNote,
       answers: { 201: [OrderNoteSchema, 'The note.'] },

@@ -40,7 +40,7 @@ export interface OrderPageQuery<T> {
   conditions: readonly Sql[]
   sort: OrderSort
   present: (order: Order) => T
-  /** Names the prepared statement of this set of conditions, with or without cursor, for each limit. */
+  /** The name of the prepared statement. Each set of conditions, limit, and presence of a cursor has its own. */
   statementName?: string
 }
 

@@ -26,7 +26,7 @@ interface NumberedProduct {
 }
 
 export interface ImportSettings {
-  /** Lines of one transaction, asked for each line with the number that waits. */
+  /** The number of lines in a transaction. Called for each line with the number of waiting lines. */
   batchSize?: (waiting: number) => number | Promise<number>
   /** Called after each batch with the number of lines so far. */
   onProgress?: (lines: number) => void

@@ -12,7 +12,7 @@ type Filters = Readonly<Record<string, string>>
 const NAMES = ['q', 'email', 'number', 'id'] as const
 const POLL_SECONDS = 30
 
-/** `#orders?customers=1`: customers and guests, by address where it is searched, else the newest first. The address has filters and page. */
+/** `#orders?customers=1`: customers and guests, by address where it is searched, else the newest first. The page's URL has the filters and the cursor. */
 export function showCustomerList(root: HTMLElement, context: ScreenContext): void {
   const { parameters } = context
   const filters = Object.fromEntries(NAMES.flatMap((name) => (parameters.get(name) ? [[name, parameters.get(name) ?? '']] : [])))

@@ -17,7 +17,7 @@ export interface PartMove {
   done: Done
   /** The units of a line that it can take. */
   countLeft(item: Item): number
-  /** A parcel has everything that is left, unless some of it is taken out. */
+  /** Whether the form begins with all units that are left, as for a parcel. */
   hasAllFirst: boolean
 }
 

@@ -88,7 +88,7 @@ function hasUserName(): boolean {
   }
 }
 
-/** A user namespace with one user, which is not root and has a name here. */
+/** A user namespace with a single user, who is not root and is in this machine's user database. */
 function userNamespace(): string[] {
   const passwd = existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : ''
   const [, uid = '1000'] = /^[^:\n]+:[^:]*:([1-9]\d*):/m.exec(passwd) ?? []

@@ -155,7 +155,7 @@ export const EN: MailTexts = {
       notice:
         'Somebody, hopefully you, wanted this address for an account. That is not possible: another account has it, or had it until a few days ago.',
       advice:
-        'If it was you, log in with this address, or ask for a new password. If that account has another address now, this one is free in a week. If it was not you, there is nothing to do.',
+        'If it was you, log in with this address, or ask for a new password. If you have changed the address of your account, you can use this one again in a week. If it was not you, there is nothing to do.',
     },
     email_change_requested: {
       subject: 'Another e-mail address was asked for',
