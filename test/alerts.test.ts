@@ -233,9 +233,16 @@ test('every series that an alert or the dashboard asks for is there on a store t
   const lines = await eventually(
     async () => {
       const found = await scrape()
-      // These come with the first file.
+      // The first two come with the first file, the last ones when the streams have opened their slots.
       const hasLine = (pattern: RegExp) => found.some((line) => pattern.test(line))
-      return hasLine(/^storefront_lake_last_flush/) && hasLine(/lag_events.*lake/) && found
+      return (
+        [
+          /^storefront_lake_last_flush/,
+          /lag_events.*lake/,
+          /^storefront_change_stream_lag_bytes/,
+          /^storefront_catalogue_stream_lag_bytes/,
+        ].every(hasLine) && found
+      )
     },
     { what: 'the first file of the lake' },
   )
