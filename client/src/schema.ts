@@ -2614,7 +2614,7 @@ export interface components {
                 /** @description ISO 4217. */
                 currency: string;
             };
-            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null: the order has ended, or the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or units came back and something was refunded. */
+            /** @description What the customer owes for the order after it, below 0 what is to be paid back. A payment that is `paid` covers the order as it was when the payment was `authorized` or, without such a report, when it was `paid`, less its refunds. Null: the order has ended, or the store does not know what a payment covers: its partial refund was only reported, it was paid when nothing was owed, or the total fell between its authorization and its capture; or more was refunded than was owed back, or units came back and something was refunded. */
             due: {
                 /** @description Minor units of the currency; below 0 for what lowers the total. */
                 amount: number;

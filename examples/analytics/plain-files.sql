@@ -121,7 +121,7 @@ from (
       as report
   from storefront.orders
 ))
-    where payment_state in ('partially_refunded', 'refunded');
+    where payment_state in ('partially_refunded', 'refunded') and amount is distinct from 0;
 
 create or replace view storefront.parcels as
 select

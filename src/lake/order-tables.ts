@@ -73,7 +73,7 @@ export const ORDER_VIEWS: readonly OrderView[] = [
         order_id, order_number, currency, currency_exponent, created_at, version, payment_provider, payment_reference, payment_state,
         amount, reported_at as refunded_at, reference, lines
       from (${REPORTS})
-      where payment_state in ('partially_refunded', 'refunded')`,
+      where payment_state in ('partially_refunded', 'refunded') and amount is distinct from 0`,
   },
   {
     name: 'parcels',

@@ -7,7 +7,7 @@ import { assertProblem, faults } from '../../test/problem.ts'
 import { startSecondProcess, startStore } from '../../test/store.ts'
 import { listPaymentEntries } from './events.ts'
 import type { OrderChange, PaymentState } from './order-changes.ts'
-import { dueOf } from './order-charges.ts'
+import { dueOf, refundsOf } from './order-charges.ts'
 
 const store = await startStore({ after })
 const [ada, [operator]] = [await store.register(), await addBuyers(store, 1, 'admin')]
@@ -320,5 +320,55 @@ test('a payment covers the order as it was authorized, less what others cover, a
       amounts,
       what,
     )
+  }
+})
+
+test('what was refunded pays nothing again: a later payment covers what earlier ones did not before their refunds', () => {
+  const charge = (amount: number): OrderChange => ({ type: 'adjusted', kind: amount < 0 ? 'discount' : 'fee', label: 'x', amount })
+  const lines = (amount: number): OrderChange => ({ type: 'amended', amended: ['lines'], amount })
+  const report = (state: PaymentState, reference = 'a'): OrderChange => ({ type: 'payment', provider: 'p', reference, state })
+  const refund = (amount: number, state: PaymentState = 'partially_refunded', reference = 'a'): OrderChange => ({
+    ...{ type: 'payment', provider: 'p', reference, state },
+    refund: { amount },
+  })
+  const [authorized, paid, whole, second] = [report('authorized'), report('paid'), report('refunded'), report('paid', 'b')]
+  const goodwill = [paid, refund(300)]
+  for (const [changes, due, refunded, left] of [
+    [[paid, refund(500), charge(250), second], null, 500, [500, 250]],
+    [[...goodwill, charge(500), second], null, 300, [700, 500]],
+    [[...goodwill, charge(500), second, whole], null, 1_000, [500]],
+    [[...goodwill, charge(500), whole, second], null, 1_000, [1_500]],
+    // A second payment by mistake, that the shop pays back.
+    [[...goodwill, second], null, 300, [700, 1_000]],
+    [[...goodwill, second, refund(1_000, 'refunded', 'b'), charge(200), report('paid', 'c')], null, 1_300, [700, 200]],
+    // All was paid back: another payment may pay everything again.
+    [[paid, refund(1_000, 'refunded'), charge(250), second], null, 1_000, [1_250]],
+    // What was owed back is known.
+    [[paid, lines(-300), refund(300)], 0, 300, [700]],
+    [[paid, lines(-300), refund(300), lines(500), second], 0, 300, [700, 500]],
+    [[paid, second, refund(1_000, 'refunded', 'b')], 0, 1_000, [1_000]],
+    [[paid, second, refund(400, 'partially_refunded', 'b'), refund(600, 'refunded', 'b'), charge(200)], 200, 1_000, [1_000]],
+    // No more is refunded than was paid.
+    [[paid, charge(500), second, report('refunded', 'b')], 500, 500, [1_000]],
+    [[paid, charge(500), second, refund(100), report('refunded', 'b')], null, 600, [900]],
+    [[authorized, charge(-300), paid, refund(700), whole], null, 700, []],
+    [[authorized, lines(-300), paid, refund(700), whole], null, 700, []],
+    [[authorized, charge(-300), paid, refund(800), whole], null, 800, []],
+    [[paid, report('partially_refunded'), refund(700), whole], null, null, []],
+  ] as const) {
+    const history = [undefined, ...changes].map((change) => ({
+      ...{ status: 'pending' as const, at: '2026-03-01T10:00:00.000Z', actor: { type: 'admin' as const, id: null }, reason: null },
+      ...(change === undefined ? {} : { change }),
+    }))
+    const known = refundsOf(history, EUR(1_000))
+    assert.deepEqual(
+      [dueOf(history, 1_000), known.refunded?.amount ?? null, known.refundable.map((payment) => payment.left.amount)],
+      [due, refunded, left],
+      JSON.stringify(changes),
+    )
+    const { data } = makeOrderEvent({ order: { status_history: history, original_total: EUR(1_000) } })
+    const rows = listPaymentEntries(data.order).map(({ state, amount }) => (state.includes('refunded') ? (amount ?? null) : 0))
+    const sum = rows.includes(null) ? null : rows.reduce<number>((total, amount) => total + (amount ?? 0), 0)
+    if (changes.some((change) => 'refund' in change)) assert.equal(sum, refunded, JSON.stringify(changes))
   }
 })

@@ -255,7 +255,7 @@ export function parcelsOf({ parcels, items, total, status_history: history }: Im
  * `amount`, in minor units, is what was paid back: absent for reports of a part, and of the rest after one. Pure.
  */
 export function listPaymentEntries({ status_history: history, total, original_total: placed = total }: ImpersonalOrder) {
-  return followPayments(history, placed.amount).entries
+  return followPayments(history, placed.amount, true).entries
 }
 
 /** Whether a text is an absolute http or https URL, without a user's name and password. Pure. */

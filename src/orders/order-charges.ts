@@ -41,7 +41,7 @@ interface PaymentMoney {
   covered?: number | null
   /** The most that can be left to pay back. Absent while it is not paid. */
   left?: number
-  /** What is refunded with the payment in an order without amended lines. Absent: it is not paid, or that is unknown. */
+  /** What the order cost when it was paid, less refunds of the shop. Absent: it is not paid, or that is unknown. */
   paidTotal?: number
 }
 
@@ -61,38 +61,51 @@ interface PaymentEntry extends Pick<PaymentChange, 'provider' | 'reference' | 's
  * Reports of providers and refunds of the shop, the oldest first, and what the payments cover now, in minor units. A
  * payment that is paid covers the order as it was when it was authorized, or else when it was paid, less what others
  * cover and what was refunded. Null: a report has no amount, so what one covers is not known after a partial refund that
- * was only reported, when nothing was left to cover, or when the total fell between authorization and capture. Pure.
+ * was only reported, when nothing was left to cover, when the total fell between authorization and capture, or when all
+ * was paid back before. `beyond`: what the shop refunded beyond what it owed. No other payment covers that. Pure.
  */
-export function followPayments(history: readonly HistoryEntry[], placedAmount: number) {
+export function followPayments(history: readonly HistoryEntry[], placedAmount: number, isPublished = false) {
   const payments = new Map<string, PaymentMoney & Pick<PaymentChange, 'provider' | 'reference'>>()
   const sumCovered = () => sumKnown([...payments.values()].map(({ covered = 0 }) => covered))
-  // Lake rows of other orders are published with the whole total of the time of the payment.
+  const isRecorded = hasRefunds(history)
   const hasAmendedLines = history.some(({ change }) => change?.type === 'amended' && change.amount !== undefined)
+  const restOf = ({ covered, paidTotal }: PaymentMoney) => {
+    if (isRecorded) return covered ?? paidTotal
+    if (hasAmendedLines) return covered ?? undefined
+    // Lake rows of these orders are published with the whole total of the time of the payment.
+    return isPublished ? paidTotal : (covered ?? paidTotal)
+  }
   const entries: PaymentEntry[] = []
-  let total = placedAmount
+  let [total, beyond] = [placedAmount, 0]
   for (const [index, { at, change, version, reference: refund_reference = '' }] of history.entries()) {
     if (change !== undefined && 'amount' in change) total += change.amount ?? 0
     if (change?.type !== 'payment') continue
     const { provider, reference, state, refund } = change
     const key = paymentKey(change)
     const before: PaymentMoney = payments.get(key) ?? {}
-    const rest = (hasAmendedLines ? before.covered : before.paidTotal) ?? undefined
-    const amount = refund?.amount ?? (state === 'refunded' ? rest : undefined)
+    const amount = refund?.amount ?? (state === 'refunded' ? restOf(before) : undefined)
+    if (amount !== undefined && (refund !== undefined || beyond > 0)) {
+      const ownCover = (before.covered ?? null) === null ? amount : 0
+      const paid = [...payments.values()].reduce((sum, { covered }) => sum + (covered ?? 0), beyond + ownCover)
+      beyond += Math.min(amount, Math.max(0, amount + total - paid))
+    }
     entries.push({
       ...{ version: versionOf({ version }, index), provider, reference, state, at },
       ...(amount === undefined ? {} : { amount }),
       ...(refund === undefined ? {} : { refund_reference, ...(refund.lines && { lines: refund.lines }) }),
     })
-    payments.set(key, { provider, reference, ...moneyAfter(change, before, { total, covered: sumCovered() }) })
+    const covered = sumCovered()
+    const earlier = covered === null || (covered === 0 && beyond > 0) ? null : covered + beyond
+    payments.set(key, { provider, reference, ...moneyAfter(change, before, { total, earlier }) })
   }
-  return { entries, total, covered: sumCovered(), payments: [...payments.values()] }
+  return { entries, total, covered: sumCovered(), beyond, payments: [...payments.values()] }
 }
 
-/** `order`: its total, and what all payments covered before. */
+/** `order`: its total, and what all payments covered before their refunds. */
 function moneyAfter(
   { state, refund }: PaymentChange,
   before: PaymentMoney,
-  order: { total: number; covered: number | null },
+  order: { total: number; earlier: number | null },
 ): PaymentMoney {
   const { authorizedTotal = order.total, ...known } = before
   const { covered = null, left = authorizedTotal } = known
@@ -104,13 +117,14 @@ function moneyAfter(
     case 'failed':
       return known
     case 'paid': {
-      const cover = coverOf(order.total, authorizedTotal, order.covered)
+      const cover = coverOf(order.total, authorizedTotal, order.earlier)
       return { covered: cover, left: cover ?? authorizedTotal, paidTotal: order.total }
     }
     case 'partially_refunded': {
       if (refund === undefined) return { covered: null, left }
       const rest = left - refund.amount
-      return covered === null ? { covered, left: rest } : { covered: rest, left: rest, paidTotal: rest }
+      const paidTotal = known.paidTotal === undefined ? undefined : Math.max(0, known.paidTotal - refund.amount)
+      return { covered: covered === null ? null : rest, left: rest, paidTotal }
     }
     case 'refunded':
       return { ...known, covered: 0, left: 0 }
@@ -142,12 +156,12 @@ function coverOf(total: number, authorizedTotal: number, earlier: number | null)
 
 /**
  * What the customer still owes for the order, in minor units; below 0 what is to be paid back; null: unknown, also after
- * a refund when units came back, whose price stays in the total. Pure.
+ * a refund beyond what was owed back, and after one when units came back, whose price stays in the total. Pure.
  */
 export function dueOf(history: readonly HistoryEntry[], placedAmount: number): number | null {
-  const { total, covered } = followPayments(history, placedAmount)
+  const { total, covered, beyond } = followPayments(history, placedAmount)
   const isForReturn = hasRefunds(history) && history.some(({ change }) => change?.type === 'returned')
-  return covered === null || isForReturn ? null : total - covered
+  return covered === null || beyond > 0 || isForReturn ? null : total - covered
 }
 
 /** Whether the shop has recorded a refund with its amount. Pure. */
