@@ -3336,7 +3336,7 @@ export interface components {
                 /** @description ISO 3166-1 alpha-2. */
                 country: string;
             } | null;
-            /** @description Null until that postal code is sent, and if it is the shipping address. */
+            /** @description Null until that postal code is sent, and if it has another one. An order without a delivery postal code never shows it. */
             billing_address: {
                 name: string;
                 company?: string | null;
@@ -3348,7 +3348,7 @@ export interface components {
                 /** @description ISO 3166-1 alpha-2. */
                 country: string;
             } | null;
-            /** @description Null until that postal code is sent. */
+            /** @description Shown with `billing_address`; for an order without one, with `shipping_address`. */
             vat_number: string | null;
             /**
              * @description The language of mails about the order.

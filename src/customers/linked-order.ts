@@ -29,9 +29,12 @@ export const LinkedOrderSchema = Type.Object(
     asks_postal_code: Type.Boolean({ description: 'Whether there is an address, which is shown for its postal code.' }),
     shipping_address: Type.Union([LinkedAddress, Type.Null()], { description: 'Null until its postal code is sent.' }),
     billing_address: Type.Union([LinkedAddress, Type.Null()], {
-      description: 'Null until that postal code is sent, and if it is the shipping address.',
+      description:
+        'Null until that postal code is sent, and if it has another one. An order without a delivery postal code never shows it.',
     }),
-    vat_number: Type.Union([Type.String(), Type.Null()], { description: 'Null until that postal code is sent.' }),
+    vat_number: Type.Union([Type.String(), Type.Null()], {
+      description: 'Shown with `billing_address`; for an order without one, with `shipping_address`.',
+    }),
     language: Type.Enum([...LANGUAGES], { description: 'The language of mails about the order.' }),
     shop: Type.Union([Type.String(), Type.Null()], { description: 'The name of the shop, as in its mails.' }),
   },
@@ -101,16 +104,19 @@ export async function assertPostalCode(
   if (isRight === null) throw new AppError('wrong_postal_code', 'This is not the postal code of the address of the order.')
 }
 
+/** `postalCode` is that of the delivery address, as `assertPostalCode` has accepted it; null when none was sent. */
 export function presentLinkedOrder(
-  { cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
+  { links, cancellableStatuses, defaultLanguage, shop }: LinkedOrderContext,
   { order, reader }: Omit<FoundByLink, 'link'>,
-  isAddressShown: boolean,
+  postalCode: string | null,
 ): LinkedOrder {
   const { number, status, items, total, refunded, adjustments, parcels, created_at, updated_at, allowed_transitions } = presentOrder(
     order,
     cancellableStatuses,
   )
   const { shippingAddress, billingAddress, vatNumber } = order
+  // The recipient of a present has the delivery address's postal code, and must not see where the buyer lives.
+  const isBillingShown = postalCode !== null && links.isPostalCodeOf(billingAddress ?? shippingAddress, postalCode)
   return {
     ...{ number, status, items, total, refunded, created_at, updated_at },
     // References name the shop's own papers.
@@ -121,9 +127,9 @@ export function presentLinkedOrder(
       .map((entry) => ({ status: entry.status, at: entry.at })),
     can_cancel: allowed_transitions.includes('cancelled'),
     asks_postal_code: plainPostalCode(shippingAddress) !== '',
-    shipping_address: isAddressShown ? withoutPhone(shippingAddress) : null,
-    billing_address: isAddressShown ? withoutPhone(billingAddress) : null,
-    vat_number: isAddressShown ? vatNumber : null,
+    shipping_address: postalCode === null ? null : withoutPhone(shippingAddress),
+    billing_address: isBillingShown ? withoutPhone(billingAddress) : null,
+    vat_number: isBillingShown ? vatNumber : null,
     language: reader.language ?? defaultLanguage,
     shop,
   }

@@ -44,11 +44,11 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
       refuses: [...REFUSES, 'wrong_postal_code'],
     },
     async (request) => {
-      const { token, postal_code: postalCode } = request.body
+      const { token, postal_code: postalCode = null } = request.body
       const client = clientOf(request)
       const found = await getLinkedOrder(context, token, client)
-      if (postalCode !== undefined) await assertPostalCode(context, found, postalCode, client)
-      return presentLinkedOrder(context, found, postalCode !== undefined)
+      if (postalCode !== null) await assertPostalCode(context, found, postalCode, client)
+      return presentLinkedOrder(context, found, postalCode)
     },
   )
 
@@ -70,7 +70,7 @@ export function orderLinkRoutes(server: HttpServer, context: LinkedOrderContext 
         const { order, reader } = await getLinkedOrder(context, request.body.token, clientOf(request))
         const [versions, traceparent] = [new Set([String(order.version)]), traceparentOf(request)]
         const cancellation = { userId: reader.id, orderId: order.id, versions, cancellable: cancellableStatuses, traceparent }
-        return presentLinkedOrder(context, { reader, order: await cancelOrder({ pool, lockedRows }, cancellation, now()) }, false)
+        return presentLinkedOrder(context, { reader, order: await cancelOrder({ pool, lockedRows }, cancellation, now()) }, null)
       }
       try {
         return await cancel()

@@ -153,7 +153,7 @@ test('an operator finds an order by the company, the VAT number and the billing 
   assert.deepEqual(await findInvalidRows(store.pool, 5), [])
 })
 
-test('the page of the link shows them for the postal code of the delivery address, without a phone', async () => {
+test('the page of the link shows them for a postal code that both addresses have, without a phone', async () => {
   const linked = await placeLinkedOrder(store, lamp, { billing_address: { ...BILLING, phone: '+43 99' }, vat_number: 'ATU12345678' })
   const read = (more: object = {}) => store.call('POST', '/orders/by-link', { body: { token: linked.token, ...more } })
   const closed = await read()
@@ -162,4 +162,18 @@ test('the page of the link shows them for the postal code of the delivery addres
   const { json, text } = await read({ postal_code: '1010' })
   assert.deepEqual([json.billing_address, json.vat_number], [BILLING, 'ATU12345678'])
   assert.doesNotMatch(text, /\+43/)
+})
+
+test('the page of the link does not show the recipient of a present where the buyer lives', async () => {
+  const readWith = async (given: object, postal_code: string) => {
+    const { token } = await placeLinkedOrder(store, lamp, { vat_number: 'ATU12345678', ...given })
+    return store.call('POST', '/orders/by-link', { body: { token, postal_code } })
+  }
+  const present = { billing_address: { ...BILLING, postal_code: '8010' } }
+  const { json, text } = await readWith(present, '1010')
+  assert.deepEqual([json.shipping_address.postal_code, json.billing_address, json.vat_number], ['1010', null, null])
+  assert.doesNotMatch(text, /Quadrille|ATU/)
+  assertProblem(await readWith(present, '8010'), 422, 'wrong_postal_code')
+  assert.equal((await readWith({}, '1010')).json.vat_number, 'ATU12345678', 'the delivery address is that of the invoice')
+  assertProblem(await readWith({ shipping_address: undefined, billing_address: BILLING }, '1010'), 422, 'wrong_postal_code')
 })
