@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import { Compile } from 'typebox/schema'
 import { InvalidLine } from '../catalogue/import/imported-product.ts'
 import { readMajorUnits } from '../currency.ts'
+import { toIdentifier } from '../http/normalize-input.ts'
 import { countCodePoints } from '../http/text-length.ts'
 import { ADJUSTMENT_KINDS, type AdjustmentKind, findWrongSign, ONE_LINE } from '../orders/order-changes.ts'
 import { allowedTransitions, ORDER_STATUSES, type OrderStatus, ruleOf } from '../orders/order-status.ts'
@@ -132,7 +133,7 @@ export interface ImportedOrder {
 
 /** Throws InvalidLine. Pure. */
 export function readOrder(value: unknown, now: Date): ImportedOrder {
-  const line = checkLine<OrderLine>(check, value)
+  const line = checkLine<OrderLine>(check, withPlainVatNumber(value))
   const { number, text: written } = readNumber(line.number)
   const { external_id: externalId = null, email } = line.customer
   assertSigns(line.adjustments ?? [])
@@ -164,6 +165,12 @@ export function readOrder(value: unknown, now: Date): ImportedOrder {
     line.source_total === undefined ? null : findOtherAmount('total', line.source_total, { amount: order.total, currency: order.currency })
   if (other !== null) throw new InvalidLine(other)
   return order
+}
+
+/** The VAT number as `POST /orders` stores it, however the file writes it. */
+function withPlainVatNumber(value: unknown): unknown {
+  const { vat_number } = (value ?? {}) as { vat_number?: unknown }
+  return typeof vat_number === 'string' ? { ...(value as object), vat_number: toIdentifier(vat_number) } : value
 }
 
 const NUMBER = /^\D{0,20}?(\d{1,15})$/

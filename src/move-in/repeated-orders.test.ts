@@ -34,7 +34,7 @@ test('a note or an address that the source has got since the first run, or has l
     vat_number: 'DE123456789',
   }
   assert.equal((await moveOrdersIn(store, [anOrder(1), anOrder(2, with_)])).outcomes.created, 2)
-  const same = await moveOrdersIn(store, [anOrder(1, { note: null }), anOrder(2, with_)])
+  const same = await moveOrdersIn(store, [anOrder(1, { note: null }), anOrder(2, { ...with_, vat_number: ' de 123.456-789' })])
   assert.deepEqual([same.outcomes.unchanged, same.problems], [2, []])
   for (const [first, second] of [
     [{ note: 'new' }, { ...with_, note: null }],

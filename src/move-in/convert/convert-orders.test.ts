@@ -214,14 +214,19 @@ for (const [shop, shipping, billing, place] of [
     assert.deepEqual([company, city, country], ['Engines & Söhne', 'Wien', 'AT'])
     assert.equal((await read({ [shipping]: place, [billing]: place })).order.billingAddress, null)
     if (shop !== 'woocommerce') return
+    const { order: called } = await read({ [shipping]: { ...place, phone: '' }, [billing]: { ...place, phone: '+43 1' } })
+    assert.deepEqual([called.shippingAddress?.phone, called.billingAddress], ['+43 1', null], 'it asks for a phone with the billing only')
     const numberOf = (value: unknown) =>
       read({
         meta_data: [
           { key: 'x', value: {} },
-          { key: '_billing_vat_number', value },
+          { key: '_billing_vat_number', value: ' ' },
+          { key: '_vat_number', value: '' },
+          { key: '_vat_number', value },
         ],
       })
     assert.equal((await numberOf('atu 123.456-78')).order.vatNumber, 'ATU12345678')
+    assert.equal((await numberOf('GR 123456789')).order.vatNumber, 'EL123456789')
     const wrong = await numberOf('unknown')
     assert.deepEqual([wrong.order.vatNumber, wrong.reports.length], [null, 1])
     assert.doesNotMatch(wrong.reports.join(), /unknown/, 'a report has no personal data')

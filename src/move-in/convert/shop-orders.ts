@@ -54,7 +54,10 @@ export function toOrderLine(order: ShopOrder, conversion: Conversion): object {
     total: total.amount,
     source_total: String(total.text),
     shipping_address: shipping,
-    ...(billing === null || isDeepStrictEqual(billing, shipping) ? {} : { billing_address: billing }),
+    // Shops that ask for one phone number write it into one address.
+    ...(billing === null || isDeepStrictEqual({ ...billing, phone: null }, { ...shipping, phone: null })
+      ? {}
+      : { billing_address: billing }),
     ...toVatNumber(order.vatNumber, () => conversion.note(`order ${number}`, 'its VAT number is not written like one, and is left out')),
     note: cutNote(order.note, () => conversion.note(`order ${number}`, `its note is cut to ${MAX_NOTE} characters`)),
     history: order.history,
@@ -99,7 +102,7 @@ function toAdjustments(charges: ShopOrder['charges']) {
 }
 
 function toVatNumber(text: string | null | undefined, onFault: () => void): { vat_number?: string } {
-  const number = toIdentifier(text ?? '')
+  const number = toIdentifier(text ?? '').replace(/^GR/, 'EL')
   if (number === '') return {}
   if (number.length <= MAX_VAT_NUMBER && findVatNumberFault(number) === null) return { vat_number: number }
   onFault()

@@ -118,7 +118,7 @@ function convertOrder(order: Order, conversion: Conversion): object {
   const minor = (amount: Decimal) => toMinor(amount, currency)
   const sum = <M extends string>(lines: readonly Record<M, Decimal>[], member: M) =>
     lines.reduce((amount, line) => amount + minor(line[member]), 0)
-  const place: Place = shipping?.address_1 ? { phone: billing.phone ?? null, ...shipping } : billing
+  const place: Place = shipping?.address_1 ? { ...shipping, phone: shipping.phone || billing.phone || null } : billing
   const status = STATUSES.get(order.status) ?? unmappable(`status ${order.status} is no order`)
   return toOrderLine(
     {
@@ -141,9 +141,10 @@ function convertOrder(order: Order, conversion: Conversion): object {
       total: { text: order.total, amount: minor(order.total) },
       address: toPlace(place),
       billing: toPlace(billing),
-      vatNumber: VAT_NUMBER_KEYS.map((key) => meta_data.find((entry) => entry.key === key)?.value).find(
-        (value) => typeof value === 'string',
-      ),
+      vatNumber: VAT_NUMBER_KEYS.flatMap((key) => meta_data.filter((entry) => entry.key === key))
+        .map(({ value }) => value)
+        .filter((value) => typeof value === 'string')
+        .find((value) => value.trim() !== ''),
       note: order.customer_note,
       history: toHistory(status, {
         pending: order.date_created_gmt,
