@@ -58,8 +58,8 @@ export function openAmendDialog(order: Order, { signal, onDone }: { signal: Abor
 
   async function onSubmit(data: FormData): Promise<void> {
     const text = (name: string) => String(data.get(name) ?? '').trim()
-    const shippingAddress = phase === 'open' ? readAddress(delivery, text) : undefined
-    const billingAddress = readAddress(billing, text)
+    const shippingAddress = phase === 'open' ? readAddress(order.shipping_address, delivery, text) : undefined
+    const billingAddress = readAddress(order.billing_address, billing, text)
     const { tracking, ...cause } = readMoveDetails(data)
     const version = Number(text('amended_parcel'))
     if ((tracking === undefined) !== (version === 0)) throw new Error('New tracking needs its parcel, carrier and number.')
@@ -99,18 +99,20 @@ function fieldset(legend: string, ...fields: HTMLElement[]): HTMLElement {
 
 type AddressFields = { name: string; member: string; value: string; element: HTMLElement }[]
 
-function addressFields(address: Order['shipping_address'] | undefined, prefix = ''): AddressFields {
+function addressFields(address: Address, prefix = ''): AddressFields {
   return ADDRESS.map(([member, label, maxLength]) => {
     const [name, value] = [`${prefix}${member}`, address?.[member] ?? '']
     return { name, member, value, element: field(label, textInput(name, { maxLength, value })) }
   })
 }
 
-/** Undefined for an address that was left as it is, null for one without any text. */
-function readAddress(fields: AddressFields, text: (name: string) => string): object | null | undefined {
+type Address = Order['shipping_address'] | undefined
+
+/** Undefined for an address that was left as it is, null for one without any text. Members without a field stay. */
+function readAddress(address: Address, fields: AddressFields, text: (name: string) => string): object | null | undefined {
   if (fields.every(({ name, value }) => text(name) === value)) return undefined
-  const entries = fields.flatMap(({ name, member }) => (text(name) === '' ? [] : [[member, text(name)]]))
-  return entries.length === 0 ? null : Object.fromEntries(entries)
+  if (fields.every(({ name }) => text(name) === '')) return null
+  return { ...address, ...Object.fromEntries(fields.map(({ name, member }) => [member, text(name) || undefined])) }
 }
 
 /** The units of each product that are not cancelled: an order may have several lines of one. */
