@@ -186,7 +186,8 @@ async function prepare({ config, logger, signal }: AppOptions, { addresses }: Op
   if (!isEmbedded) return warnAboutServer(pool, config, logger)
   const folder = dataFolder(config.dataDir)
   if (!firstStart.isIn(folder)) return
-  if (await loadSampleCatalogue(pool, config.baseUrl)) logger.info('loaded the sample catalogue')
+  if (await loadSampleCatalogue(pool, config.baseUrl))
+    logger.info(`loaded the sample catalogue, whose pictures keep the BASE_URL of this start: ${config.baseUrl}`)
   firstStart.end(folder)
 }
 
