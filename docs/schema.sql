@@ -976,7 +976,8 @@ CREATE FUNCTION public.order_holds_money(status_history jsonb) RETURNS boolean
     from jsonb_path_query(status_history, '$[*].change ? (@.type == "payment")') with ordinality as report (change, place)
     order by change ->> 'provider', change ->> 'reference', place desc
   )
-  select coalesce(bool_or(state in ('paid', 'partially_refunded')) or (array_agg(state order by place desc))[1] = 'authorized', false)
+  select coalesce(bool_or(state in ('paid', 'partially_refunded'))
+    or (array_agg(state order by place desc) filter (where state is distinct from 'refunded'))[1] = 'authorized', false)
   from payment
 $_$;
 

@@ -1646,7 +1646,7 @@ export interface paths {
         get?: never;
         /**
          * Records what a payment provider has reported about the payment of an order
-         * @description For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
+         * @description For the glue of a payment provider. States follow each other as listed; one that the payment has had, or has passed, changes nothing and is answered with `Idempotency-Replayed: true`, so messages may come twice and in any order. Several payments of an order are all kept in its history; `payment` is the newest that holds money (`paid`, `partially_refunded`), else an `authorized` one that only refunded ones follow, else the newest. The status of the order does not change: send `POST /admin/orders/{id}/transitions` with `{"to": "confirmed"}` to confirm it. A pending order whose payment is `authorized`, `paid` or `partially_refunded` does not expire. Needs the scope `orders:adjust`.
          */
         put: operations["reportPayment"];
         post?: never;

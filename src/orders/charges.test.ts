@@ -262,6 +262,11 @@ test('of several payments the one that holds money is shown, and all are kept', 
   assert.equal(await shown('a', '2', 'refunded'), 'a 2 refunded')
   assert.equal(await shown('a', '3', 'pending'), 'a 3 pending')
   assert.equal((await row(id)).version, 9)
+  assert.equal(await shown('a', '3', 'authorized'), 'a 3 authorized')
+  assert.equal(await shown('c', '1', 'paid'), 'c 1 paid')
+  assert.equal(await shown('c', '1', 'refunded'), 'a 3 authorized')
+  const { rows } = await store.pool.query('select order_holds_money(status_history) as held from orders where id = $1', [id])
+  assert.equal(rows[0].held, true, 'the order does not expire')
 })
 
 test('the record of what operators did has what was charged and paid, and no text of a person', async () => {

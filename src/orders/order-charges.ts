@@ -18,7 +18,10 @@ export function adjustmentsOf(history: readonly HistoryEntry[], currency: string
 /** States in which the shop has the customer's money: another payment that is only tried does not take their place. */
 const HOLDING: readonly PaymentState[] = ['paid', 'partially_refunded']
 
-/** The payment that is shown: the newest that holds money, else the newest. Null: none is known. Pure. */
+/**
+ * The payment that is shown: the newest that holds money, else the authorized one that only refunded ones follow, else
+ * the newest. Null: none is known. Pure.
+ */
 export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
   const payments = new Map<string, Payment>()
   for (const { at, change } of history) {
@@ -30,7 +33,9 @@ export function paymentOf(history: readonly HistoryEntry[]): Payment | null {
     payments.set(key, { provider, reference, state, changed_at: at })
   }
   const all = [...payments.values()]
-  return all.findLast(({ state }) => HOLDING.includes(state)) ?? all.at(-1) ?? null
+  const open = all.findLast(({ state }) => state !== 'refunded')
+  const newest = open?.state === 'authorized' ? open : all.at(-1)
+  return all.findLast(({ state }) => HOLDING.includes(state)) ?? newest ?? null
 }
 
 /** What is known of the money of a payment, in minor units. */

@@ -29,14 +29,14 @@ export function restockField(): HTMLElement {
   return create('label', { class: 'choice' }, create('input', { type: 'checkbox', name: 'restock' }), ' The goods can be sold again')
 }
 
-/** Sending a move again repeats it under the same reference, so it is made once. */
-export function causeFields(): HTMLElement[] {
+/** Sending a move, or another change, again repeats it under the same reference, so it is made once. */
+export function causeFields(what = 'transition'): HTMLElement[] {
   return [
     field('Reason', input('reason', 500), 'The customer sees this text, and the data lake keeps it. Do not name a person.'),
     field(
       'Reference',
       input('reference', 200, newReference()),
-      'A transition that is repeated with the same reference is made only once. The customer can see the reference.',
+      `A ${what} that is repeated with the same reference is made only once. The customer can see the reference.`,
     ),
   ]
 }

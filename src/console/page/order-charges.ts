@@ -1,4 +1,4 @@
-import { formatMajorUnits, minorDigits, parseMajorUnits } from '#currency'
+import { minorDigits, parseMajorUnits } from '#currency'
 import { ruleOf } from '#order-status'
 import { call, pathOf, type Schemas } from './api.ts'
 import { openFormDialog } from './dialog.ts'
@@ -70,7 +70,8 @@ export function orderCharges(
   const element = card('Charges and payment', content, mayAdjust && form)
 
   function show(order: Order): void {
-    const { adjustments, payment, refundable, total, original_total, status } = order
+    // An API process of the previous release answers without `refundable` and `refunded`.
+    const { adjustments, payment, refundable = [], total, original_total, status } = order
     currency = total.currency
     // An order that has ended is only paid or paid back.
     const isAdjustable = mayAdjust && ruleOf(status).phase !== 'ended'
@@ -100,7 +101,7 @@ export function orderCharges(
           'p',
           { class: 'actions' },
           button('Record payment…', () => openPaymentDialog(order, { signal, onDone })),
-          order.refundable.length > 0 && button('Refund…', () => openRefundDialog(order, { signal, onDone: onRefund })),
+          refundable.length > 0 && button('Refund…', () => openRefundDialog(order, { signal, onDone: onRefund })),
         ),
     ]
     keepFocus(content, () => replaceChildren(content, ...shown))
@@ -111,7 +112,7 @@ export function orderCharges(
 /** What was paid back as text; null for nothing. */
 function refundedText({ refunded }: Order): string | null {
   if (refunded === null) return 'not known'
-  return refunded.amount === 0 ? null : amountText(refunded)
+  return refunded?.amount ? amountText(refunded) : null
 }
 
 /** Exact, in minor units. Throws with the way to write it. */
@@ -173,31 +174,31 @@ function openRefundDialog(
 
   function showLeft(): void {
     const left = chosen()?.left.amount ?? 0
-    const rest = left - (parseMajorUnits(amount.value.trim(), currency) ?? 0)
     const leftText = `${amountText({ amount: left, currency })} can be refunded`
+    const entered = parseMajorUnits(amount.value.trim(), currency)
+    const rest = left - (entered ?? 0)
     const money = amountText({ amount: Math.abs(rest), currency })
-    preview.textContent = rest < 0 ? `${leftText}: this is ${money} too much.` : `${leftText}, ${money} after this refund.`
+    if (entered === null) preview.textContent = `${leftText}.`
+    else preview.textContent = rest < 0 ? `${leftText}: this is ${money} too much.` : `${leftText}, ${money} after this refund.`
   }
 
   async function onSubmit(data: FormData): Promise<void> {
     const { provider = '', reference = '' } = chosen() ?? {}
     const body = { amount: readAmount(amount.value, currency), payment: { provider, reference }, ...readMoveDetails(data) }
-    onDone(await call<Schemas['AdminOrder']>('POST', pathOf`/admin/orders/${order.id}/refunds`, { body }))
+    onDone(await call<Schemas['AdminOrder']>('POST', pathOf`/admin/orders/${order.id}/refunds`, { body, ifMatch: `"${order.version}"` }))
   }
 
-  const choose = () => {
-    amount.value = formatMajorUnits({ amount: chosen()?.left.amount ?? 0, currency })
-    showLeft()
-  }
   amount.addEventListener('input', showLeft)
-  payment.addEventListener('change', choose)
-  choose()
+  payment.addEventListener('change', showLeft)
+  showLeft()
   openFormDialog(
     { title: `Refund of order ${order.number}`, submit: 'Record refund', signal, onSubmit },
-    note('The store moves no money: pay back first, then record it here. Later mails of the order show the customer what was refunded.'),
+    note(
+      'The store moves no money: pay back first, then record it here. It cannot be undone. Later mails of the order show the customer what was refunded.',
+    ),
     names.length > 1 && field('Payment', payment),
     field('Amount', amount, `In major units of ${currency}, with a point.`),
     preview,
-    ...causeFields(),
+    ...causeFields('refund'),
   )
 }

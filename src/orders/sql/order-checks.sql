@@ -136,8 +136,8 @@ end
 $$;
 
 -- Whether the payment of an order, as `paymentOf` of src/orders/order-charges.ts derives it, is authorized, paid or partially refunded: the newest
--- payment is authorized, or the last state of any is one in which the shop has money. Such an order does not expire. The index below stores the
--- outcome, so it calls no other function of the store, and takes every history. See docs/decisions/orders-limits.md.
+-- payment that is not refunded is authorized, or the last state of any is one in which the shop has money. Such an order does not expire. The
+-- index below stores the outcome, so it calls no other function of the store, and takes every history. See docs/decisions/orders-limits.md.
 create or replace function order_holds_money(status_history jsonb) returns boolean
   language sql immutable strict parallel safe as $$
   with payment as (
@@ -145,7 +145,8 @@ create or replace function order_holds_money(status_history jsonb) returns boole
     from jsonb_path_query(status_history, '$[*].change ? (@.type == "payment")') with ordinality as report (change, place)
     order by change ->> 'provider', change ->> 'reference', place desc
   )
-  select coalesce(bool_or(state in ('paid', 'partially_refunded')) or (array_agg(state order by place desc))[1] = 'authorized', false)
+  select coalesce(bool_or(state in ('paid', 'partially_refunded'))
+    or (array_agg(state order by place desc) filter (where state is distinct from 'refunded'))[1] = 'authorized', false)
   from payment
 $$;
 

@@ -1,0 +1,3 @@
+-- A refunded payment does not hide an authorized one from order_holds_money. The index of orders that expire may have a few
+-- such orders from before, which the expiry skips.
+-- functions: 4dfb1c1cdf75a92d
