@@ -95,11 +95,17 @@ const events = [
     ],
     { user_id: EVE, shipping_address: address('FR'), total: { amount: 4_000, currency: 'EUR' }, client_reference: null, items: [divided] },
   ),
-  // Paid back after it was cancelled.
+  // Paid back after it was cancelled. The provider reports it, too, and nothing was left.
   makeLife(
     '2026-03-11T11:00:00.000Z',
     1,
-    [placed, pay('pending', 'paid'), change('cancelled', 'customer', 'too late'), pay('cancelled', 'refunded')],
+    [
+      ...[placed, pay('pending', 'authorized')],
+      amend('pending', { type: 'adjusted', kind: 'discount', label: 'Late', amount: -100 }),
+      ...[pay('pending', 'paid'), change('cancelled', 'customer', 'too late')],
+      amend('cancelled', { type: 'payment', ...STRIPE, state: 'partially_refunded', refund: { amount: 600 } }),
+      pay('cancelled', 'refunded'),
+    ],
     {
       ...{ user_id: EVE, shipping_address: address('FR'), total: { amount: 700, currency: 'EUR' }, client_reference: null },
       items: [item('kitchen', 1, 700, 'EUR')],
@@ -128,7 +134,7 @@ const EXPECTED: Record<string, unknown[][]> = {
     ['admin', 'sold out', '1'],
     ['customer', 'too late', '1'],
   ],
-  'Refunds by month': [['2026-03', 'EUR', '3', '1600', '1']],
+  'Refunds by month': [['2026-03', 'EUR', '3', '1500', '1']],
   'From the order to the parcel': [['3', 12, 21.6]],
   'Customers who came again': [
     ['1', '2'],
