@@ -11,8 +11,8 @@ export interface Previewed {
   keyId: string
   operation: string
   args: unknown
-  /** The state of what it changes, null where there is none to read. */
-  state: string | null
+  /** The state of what it changes, and its outcome. */
+  state: string
 }
 
 /**
@@ -27,7 +27,7 @@ export interface CommitHashes {
 
 export function createCommitHashes(secret: string): CommitHashes {
   const key = deriveKey(secret, 'mcp commit')
-  const nameOf = (state: string | null) => createHash('sha256').update(`${state}`).digest('base64url').slice(0, 16)
+  const nameOf = (state: string) => createHash('sha256').update(state).digest('base64url').slice(0, 16)
   const tagOf = ({ keyId, operation, args }: Previewed, ends: string, state: string) =>
     createHmac('sha256', key)
       .update(canonicalJson([keyId, operation, args, ends, state], { keepsNull: true }))

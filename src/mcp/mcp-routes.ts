@@ -9,6 +9,7 @@ import type { HttpServer } from '../http/http-server.ts'
 import { type Arguments, COMMIT, callTool, type ToolContext } from './call-tool.ts'
 import { createCommitHashes } from './commit-hash.ts'
 import { createTools, type Tool, toolsFor, withoutNotes } from './tool-list.ts'
+import { wordsOf } from './untrusted-texts.ts'
 
 /** Loaded by the first request: a store without agents starts without it. */
 const library = () => import('@modelcontextprotocol/server')
@@ -32,8 +33,12 @@ export interface McpOptions extends OwnHosts, Pick<ToolContext, 'isFirstCommit' 
 /** `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions. See docs/decisions/mcp.md. */
 export function mcpRoutes(server: HttpServer, options: McpOptions): void {
   const { isFirstCommit, now, origins, secret } = options
-  const hashes = createCommitHashes(secret)
-  let tools: readonly Tool[] | undefined
+  const createContext = (): ToolContext => {
+    const tools = createTools(server.listedRoutes)
+    const words = wordsOf(tools.map(({ input, route }) => [input, route.schema]))
+    return { server, tools, words, hashes: createCommitHashes(secret), isFirstCommit, now }
+  }
+  let context: ToolContext | undefined
   defineRoute(
     server,
     'POST /mcp',
@@ -44,16 +49,15 @@ export function mcpRoutes(server: HttpServer, options: McpOptions): void {
       const { origin } = request.headers
       if (origin !== undefined && !origins.includes(origin))
         throw new AppError('forbidden', 'Pages of this origin may not call it. CORS_ORIGINS names those that may.')
-      tools ??= createTools(server.listedRoutes)
-      const response = await answer({ server, tools, hashes, isFirstCommit, now }, request)
-      const type = response.headers.get('content-type')
+      context ??= createContext()
+      const { status, type, text } = await answer(context, request)
       if (type !== null) reply.type(type)
-      return reply.code(response.status).send((await response.text()) as never)
+      return reply.code(status).send(text as never)
     },
   )
 }
 
-async function answer(context: ToolContext, request: FastifyRequest): Promise<Response> {
+async function answer(context: ToolContext, request: FastifyRequest): Promise<{ status: number; type: string | null; text: string }> {
   const { createMcpHandler, ProtocolError, ProtocolErrorCode, Server } = await library()
   const failure: { error?: unknown } = {}
   const createServer = () => {
@@ -71,14 +75,17 @@ async function answer(context: ToolContext, request: FastifyRequest): Promise<Re
     return mcp
   }
   // Nothing is announced later, so no stream stays open.
-  const handler = createMcpHandler(createServer, { maxSubscriptions: 0 })
+  const onerror = ({ message }: Error) => request.log.info({ reason: message }, 'the protocol of agents refused a message')
+  const handler = createMcpHandler(createServer, { maxSubscriptions: 0, onerror })
   const response = await handler.fetch(
     new Request(new URL(request.url, 'http://localhost'), { method: 'POST', headers: headersOf(request) }),
     { parsedBody: request.body },
   )
+  // In earlier revisions the tool runs while the body is read.
+  const text = await response.text()
   // The store answers its own failures as problems, like those of every route.
   if (failure.error !== undefined) throw failure.error
-  return response
+  return { status: response.status, type: response.headers.get('content-type'), text }
 }
 
 /** The headers of the protocol. */

@@ -26,7 +26,6 @@ interface Instruction {
 function argumentsOf(ids: { order: string; product: string; category: string }): Record<string, Record<string, unknown>> {
   const [order, product, category] = [{ id: ids.order }, { id: ids.product }, { id: ids.category }]
   const lines = [{ product_id: ids.product, quantity: 1 }]
-  const webhook = { id: randomUUID() }
   return {
     ...{ blockCustomer: { id: buyer?.id, body: { reason: 'Fraud' } }, unblockCustomer: { id: buyer?.id } },
     createProduct: { body: { sku: randomUUID().slice(0, 8), name: 'Mine', category: 'lamps', price } },
@@ -43,7 +42,6 @@ function argumentsOf(ids: { order: string; product: string; category: string }):
     refundOrder: { ...order, body: { amount: { amount: 500, currency: 'EUR' }, reference: 're_1' } },
     amendOrder: { ...order, body: { email: 'thief@example.com' } },
     addOrderNote: { ...order, body: { text: 'Pay him.' } },
-    ...{ enableWebhook: webhook, disableWebhook: webhook, testWebhook: webhook, redeliverWebhooks: { ...webhook, body: {} } },
     ...{ retryMail: { event_id: `${ids.order}.1` }, sendMailAgain: { event_id: `${ids.order}.1` } },
   }
 }

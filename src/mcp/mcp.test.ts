@@ -6,6 +6,7 @@ import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
 import { type Answer, startSecondProcess, startStore } from '../../test/store.ts'
 import { KEY_SCOPES } from '../http/scopes.ts'
+import { summarize } from './call-tool.ts'
 import { COMMIT_MS } from './commit-hash.ts'
 
 const clock = { aheadMs: 0 }
@@ -159,6 +160,101 @@ test('a hash is spent once, also by two processes at once, and also when its cha
     outcomes.push(made.answer.code ?? made.status)
   }
   assert.deepEqual(outcomes, [201, 'sku_taken', 'hash_used', 'hash_used'], 'two previews of one second are the same')
+})
+
+test('commits only the outcome that was previewed, although a price is no part of the version of an order', async (t) => {
+  const { id, lamp } = await placeOrder()
+  const agent = await start(t)
+  const args = { id, body: { lines: [{ product_id: lamp.id, quantity: 3 }] } }
+  const { json } = await agent.preview('amendOrder', args)
+  assert.equal(json.outcome.amount.amount, 1_000)
+  const patch = { token, body: { price: { amount: 9_000, currency: 'EUR' } }, headers: { 'if-match': '*' } }
+  assert.equal((await store.call('PATCH', `/admin/products/${lamp.id}`, patch)).status, 200)
+  const before = await countWritten()
+  const dear = await agent.commit('amendOrder', args, json.hash)
+  assert.deepEqual([dear.isError, dear.json.answer.code], [true, 'precondition_failed'])
+  assert.deepEqual(await countWritten(), before)
+  const { json: current } = await agent.preview('amendOrder', args)
+  clock.aheadMs = 5_000
+  const made = await agent.commit('amendOrder', args, current.hash)
+  clock.aheadMs = 0
+  assert.deepEqual([made.isError, made.json.answer.amount.amount, made.json.done], [false, 9_000, 'The change is made.'])
+})
+
+test('says that a change was made before, and that what it is about cannot be read', async (t) => {
+  const { id } = await placeOrder()
+  const agent = await start(t)
+  const args = { id, body: { kind: 'fee', label: 'Gift', amount: { amount: 100, currency: 'EUR' }, reference: 'gift-1' } }
+  const { json } = await agent.preview('addAdjustment', args)
+  const first = await agent.commit('addAdjustment', args, json.hash)
+  const { json: again } = await agent.preview('addAdjustment', args)
+  const second = await agent.commit('addAdjustment', args, again.hash)
+  assert.deepEqual([json.is_repeat, first.json.is_repeat, again.is_repeat, second.json.is_repeat], [undefined, undefined, true, true])
+  assert.match(second.json.done, /Nothing has changed now/)
+
+  const category = await store.call('POST', '/admin/categories', { token, body: { name: 'Gone' } })
+  const { json: previewed } = await agent.preview('deleteCategory', { id: category.json.id })
+  assert.equal((await store.call('DELETE', `/admin/categories/${category.json.id}`, { token })).status, 204)
+  const gone = await agent.commit('deleteCategory', { id: category.json.id }, previewed.hash)
+  assert.deepEqual([gone.isError, gone.json.answer.code], [true, 'not_found'])
+})
+
+test('a block and a movement of stock commit although orders came in meanwhile', async (t) => {
+  const agent = await start(t)
+  const buyer = await store.register()
+  const lamp = await store.addProduct({ stock: 10 })
+  const [block, move] = [
+    { id: buyer.id, body: { reason: 'Fraud' } },
+    { id: lamp.id, body: { delta: 5, reference: 'DN-2' } },
+  ]
+  const [blocked, moved] = [await agent.preview('blockCustomer', block), await agent.preview('adjustStock', move)]
+  const late = await agent.preview('unblockCustomer', { id: buyer.id })
+  const body = { items: [{ product_id: lamp.id, quantity: 2 }] }
+  assert.equal((await store.call('POST', '/orders', { token: buyer.token, body })).status, 201)
+  assert.equal((await agent.commit('blockCustomer', block, blocked.json.hash)).json.status, 204)
+  assert.equal((await agent.commit('adjustStock', move, moved.json.hash)).json.status, 201)
+  assert.deepEqual(await store.readStock(lamp), [13])
+  const stale = await agent.commit('unblockCustomer', { id: buyer.id }, late.json.hash)
+  assert.equal(stale.json.answer.code, 'precondition_failed')
+})
+
+test('a failure of the store is answered as one, and not as a tool that does not exist', async (t) => {
+  const { id } = await placeOrder()
+  const agent = await start(t)
+  const args = { id, body: { text: 'Called back.' } }
+  const { json } = await agent.preview('addOrderNote', args)
+  const commit = callOf('commit', { operation: 'addOrderNote', arguments: args, hash: json.hash })
+  await store.pool.query('alter table rate_limits rename to rate_limits_elsewhere')
+  const failed = await send(agent.key, commit)
+  await store.pool.query('alter table rate_limits_elsewhere rename to rate_limits')
+  assertProblem(failed, 500, 'internal')
+  assert.equal(resultOf(await send(agent.key, commit)).status, 201)
+})
+
+test('the sizes of long members stand in their place, also in an order that is a member itself', () => {
+  const order = { id: 'x', version: 3, items: Array.from({ length: 1_000 }, () => ({ name: 'A lamp' })), note: 'n'.repeat(9_000) }
+  const short = { id: 'x', version: 3, items: { elements: 1_000 }, note: { characters: 9_002 } }
+  assert.deepEqual(summarize(order), short)
+  assert.deepEqual(summarize({ order, amount: 5 }), { order: short, amount: 5 })
+})
+
+test('a long state and a long answer are shown in short, and a commit of one says that the change is made', async (t) => {
+  const agent = await start(t)
+  const lamp = await store.addProduct({ stock: 10 })
+  const description = 'Long. '.repeat(1_500)
+  const languages = ['da', 'de', 'el', 'es', 'et', 'fi', 'fr', 'ga', 'hr', 'hu', 'it', 'lt', 'lv']
+  const translations = Object.fromEntries(languages.map((language) => [language, { name: 'Lampe', description }]))
+  const args = { id: lamp.id, body: { translations } }
+  const { json } = await agent.preview('updateProduct', args)
+  const made = await agent.commit('updateProduct', args, json.hash)
+  assert.deepEqual([made.isError, made.json.status, made.json.done], [false, 200, 'The change is made.'])
+  const rest = { id: lamp.id, body: { name: 'A better lamp' } }
+  const { json: second } = await agent.preview('updateProduct', rest)
+  for (const short of [made.json.answer, second.state]) {
+    assert.match(short.detail, /The answer has \d{6} characters/)
+    assert.deepEqual([short.id, typeof short.translations.de.characters], [lamp.id, 'number'])
+  }
+  assert.equal((await agent.commit('updateProduct', rest, second.hash)).json.answer.name, 'A better lamp')
 })
 
 test('a key that is revoked, or loses its scope, between preview and commit changes nothing', async (t) => {

@@ -45,15 +45,20 @@ export const EFFECTS: Readonly<Record<string, Effects>> = {
   refundOrder: { stock: NONE, money: 'the store records what was paid back, and moves no money', mails: NONE },
   amendOrder: { stock: 'see `outcome`', money: 'see `outcome`', mails: 'see `outcome`' },
   addOrderNote: NO_EFFECTS,
-  enableWebhook: NO_EFFECTS,
-  disableWebhook: NO_EFFECTS,
-  testWebhook: NO_EFFECTS,
-  redeliverWebhooks: NO_EFFECTS,
   retryMail: RESENT,
   sendMailAgain: RESENT,
 }
 
+const BLOCKED = ['blocked_at', 'blocked_reason']
+/** The members of the state that a change is about, which others than these operations need as a whole. */
+const ABOUT: Readonly<Record<string, readonly string[]>> = {
+  ...{ blockCustomer: BLOCKED, unblockCustomer: BLOCKED },
+  // Its reference books it once, and units are sold meanwhile.
+  adjustStock: [],
+}
+
 const MANY = 'Thousands of changes would be behind one preview.'
+const UNSEEN = 'No operation reads one endpoint, so a preview would show nothing.'
 const ENGINES = 'Readers of tables speak this protocol. queryLake answers an agent.'
 
 /** The operations that API keys may call and that are no tools, with the reason. */
@@ -62,6 +67,7 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   rotateWebhookSecret: 'Its answer has a secret.',
   updateWebhook: 'It sends orders to another address.',
   deleteWebhook: 'It cannot be undone.',
+  ...{ enableWebhook: UNSEEN, disableWebhook: UNSEEN, testWebhook: UNSEEN, redeliverWebhooks: MANY },
   eraseCustomer: 'It cannot be undone.',
   startAudit: 'It runs a command over the whole store.',
   importProducts: MANY,
@@ -90,6 +96,8 @@ export interface Tool {
   route: ListedRoute
   /** The route that reads what it changes; null where there is none. */
   target: ListedRoute | null
+  /** The members of the state that a commit compares; null for its version. */
+  about: readonly string[] | null
   /** The reason for which the API would refuse these arguments. */
   findFault: (args: unknown) => AppError | undefined
 }
@@ -106,7 +114,7 @@ export function createTools(routes: readonly ListedRoute[]): Tool[] {
     let validate: ReturnType<typeof compileValidator> | undefined
     return [
       {
-        ...{ name, input, effects, route },
+        ...{ name, input, effects, route, about: ABOUT[name] ?? null },
         title: effects === null ? summary : `Preview: ${summary}`,
         description: `${effects === null ? '' : 'Changes nothing: shows what `commit` would do. '}${summary}. ${sentence}`.trim(),
         target: effects === null ? null : findTarget(route, routes),
