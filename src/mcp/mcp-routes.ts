@@ -6,6 +6,7 @@ import { keyCallerOf } from '../http/caller.ts'
 import { defineRoute } from '../http/define-route.ts'
 import { findForeignHost, type OwnHosts } from '../http/host.ts'
 import type { HttpServer } from '../http/http-server.ts'
+import { PROBLEM_SCHEMAS } from '../http/problem.ts'
 import { type Arguments, COMMIT, callTool, type ToolContext } from './call-tool.ts'
 import { createCommitHashes } from './commit-hash.ts'
 import { createTools, type Tool, toolsFor, withoutNotes } from './tool-list.ts'
@@ -35,7 +36,7 @@ export function mcpRoutes(server: HttpServer, options: McpOptions): void {
   const { isFirstCommit, now, origins, secret } = options
   const createContext = (): ToolContext => {
     const tools = createTools(server.listedRoutes)
-    const words = wordsOf(tools.map(({ input, route }) => [input, route.schema]))
+    const words = wordsOf([PROBLEM_SCHEMAS, tools.map(({ input, route }) => [input, route.schema])])
     return { server, tools, words, hashes: createCommitHashes(secret), isFirstCommit, now }
   }
   let context: ToolContext | undefined
