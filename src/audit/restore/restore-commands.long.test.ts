@@ -11,12 +11,12 @@ import { TEST_SECRET } from '../../../test/store.ts'
 import { runStorefront } from '../../../test/store-process.ts'
 
 const STEPS = {
-  dump: readCommands('*A dump*, while the store runs:'),
-  restoreDump: readCommands('a new server needs the roles first (`pg_dumpall --roles-only`):'),
+  dump: readCommands('*A dump* is made while the store runs:'),
+  restoreDump: readCommands('A new server needs the roles first (`pg_dumpall --roles-only`):'),
   archive: readCommands('before the base backup:'),
-  baseBackup: readCommands('*A base backup* of the whole server, while the store runs:'),
-  restoreBaseBackup: readCommands('Its restore to the moment of the backup:'),
-  restorePoint: readCommands('The restore to that point:'),
+  baseBackup: readCommands('*A base backup* copies the whole server while the store runs:'),
+  restoreBaseBackup: readCommands('These commands restore it to the moment of the backup:'),
+  restorePoint: readCommands('These commands restore to that point:'),
   afterwards: readCommands('and before you start the processes:'),
 }
 
