@@ -36,7 +36,9 @@ const LARGE_BODIES: Record<string, (ids: WorstIds) => readonly (object | string)
   'POST /admin/orders/{id}/amendments': () => [{ email: EMAIL }],
   'POST /admin/orders/{id}/adjustments': () => [{ kind: 'fee', label: 'Gift wrap', amount: { amount: 100, currency: 'EUR' } }],
   'PUT /admin/orders/{id}/payment': () => [{ provider: 'stripe', reference: 'pi_1', state: 'paid' }],
-  'POST /admin/orders/{id}/refunds': () => [{ amount: { amount: 1, currency: 'EUR' }, reference: 'r 1', payment: { provider: 'stripe', reference: 'pi_1' } }],
+  'POST /admin/orders/{id}/refunds': () => [
+    { amount: { amount: 1, currency: 'EUR' }, reference: 'r 1', payment: { provider: 'stripe', reference: 'pi_1' } },
+  ],
   'POST /mail-events': ({ mails }) => mails.map((message_id) => ({ type: 'mail.bounced', data: { message_id } })),
   'PUT /admin/products/{id}/stock': () => [{ stock: 50 }],
   'POST /auth/register': () => [{ email: 'new@shop.example', password: PASSWORD }],
