@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
+import { runScheduledChanges } from '../../test/scheduled-changes.ts'
 import { startStore } from '../../test/store.ts'
 import { createScheduledChanges } from './apply-due-changes.ts'
 
@@ -50,13 +51,7 @@ async function pass(id: string, hours: number): Promise<void> {
   await tx.query('commit')
   tx.release()
 }
-async function runLoops(count = 1): Promise<void> {
-  const loops = Array.from({ length: count }, () => createScheduledChanges({ pool: store.pool, logger: pino({ level: 'silent' }) }))
-  await Promise.all(loops.map((loop) => loop.start()))
-  const due = `select from products where changes_at <= clock_timestamp()`
-  await eventually(async () => (await store.pool.query(due)).rowCount === 0, { what: 'no due change', timeoutMs: 20_000 })
-  await Promise.all(loops.map((loop) => loop.stop()))
-}
+const runLoops = (count = 1) => runScheduledChanges(store.pool, count)
 const eventsOf = async (id: string) =>
   (await store.pool.query<{ type: string }>(`select type from product_events where product_id = $1 order by version`, [id])).rows.map(
     ({ type }) => type,

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { pino } from 'pino'
 import { eventually } from '../../test/eventually.ts'
 import { assertProblem } from '../../test/problem.ts'
 import { registerOperator } from '../../test/register-operator.ts'
+import { runScheduledChanges } from '../../test/scheduled-changes.ts'
 import { startStore } from '../../test/store.ts'
-import { createScheduledChanges } from './apply-due-changes.ts'
 import { exportCatalogue } from './import/export-catalogue.ts'
 import type { SalePrice } from './offered-prices.ts'
 
@@ -59,13 +58,7 @@ async function pass(id: string, hours: number): Promise<void> {
   await tx.query('commit')
   tx.release()
 }
-async function runLoops(count = 1): Promise<void> {
-  const loops = Array.from({ length: count }, () => createScheduledChanges({ pool: store.pool, logger: pino({ level: 'silent' }) }))
-  await Promise.all(loops.map((loop) => loop.start()))
-  const due = `select from products where changes_at <= clock_timestamp()`
-  await eventually(async () => (await store.pool.query(due)).rowCount === 0, { what: 'no due change', timeoutMs: 20_000 })
-  await Promise.all(loops.map((loop) => loop.stop()))
-}
+const runLoops = (count = 1) => runScheduledChanges(store.pool, count)
 async function passed(id: string, hours: number): Promise<void> {
   await pass(id, hours)
   await runLoops(2)

@@ -16,6 +16,13 @@ export function assertFewChanges({ statusHistory }: Order, kind: OrderChange['ty
   if (count >= MAX_CHANGES) throw new AppError('too_many_changes', `The order has ${MAX_CHANGES} changes of this kind.`)
 }
 
+/** The refusal of a reference under which the order has another change, such as another refund. Pure. */
+export function changeReferenceTaken({ version }: Pick<Order, 'version'>, what: string): AppError {
+  return new AppError('change_reference_taken', `The order has another ${what} with the same reference.`, {
+    members: { current_version: version },
+  })
+}
+
 /** The shop's own refunds are counted apart: a provider's report must not be lost for them. */
 function kindOf(change: OrderChange): OrderChange['type'] | 'refunded' {
   return change.type === 'payment' && change.refund !== undefined ? 'refunded' : change.type

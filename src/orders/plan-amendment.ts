@@ -2,7 +2,7 @@ import { canonicalJson } from '../encoding.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import type { AmendmentOffer } from './amendment-offer.ts'
-import { assertFewChanges } from './change-limits.ts'
+import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
 import { AMENDABLE_COLUMNS, AMENDABLE_MEMBERS, type AmendableValues, amendableValues, valuesAt } from './order-amendments.ts'
 import type { Amendable, AmendedChange, OrderChange } from './order-changes.ts'
@@ -71,9 +71,7 @@ export function isAmendmentMade(order: Order, requested: RequestedAmendment, ref
     areLinesCovered(change, requested.lines ?? [], stateOf({ ...order, statusHistory: history.slice(0, place) }).items)
   const amended = Object.fromEntries(AMENDABLE_COLUMNS.map((name) => [AMENDABLE_MEMBERS[name], values[name]]))
   if (isWhole && differences({ ...then, ...amended }, requested).length === 0) return true
-  throw new AppError('change_reference_taken', 'The order has another amendment with the same reference.', {
-    members: { current_version: order.version },
-  })
+  throw changeReferenceTaken(order, 'amendment')
 }
 
 /** The mails about the newest change of an order. `readerEmail`: of its account or guest; null for none. Pure. */

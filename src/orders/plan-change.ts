@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
-import { assertFewChanges } from './change-limits.ts'
+import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
 import { type Actor, type Order, type StatusChange, stateOf } from './order.ts'
 import type { AMENDABLE_MEMBERS } from './order-amendments.ts'
 import type { LineQuantity, OrderChange } from './order-changes.ts'
@@ -162,11 +162,7 @@ export function isChangeMade(order: Order, requested: RequestedChange, reference
   const possible = movableUnits(before.items, before.lines, move)
   const made = entry.change !== undefined && 'lines' in entry.change ? entry.change.lines : possible
   const isSame = textOf(made) === textOf(requested.lines ?? possible) && isSameDetail(entry, requested, tracking)
-  if (!isSame) {
-    throw new AppError('change_reference_taken', 'The order has another change of this kind with the same reference.', {
-      members: { current_version: order.version },
-    })
-  }
+  if (!isSame) throw changeReferenceTaken(order, 'change of this kind')
   return true
 }
 

@@ -1,6 +1,6 @@
 import { formatMajorUnits } from '../currency.ts'
 import { AppError, notFound } from '../errors.ts'
-import { assertFewChanges } from './change-limits.ts'
+import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
 import type { Adjustment, AdjustmentKind, OrderChange, PaymentChange } from './order-changes.ts'
 import { isPaymentKnown } from './order-charges.ts'
@@ -85,7 +85,7 @@ export function assertTotalAfter(order: Order, amount: number): void {
 export function isChargeMade(order: Order, requested: RequestedCharge, reference: string | null): boolean {
   if (requested.type === 'payment') return isPaymentKnown(order.statusHistory, requested)
   if (requested.type === 'refunded') return isRefundMade(order, requested, reference)
-  const { statusHistory, version } = order
+  const { statusHistory } = order
   if (requested.type === 'adjustment_voided') {
     return statusHistory.some(({ change }) => change?.type === 'adjustment_voided' && change.adjustment === requested.adjustment)
   }
@@ -94,9 +94,7 @@ export function isChargeMade(order: Order, requested: RequestedCharge, reference
   if (entry?.change?.type !== 'adjusted') return false
   const { kind, label, amount } = entry.change
   if (kind === requested.kind && label === requested.label && amount === requested.amount) return true
-  throw new AppError('change_reference_taken', 'The order has another adjustment with the same reference.', {
-    members: { current_version: version },
-  })
+  throw changeReferenceTaken(order, 'adjustment')
 }
 
 export function isCharge<T extends { type: string }>(change: T | RequestedCharge): change is RequestedCharge {

@@ -3,7 +3,7 @@ import { canonicalJson } from '../encoding.ts'
 import { AppError } from '../errors.ts'
 import { invalidBody } from '../http/problem.ts'
 import type { Money } from '../money.ts'
-import { assertFewChanges } from './change-limits.ts'
+import { assertFewChanges, changeReferenceTaken } from './change-limits.ts'
 import { type Order, stateOf } from './order.ts'
 import type { PaymentChange, Refund, RefundablePayment, RefundLine } from './order-changes.ts'
 import { paymentKey } from './order-charges.ts'
@@ -47,17 +47,15 @@ export function planRefund(order: Order, requested: RequestedRefund): PaymentCha
 }
 
 /** Whether the order has this refund. Throws `change_reference_taken` when the reference belongs to another one. Pure. */
-export function isRefundMade({ statusHistory, total, version }: Order, requested: RequestedRefund, reference: string | null): boolean {
-  const made = statusHistory.find(
+export function isRefundMade(order: Order, requested: RequestedRefund, reference: string | null): boolean {
+  const made = order.statusHistory.find(
     ({ change, reference: each }) => change?.type === 'payment' && change.refund !== undefined && each === reference,
   )
   if (made?.change?.type !== 'payment') return false
   const isSamePayment = requested.payment === null || paymentKey(requested.payment) === paymentKey(made.change)
-  const isSameCurrency = moneysOf(requested).every(([, { currency }]) => currency === total.currency)
+  const isSameCurrency = moneysOf(requested).every(([, { currency }]) => currency === order.total.currency)
   if (isSamePayment && isSameCurrency && canonicalJson(made.change.refund) === canonicalJson(toRefund(requested))) return true
-  throw new AppError('change_reference_taken', 'The order has another refund with the same reference.', {
-    members: { current_version: version },
-  })
+  throw changeReferenceTaken(order, 'refund')
 }
 
 /** Lines are in the order of their products, so that two requests of the same refund are equal. */
